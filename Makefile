@@ -1,0 +1,55 @@
+# Every target makes the environment it needs; a second run starts at once.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+LOCK := requirements.lock
+# The real data sets, where a copy lies beside the checkout; otherwise the user's cache.
+export SPOM_DATA ?= $(if $(wildcard ../shared/data),$(abspath ../shared/data),)
+
+.PHONY: demo test check bench docs lock clean
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+
+# $(call install,extras) installs the project with the given extras at the locked versions.
+define install
+	$(BIN)/python -m pip install --quiet --constraint $(LOCK) --editable ".[$(1)]"
+	@touch $@
+endef
+
+$(VENV)/.demo: pyproject.toml $(LOCK) | $(BIN)/python
+	$(call install,)
+$(VENV)/.test: pyproject.toml $(LOCK) | $(BIN)/python
+	$(call install,test)
+$(VENV)/.bench: pyproject.toml $(LOCK) | $(BIN)/python
+	$(call install,bench)
+$(VENV)/.docs: pyproject.toml $(LOCK) | $(BIN)/python
+	$(call install,docs)
+
+demo: $(VENV)/.demo
+	$(BIN)/python examples/demo.py
+
+test: $(VENV)/.test
+	$(BIN)/python -m pytest -n 2
+
+check: $(VENV)/.test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: $(VENV)/.bench
+	$(BIN)/python -m benchmarks
+
+docs: $(VENV)/.docs
+	$(BIN)/sphinx-build -W --keep-going -b html docs docs/_build/html
+
+# Pins what a fresh environment with every extra resolves to: names and versions only.
+lock:
+	rm -rf $(VENV)-lock && $(PYTHON) -m venv $(VENV)-lock
+	$(VENV)-lock/bin/pip install --quiet --editable ".[dask,report,test,bench,docs]"
+	$(VENV)-lock/bin/pip freeze --exclude-editable > $(LOCK)
+	rm -rf $(VENV)-lock
+
+clean:
+	rm -rf $(VENV) docs/_build docs/auto_examples docs/generated .pytest_cache .mypy_cache .ruff_cache .hypothesis

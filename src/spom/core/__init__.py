@@ -1,0 +1,1 @@
+"""What the rooms agree on: protocols, registry, compiled kernels, arrays, states."""

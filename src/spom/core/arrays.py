@@ -1,0 +1,75 @@
+"""The one way in which arrays come in: float64, C-ordered, finite, or an error that says which entry is not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from spom.core.jit import kernel
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+@kernel("boolean(float64[::1])", fastmath={"reassoc"})
+def all_finite(w: Floats) -> bool:
+    """Whether no entry is NaN or infinite: 0 * x is NaN for just those."""
+    s = 0.0
+    for i in range(w.size):
+        s += w[i] * 0.0
+    return s == 0.0
+
+
+def as_floats(w: ArrayLike, name: str = "w") -> Floats:
+    """`w` as a float64 C-ordered vector or matrix: itself where it is one already, else a copy."""
+    if type(w) is np.ndarray and w.dtype == np.float64 and w.flags.c_contiguous:
+        a = w
+    else:
+        try:
+            raw = np.asarray(w)
+            if raw.dtype.kind not in "fiub":
+                raise TypeError(f"its dtype is {raw.dtype}")
+            a = np.ascontiguousarray(raw, dtype=np.float64) if raw.ndim else raw.astype(np.float64)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"{name} must be an array of real numbers: {error}") from None
+    if a.ndim not in (1, 2):
+        raise ValueError(f"{name} must be a vector or a matrix; it has {a.ndim} dimensions")
+    return a
+
+
+def check_finite(a: Floats, name: str = "w") -> Floats:
+    """`a` itself, or a `ValueError` that names the first entry that is NaN or infinite."""
+    flat = a if a.ndim == 1 else a.reshape(-1)
+    if not all_finite(flat):
+        at = int(np.flatnonzero(~np.isfinite(flat))[0])
+        where = at if a.ndim == 1 else tuple(int(i) for i in np.unravel_index(at, a.shape))
+        raise ValueError(f"{name} must be finite: entry {where} is {flat[at]}")
+    return a
+
+
+def as_finite(w: ArrayLike, name: str = "w") -> Floats:
+    """`w` as finite floats: `as_floats`, then `check_finite`."""
+    return check_finite(as_floats(w, name), name)
+
+
+def output_like(a: Floats, out: Floats | None) -> Floats:
+    """A place for a result shaped as `a`: a new array, or `out` once it is known to fit."""
+    if out is None:
+        return np.empty_like(a)
+    fits = isinstance(out, np.ndarray) and out.dtype == np.float64 and out.flags.c_contiguous
+    if not fits or out.shape != a.shape or not out.flags.writeable:
+        raise ValueError(f"out must be a writable, C-ordered float64 array of shape {a.shape}")
+    return out
+
+
+def check_positive(value: Any, name: str, *, zero: bool = True) -> float:
+    """`value` as a finite float that is >= 0 (or > 0), else a `ValueError` that names it."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        raise ValueError(f"{name} must be a number, not {value!r}") from None
+    if not (0.0 <= number < np.inf) or (number == 0.0 and not zero):
+        raise ValueError(f"{name} must be finite and {'>= 0' if zero else '> 0'}; it is {value!r}")
+    return number

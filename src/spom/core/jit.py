@@ -1,0 +1,105 @@
+"""Compiled kernels: numba functions that are compiled, or loaded from the cache, at their first call.
+
+A module full of kernels costs nothing to import: numba itself is imported when the first kernel is
+called. Kernels have explicit signatures, release the GIL and are cached on disk. A kernel may call
+other kernels, also of other files, by their names.
+
+>>> @kernel("float64(float64[::1])")
+... def total(w):
+...     s = 0.0
+...     for x in w:
+...         s += x
+...     return s
+>>> import numpy as np
+>>> total(np.arange(4.0))
+6.0
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import types
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+# One agreement for every vector prox, so that a solver loop is compiled once and takes any of them as a
+# typed function pointer: (w, step, reals, ints, out) -> None. `reals` and `ints` carry the parameters of
+# the penalty (strength, weights; group structure); `out` may be `w`.
+PROX = "void(float64[::1], float64, float64[::1], int64[::1], float64[::1])"
+# A derivative of a loss in its score: (y, score, reals) -> derivative.
+DERIVATIVE = "float64(float64, float64, float64[::1])"
+
+
+class Kernel:
+    """A function that compiles itself when it is first called; `dispatcher` is the numba function."""
+
+    def __init__(self, function: Callable[..., Any], signature: str | list[str], options: dict[str, Any]) -> None:
+        self.function, self.signature, self.options = function, signature, options
+        self._dispatcher: Callable[..., Any] | None = None
+        self.__doc__ = function.__doc__
+        self.__name__ = function.__name__
+        self.__module__ = function.__module__
+        self.__wrapped__ = function
+
+    def __call__(self, *args: Any) -> Any:
+        return (self._dispatcher or self.dispatcher)(*args)
+
+    @property
+    def dispatcher(self) -> Any:
+        """The compiled function; this is what another kernel, or a function pointer, takes."""
+        if self._dispatcher is None:
+            self._dispatcher = self._compile()
+        return self._dispatcher
+
+    def _called(self) -> dict[str, Kernel]:
+        names = self.function.__code__.co_names
+        found = {name: self.function.__globals__.get(name) for name in names}
+        return {name: value for name, value in found.items() if isinstance(value, Kernel) and value is not self}
+
+    def _sources(self) -> dict[str, str]:
+        """The source of this kernel and, recursively, of all that it calls, by qualified name."""
+        found = {f"{self.__module__}.{self.function.__qualname__}": inspect.getsource(self.function)}
+        for other in self._called().values():
+            found.update(other._sources())
+        return found
+
+    def _compile(self) -> Callable[..., Any]:
+        import numba
+
+        called = self._called()
+        function = self.function
+        if called:
+            scope = {**function.__globals__, **{name: k.dispatcher for name, k in called.items()}}
+            function = types.FunctionType(function.__code__, scope, function.__name__, function.__defaults__)
+            # numba's cache looks at the caller's file alone. A name that depends on the text of what is
+            # called keeps an edited helper from leaving a stale caller behind.
+            text = "\n".join(text for _, text in sorted(self._sources().items()))
+            digest = hashlib.sha256(text.encode()).hexdigest()[:12]
+            function.__qualname__ = f"{self.function.__qualname__}_{digest}"
+            function.__module__ = self.function.__module__
+        options = {"nogil": True, "cache": True, "error_model": "numpy", **self.options}
+        try:
+            return cast("Callable[..., Any]", numba.njit(self.signature, **options)(function))
+        except RuntimeError as error:
+            if "cannot cache" not in str(error):
+                raise
+        # Neither the install nor the user's cache folder can be written to: compile in this process only.
+        options["cache"] = False
+        return cast("Callable[..., Any]", numba.njit(self.signature, **options)(function))
+
+
+
+def kernel(signature: str | list[str], **options: Any) -> Callable[[F], F]:
+    """Mark a function as a compiled kernel with one explicit numba signature (or a list of them).
+
+    `options` go to `numba.njit`. `fastmath={"reassoc"}` lets sums be vectorised; it is the only fast-math
+    flag in use, because the others change what NaN does.
+    """
+
+    def mark(function: F) -> F:
+        return cast("F", Kernel(function, signature, options))
+
+    return mark

@@ -1,0 +1,133 @@
+"""The agreements between the rooms. Any object that has these methods takes part; no base class is needed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Protocol, runtime_checkable
+
+from numpy.typing import ArrayLike
+
+from spom.core.arrays import Floats
+from spom.core.state import State
+
+
+@runtime_checkable
+class Penalty(Protocol):
+    """Omega(w), with its strength in it; +inf outside a set.
+
+    Traits: `convex`; `separable` (a sum over coordinates); `indicator` (values 0 and +inf only);
+    `homogeneous` (value(c w) = c value(w) for c > 0); `semigroup` (prox by s, then by t, is prox by s + t,
+    which is what makes a lazy update right); `lazy` (there is a closed form for k skipped steps: `skip`).
+    """
+
+    convex: bool
+    separable: bool
+    indicator: bool
+    homogeneous: bool
+    semigroup: bool
+    lazy: bool
+
+    def value(self, w: ArrayLike) -> float:
+        """Omega(w)."""
+        ...
+
+    def prox(self, w: ArrayLike, step: float = 1.0, out: Floats | None = None) -> Floats:
+        """argmin over x of 1/2 norm(x - w)^2 + step * value(x)."""
+        ...
+
+    def conjugate(self) -> Penalty:
+        """The Fenchel conjugate, sup over x of <x, y> - value(x), as a penalty."""
+        ...
+
+    def max_strength(self, gradient_at_zero: ArrayLike) -> float:
+        """The smallest strength at which w = 0 is optimal, given the loss's gradient there."""
+        ...
+
+
+@runtime_checkable
+class Loss(Protocol):
+    """phi(y, a): acts on scores, so dense, sparse and kernel models share it."""
+
+    def value(self, y: ArrayLike, a: ArrayLike) -> Floats:
+        """The loss of each example."""
+        ...
+
+    def derivative(self, y: ArrayLike, a: ArrayLike) -> Floats:
+        """The left derivative in a, of each example."""
+        ...
+
+    @property
+    def hoelder(self) -> tuple[float, float]:
+        """(exponent, constant) with abs(phi'(a) - phi'(b)) <= constant * abs(a - b)^exponent."""
+        ...
+
+    @property
+    def lipschitz(self) -> float:
+        """A bound on abs(phi'), +inf where there is none."""
+        ...
+
+
+@runtime_checkable
+class MirrorMap(Protocol):
+    """Psi, strongly convex: `to_dual` is its gradient and `to_primal` the inverse of that."""
+
+    def value(self, w: ArrayLike) -> float:
+        """Psi(w)."""
+        ...
+
+    def to_dual(self, w: ArrayLike) -> Floats:
+        """The gradient of Psi at w."""
+        ...
+
+    def to_primal(self, v: ArrayLike) -> Floats:
+        """The point whose gradient is v."""
+        ...
+
+    def divergence(self, w: ArrayLike, u: ArrayLike) -> float:
+        """The Bregman distance of w from u."""
+        ...
+
+    def modulus(self, dimension: int) -> float:
+        """The constant of strong convexity with respect to the map's norm."""
+        ...
+
+    def prox(self, penalty: Any, dual: ArrayLike, step: float) -> Floats:
+        """argmin over w of step * penalty(w) + Psi(w) - <dual, w>; `Unsupported` where no closed form is known."""
+        ...
+
+
+@runtime_checkable
+class Kernel(Protocol):
+    """A positive semidefinite function of two vectors, in blocks."""
+
+    def block(self, X: ArrayLike, Z: ArrayLike, out: Any = None) -> Any:
+        """The Gram block K(X, Z); CSR for a sparse kernel."""
+        ...
+
+    def diagonal(self, X: ArrayLike) -> Floats:
+        """K(x, x) for each row x."""
+        ...
+
+
+@runtime_checkable
+class Decoder(Protocol):
+    """The admissible outputs of a structured predictor. A missing mode raises, never falls back."""
+
+    def best(self, scores: Any) -> Any:
+        """The output with the highest score."""
+        ...
+
+    def best_augmented(self, scores: Any, gold: Any, cost: Any) -> Any:
+        """The output with the highest score plus cost against the gold output."""
+        ...
+
+    def marginals(self, scores: Any) -> tuple[Any, float]:
+        """Expected parts under the Gibbs distribution, and the log partition function."""
+        ...
+
+
+@runtime_checkable
+class Solver(Protocol):
+    """An iterator of states; stopping, progress and history are combinators over any solver."""
+
+    def __iter__(self) -> Iterator[State]: ...
