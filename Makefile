@@ -47,7 +47,7 @@ docs: $(VENV)/.docs
 # Pins what a fresh environment with every extra resolves to: names and versions only.
 lock:
 	rm -rf $(VENV)-lock && $(PYTHON) -m venv $(VENV)-lock
-	$(VENV)-lock/bin/pip install --quiet --editable ".[dask,report,test,bench,docs]"
+	$(VENV)-lock/bin/pip install --quiet --editable ".[zstd,dask,report,test,bench,docs]"
 	$(VENV)-lock/bin/pip freeze --exclude-editable > $(LOCK)
 	rm -rf $(VENV)-lock
 
