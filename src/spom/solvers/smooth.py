@@ -18,7 +18,7 @@ EXACT = 400
 
 @runtime_checkable
 class Smooth(Protocol):
-    """A smooth convex function of an array `theta` of a fixed shape; `penalised` is the part a penalty sees."""
+    """A smooth convex function of an array `theta` of a fixed shape."""
 
     shape: tuple[int, ...]
 
@@ -45,11 +45,11 @@ class Smooth(Protocol):
 
 
 class LinearSmooth:
-    """f(theta) = sum_i s_i phi(y_i, x_i . w + b) / sum_i s_i, with s the sample weights (all one if left out).
+    """f(theta) = sum_i s_i phi(y_i, x_i . w + b) / sum_i s_i, with s the sample weights (one if left out).
 
-    `X` is dense or CSR/CSC, n x p. `theta` is w, of shape (p,), or (p, K) for a loss of K scores (`outputs`) or
-    a `y` of K columns; a row is then one feature's weights. With `fit_intercept` theta has one row more,
-    the last, which holds b. Every method takes theta in that shape; `split` parts it into w and b.
+    `X` is dense or CSR/CSC, n x p. `theta` is w, of shape (p,), or (p, K) for a loss of K scores
+    (`outputs`) or a `y` of K columns; a row is then one feature's weights. With `fit_intercept` theta has
+    one row more, the last, which holds b. Every method takes theta in that shape; `split` parts it.
 
     >>> import numpy as np
     >>> from spom.losses import Squared
@@ -189,7 +189,7 @@ class LinearSmooth:
 
 
 def as_matrix(X: Any) -> Any:
-    """X as a finite float64 matrix: CSR or CSC where it is sparse, else a dense array (C or Fortran order)."""
+    """X as a finite float64 matrix: CSR or CSC where it is sparse, else dense, in C or Fortran order."""
     if sparse.issparse(X):
         X = X if X.format in ("csr", "csc") else X.tocsr()
         X = X.astype(np.float64, copy=False)
@@ -215,7 +215,8 @@ def mean_weights(sample_weight: ArrayLike | None, n: int) -> Floats:
         raise ValueError(f"sample_weight must be a vector of {n} numbers; its shape is {s.shape}")
     if (s < 0).any() or s.sum() <= 0:
         raise ValueError("sample_weight must be >= 0, and not all zero")
-    return s / s.sum()
+    shares: Floats = s / s.sum()
+    return shares
 
 
 def column_squares(X: Any, weights: Floats) -> Floats:
