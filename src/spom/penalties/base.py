@@ -1,0 +1,126 @@
+"""What all penalties share: parameters, the checks of input, and defaults derived from `value` and `prox`.
+
+A penalty is one file: a class with `_value`, a compiled kernel `_kernel` of the shared signature
+`core.jit.PROX` with its numbers from `_packed`, `conjugate` or `_conjugate_value`, and its traits.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from spom.core.arrays import Floats, Ints, as_finite, as_floats, check_finite, check_positive, output_like
+from spom.core.params import Parameters
+from spom.errors import Unsupported
+
+if TYPE_CHECKING:
+    from spom.penalties.calculus import Conjugate
+
+NO_INTS: Ints = np.zeros(0, dtype=np.int64)
+NO_REALS: Floats = np.zeros(0)
+LARGEST = float(np.finfo(np.float64).max)
+
+
+class Penalty(Parameters):
+    """The base of all penalties: argmin of 1/2 norm(x - w)^2 + step * value(x), done with care."""
+
+    convex: bool = True
+    separable: bool = False
+    indicator: bool = False
+    homogeneous: bool = False
+    semigroup: bool = False
+    lazy: bool = False
+    # The largest error of `prox`, relative to the largest entry of its input.
+    accuracy: ClassVar[float] = 1e-12
+    _kernel: ClassVar[Any] = None
+
+    # --- what an operator writes -------------------------------------------------------------------
+
+    def _value(self, w: Floats) -> float:
+        raise NotImplementedError  # every operator has its own
+
+    def _packed(self, shape: tuple[int, ...]) -> tuple[Floats, Ints]:
+        """The numbers that the kernel takes with it, for arrays of this shape: (reals, ints)."""
+        raise Unsupported(f"{type(self).__name__} has no compiled prox")
+
+    def _conjugate_value(self, y: Floats) -> float:
+        raise Unsupported(f"the conjugate of {type(self).__name__} has no closed form here")
+
+    # --- what users call ---------------------------------------------------------------------------
+
+    def value(self, w: ArrayLike) -> float:
+        """The penalty of `w`; +inf outside a set."""
+        return float(self._value(as_finite(w)))
+
+    def prox(self, w: ArrayLike, step: float = 1.0, out: Floats | None = None) -> Floats:
+        """argmin over x of 1/2 norm(x - w)^2 + step * value(x); `out` may be `w` itself."""
+        a = as_floats(w)
+        check_finite(a)
+        step = check_positive(step, "step")
+        result = output_like(a, out)
+        if out is not None and out is not a and np.may_share_memory(out, a):
+            a = a.copy()
+        self._prox(a, step, result)
+        return result
+
+    def _prox(self, w: Floats, step: float, out: Floats) -> None:
+        """The prox of checked input, into `out`, which is `w` itself or apart from it."""
+        reals, ints = self._packed(w.shape)
+        self._kernel(w.reshape(-1), step, reals, ints, out.reshape(-1))
+
+    def compiled(self, shape: tuple[int, ...]) -> tuple[Any, Floats, Ints]:
+        """(kernel, reals, ints): the prox as a compiled function of the shared signature, for solver loops."""
+        reals, ints = self._packed(shape)
+        return self._kernel, reals, ints
+
+    def skip(self, w: ArrayLike, steps: ArrayLike, out: Floats | None = None) -> Floats:
+        """The result of one prox after another, one for each entry of `steps`, by a closed form.
+
+        A single number is one step; for a `semigroup` penalty it may as well be the sum of many.
+        """
+        if not self.lazy:
+            raise Unsupported(f"{type(self).__name__} has no closed form for skipped steps; call prox for each")
+        return self._skip(w, as_steps(steps), out)
+
+    def _skip(self, w: ArrayLike, steps: Floats, out: Floats | None) -> Floats:
+        return self.prox(w, min(float(steps.sum()), LARGEST), out)
+
+    def conjugate(self) -> Penalty:
+        """The Fenchel conjugate, sup over x of <x, y> - value(x), as a penalty."""
+        from spom.penalties.calculus import Conjugate
+
+        found: Conjugate = Conjugate(self)
+        return found
+
+    def max_strength(self, gradient_at_zero: ArrayLike) -> float:
+        """The smallest strength at which 0 minimises loss + penalty, given the loss's gradient at 0.
+
+        +inf where no strength does that, as for squared norms.
+        """
+        return float(self._max_strength(as_finite(gradient_at_zero, "gradient_at_zero")))
+
+    def _max_strength(self, g: Floats) -> float:
+        # The squared norms and powers are flat at 0: no finite strength holds a non-zero gradient there.
+        return np.inf if g.any() else 0.0
+
+
+def as_steps(steps: ArrayLike) -> Floats:
+    """Step sizes as a vector of finite numbers >= 0."""
+    a = np.atleast_1d(np.asarray(steps, dtype=np.float64))
+    if a.ndim != 1 or not np.isfinite(a).all() or (a < 0).any():
+        raise ValueError("steps must be finite and >= 0: a number, or a vector with one entry a step")
+    return a
+
+
+class Strength(Penalty):
+    """A penalty with a strength s >= 0 that multiplies all of it."""
+
+    strength: float
+
+    def _check(self) -> None:
+        check_positive(self.strength, "strength")
+
+    def _packed(self, shape: tuple[int, ...]) -> tuple[Floats, Ints]:
+        return np.array([self.strength], dtype=np.float64), NO_INTS

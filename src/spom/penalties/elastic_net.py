@@ -1,0 +1,90 @@
+"""The elastic net."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from spom.core.arrays import Floats, as_finite, check_positive, output_like
+from spom.core.jit import PROX, kernel
+from spom.core.registry import register
+from spom.penalties.base import NO_INTS, Ints, Strength
+from spom.penalties.l1 import soft_threshold
+
+
+@kernel(PROX)
+def _prox(w: Floats, step: float, reals: Floats, ints: Ints, out: Floats) -> None:
+    soft_threshold(w, step, reals, ints, out)
+    divisor = 1.0 + step * reals[1]
+    for i in range(w.size):
+        out[i] /= divisor
+
+
+@register(
+    "penalty",
+    "elastic-net",
+    formula=r"s \Big(r \|w\|_1 + \tfrac{1-r}{2} \|w\|_2^2\Big)",
+    cost="O(n)",
+    examples=lambda: [ElasticNet(0.5), ElasticNet(1.0, 0.9), ElasticNet(2.0, 0.0), ElasticNet(1.0, 1.0)],
+)
+class ElasticNet(Strength):
+    """Omega(w) = s (r norm1(w) + (1-r)/2 norm2(w)^2); the prox is a soft threshold, then a scaling.
+
+    k skipped steps with a_t = step_t s r and b_t = step_t s (1-r): with P_t the product of (1 + b) to t and
+    A the sum of a_t P_{t-1}, the result is soft(w, A) / P.
+
+    >>> ElasticNet(1.0, l1_ratio=0.5).prox([3.5, -0.25])
+    array([2., 0.])
+    """
+
+    separable = True
+    lazy = True
+    _kernel = _prox
+
+    def __init__(self, strength: float = 1.0, l1_ratio: float = 0.5) -> None:
+        self.strength = strength
+        self.l1_ratio = l1_ratio
+        self._check()
+
+    def _check(self) -> None:
+        super()._check()
+        check_ratio(self.l1_ratio)
+
+    def _parts(self) -> tuple[float, float]:
+        return self.strength * self.l1_ratio, self.strength * (1.0 - self.l1_ratio)
+
+    def _value(self, w: Floats) -> float:
+        a, b = self._parts()
+        return a * float(np.abs(w).sum()) + 0.5 * b * float(np.vdot(w, w))
+
+    def _packed(self, shape: tuple[int, ...]) -> tuple[Floats, Ints]:
+        return np.array(self._parts()), NO_INTS
+
+    def _skip(self, w: ArrayLike, steps: Floats, out: Floats | None) -> Floats:
+        a, b = self._parts()
+        logs = np.log1p(b * steps).cumsum()
+        total = logs[-1] if logs.size else 0.0
+        # A / P = sum of a_t P_{t-1} / P, each ratio of products at most 1: nothing overflows.
+        before = np.concatenate([[0.0], logs[:-1]]) if logs.size else logs
+        shift = float((a * steps * np.exp(before - total)).sum())
+        x = as_finite(w) * np.exp(-total)
+        result = output_like(x, out)
+        soft_threshold(x.reshape(-1), 1.0, np.array([shift]), NO_INTS, result.reshape(-1))
+        return result
+
+    def _conjugate_value(self, y: Floats) -> float:
+        a, b = self._parts()
+        excess = np.maximum(np.abs(y) - a, 0.0)
+        if b == 0.0:
+            return np.inf if excess.max(initial=0.0) > 1e-10 * a else 0.0
+        return float(np.vdot(excess, excess)) / (2.0 * b)
+
+    def _max_strength(self, g: Floats) -> float:
+        peak = float(np.abs(g).max(initial=0.0))
+        return peak / self.l1_ratio if self.l1_ratio > 0 else super()._max_strength(g)
+
+
+def check_ratio(ratio: float) -> None:
+    """Raise unless the ratio is a number from 0 to 1."""
+    if check_positive(ratio, "l1_ratio") > 1.0:
+        raise ValueError(f"l1_ratio must be from 0 to 1; it is {ratio!r}")

@@ -1,0 +1,50 @@
+"""The l2 norm, not squared."""
+
+from __future__ import annotations
+
+from spom.core.arrays import Floats
+from spom.core.jit import PROX, kernel
+from spom.core.registry import register
+from spom.penalties.base import Ints, Penalty, Strength
+from spom.penalties.threshold import norm2
+
+
+@kernel(PROX)
+def _prox(w: Floats, step: float, reals: Floats, ints: Ints, out: Floats) -> None:
+    norm = norm2(w)
+    t = step * reals[0]
+    scale = (norm - t) / norm if norm > t else 0.0
+    for i in range(w.size):
+        out[i] = scale * w[i]
+
+
+@register("penalty", "l2", formula=r"s \|w\|_2", cost="O(n)", examples=lambda: [L2(0.5), L2(0.0), L2(3.0)])
+class L2(Strength):
+    """Omega(w) = s norm2(w); the prox is max(0, 1 - step s / norm2(w)) w.
+
+    Sets the whole vector to zero, or nothing of it (Duchi and Singer 2009, section 4).
+
+    >>> L2(2.5).prox([3.0, 4.0])
+    array([1.5, 2. ])
+    """
+
+    homogeneous = True
+    semigroup = True
+    lazy = True
+    _kernel = _prox
+
+    def __init__(self, strength: float = 1.0) -> None:
+        self.strength = strength
+        self._check()
+
+    def _value(self, w: Floats) -> float:
+        return self.strength * float(norm2(w.reshape(-1)))
+
+    def conjugate(self) -> Penalty:
+        """The indicator of the l2 ball of radius s."""
+        from spom.penalties.l2_ball import L2Ball
+
+        return L2Ball(self.strength)
+
+    def _max_strength(self, g: Floats) -> float:
+        return float(norm2(g.reshape(-1)))

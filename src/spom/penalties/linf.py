@@ -1,0 +1,68 @@
+"""The l-inf norm."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from spom.core.arrays import Floats
+from spom.core.jit import PROX, kernel
+from spom.core.registry import register
+from spom.penalties.base import Ints, Penalty, Strength
+from spom.penalties.threshold import solve, total_and_peak
+
+
+@kernel("void(float64[::1], float64, float64[::1])")
+def clip_to_level(w: Floats, t: float, out: Floats) -> None:
+    """The prox of t norm-inf: clip at the level that takes just t off the magnitudes, in all."""
+    total, peak = total_and_peak(w, True)
+    if total <= t:
+        out[:] = 0.0
+        return
+    level = peak - solve(w, True, total, peak, t, 1.0, 0.0)
+    for i in range(w.size):
+        x = w[i]
+        clipped = level if x > level else x
+        out[i] = -level if x < -level else clipped
+
+
+@kernel(PROX)
+def _prox(w: Floats, step: float, reals: Floats, ints: Ints, out: Floats) -> None:
+    clip_to_level(w, step * reals[0], out)
+
+
+@register(
+    "penalty",
+    "linf",
+    formula=r"s \max_i |w_i|",
+    cost="expected O(n)",
+    examples=lambda: [LInf(0.5), LInf(0.0), LInf(3.0)],
+)
+class LInf(Strength):
+    """Omega(w) = s norm-inf(w); the prox clips the entries at a level found by selection.
+
+    The level is 0, and so is the result, when norm1(w) <= step s (Duchi and Singer 2009, section 4).
+
+    >>> LInf(1.0).prox([3.0, -1.0, 2.5])
+    array([ 2.25, -1.  ,  2.25])
+    """
+
+    homogeneous = True
+    semigroup = True
+    lazy = True
+    _kernel = _prox
+
+    def __init__(self, strength: float = 1.0) -> None:
+        self.strength = strength
+        self._check()
+
+    def _value(self, w: Floats) -> float:
+        return self.strength * float(np.abs(w).max(initial=0.0))
+
+    def conjugate(self) -> Penalty:
+        """The indicator of the l1 ball of radius s."""
+        from spom.penalties.l1_ball import L1Ball
+
+        return L1Ball(self.strength)
+
+    def _max_strength(self, g: Floats) -> float:
+        return float(np.abs(g).sum())

@@ -1,0 +1,47 @@
+"""The l-inf ball."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from spom.core.arrays import Floats
+from spom.core.jit import PROX, kernel
+from spom.core.registry import register
+from spom.penalties.balls import Ball
+from spom.penalties.base import Ints, Penalty
+
+
+@kernel(PROX)
+def _project(w: Floats, step: float, reals: Floats, ints: Ints, out: Floats) -> None:
+    r = reals[0]
+    for i in range(w.size):
+        x = w[i]
+        clipped = r if x > r else x
+        out[i] = -r if x < -r else clipped
+
+
+@register(
+    "penalty",
+    "linf-ball",
+    formula=r"\iota\{\max_i |w_i| \le r\}",
+    cost="O(n)",
+    examples=lambda: [LInfBall(1.0), LInfBall(0.0), LInfBall(5.0)],
+)
+class LInfBall(Ball):
+    """Omega(w) = 0 where norm-inf(w) <= radius, else +inf; the prox clips each entry.
+
+    >>> LInfBall(1.0).prox([3.0, -0.5])
+    array([ 1. , -0.5])
+    """
+
+    separable = True
+    _kernel = _project
+
+    def _norm(self, w: Floats) -> float:
+        return float(np.abs(w).max(initial=0.0))
+
+    def conjugate(self) -> Penalty:
+        """radius times the l1 norm."""
+        from spom.penalties.l1 import L1
+
+        return L1(self.radius)

@@ -1,0 +1,57 @@
+"""The squared l2 norm: ridge, weight decay."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from spom.core.arrays import Floats, as_finite, output_like
+from spom.core.jit import PROX, kernel
+from spom.core.registry import register
+from spom.penalties.base import Ints, Penalty, Strength
+
+
+@kernel(PROX)
+def _prox(w: Floats, step: float, reals: Floats, ints: Ints, out: Floats) -> None:
+    divisor = 1.0 + step * reals[0]
+    for i in range(w.size):
+        out[i] = w[i] / divisor
+
+
+@register(
+    "penalty",
+    "squared-l2",
+    formula=r"\tfrac{s}{2} \|w\|_2^2",
+    cost="O(n)",
+    examples=lambda: [SquaredL2(0.5), SquaredL2(0.0), SquaredL2(4.0)],
+)
+class SquaredL2(Strength):
+    """Omega(w) = s/2 norm2(w)^2; the prox is w / (1 + step s).
+
+    k skipped steps divide by the product of (1 + step s): their logarithms are added up.
+
+    >>> SquaredL2(1.0).prox([2.0, -4.0])
+    array([ 1., -2.])
+    """
+
+    separable = True
+    lazy = True
+    _kernel = _prox
+
+    def __init__(self, strength: float = 1.0) -> None:
+        self.strength = strength
+        self._check()
+
+    def _value(self, w: Floats) -> float:
+        return 0.5 * self.strength * float(np.vdot(w, w))
+
+    def _skip(self, w: ArrayLike, steps: Floats, out: Floats | None) -> Floats:
+        a = as_finite(w)
+        factor = np.exp(-np.log1p(steps * self.strength).sum())
+        return np.multiply(a, factor, out=output_like(a, out))
+
+    def conjugate(self) -> Penalty:
+        """1/(2 s) norm2^2, or the indicator of the origin for s = 0."""
+        from spom.penalties.box import Box
+
+        return SquaredL2(1.0 / self.strength) if self.strength > 0 else Box(0.0, 0.0)

@@ -1,0 +1,41 @@
+"""The penalty that is none."""
+
+from __future__ import annotations
+
+from spom.core.arrays import Floats
+from spom.core.jit import PROX, kernel
+from spom.core.registry import register
+from spom.penalties.base import NO_INTS, NO_REALS, Ints, Penalty
+
+
+@kernel(PROX)
+def _prox(w: Floats, step: float, reals: Floats, ints: Ints, out: Floats) -> None:
+    for i in range(w.size):
+        out[i] = w[i]
+
+
+@register("penalty", "zero", formula=r"0", cost="O(n)", examples=lambda: [Zero()])
+class Zero(Penalty):
+    """Omega(w) = 0; its prox is the identity.
+
+    >>> Zero().prox([1.0, -2.0])
+    array([ 1., -2.])
+    """
+
+    separable = True
+    homogeneous = True
+    semigroup = True
+    lazy = True
+    _kernel = _prox
+
+    def _value(self, w: Floats) -> float:
+        return 0.0
+
+    def _packed(self, shape: tuple[int, ...]) -> tuple[Floats, Ints]:
+        return NO_REALS, NO_INTS
+
+    def conjugate(self) -> Penalty:
+        """The indicator of the origin."""
+        from spom.penalties.box import Box
+
+        return Box(0.0, 0.0)
