@@ -184,6 +184,8 @@ class LinearSmooth:
         """sum_i S_i phi*(y_i, alpha_i / S_i), the conjugate of the mean loss; +inf outside its domain."""
         used = self.weights > 0.0
         scaled = alpha[used] / (self.weights[used] if alpha.ndim == 1 else self.weights[used, None])
+        if np.isfinite(self.loss.lipschitz):
+            scaled *= 1.0 - 2.0**-51  # rounding must not put it outside the domain, which holds 0
         values = np.asarray(self.loss.conjugate(self.y[used], scaled))
         return float(self.weights[used] @ (values if values.ndim == 1 else values.sum(axis=1)))
 

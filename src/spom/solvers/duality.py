@@ -1,0 +1,105 @@
+"""How far a point is from the optimum: the duality gap where there is one, and the proximal residual always.
+
+With alpha the derivatives of the mean loss in the scores, f* its conjugate there and Omega* the penalty's,
+
+    gap = f(theta) + Omega(w) + f*(alpha) + Omega*(-X^T alpha)  >=  F(theta) - min F.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from spom.core.arrays import Floats
+from spom.errors import SpomError
+from spom.solvers.smooth import LinearSmooth, Smooth
+
+
+class Certificate(NamedTuple):
+    """What was found at a point. `gap` is NaN where no dual point is known, `residual` is never."""
+
+    objective: float
+    loss: float
+    gap: float
+    residual: float
+
+    @property
+    def best(self) -> float:
+        """The gap, or the residual where there is no gap: what a tolerance is compared with."""
+        return self.residual if np.isnan(self.gap) else self.gap
+
+
+def certificate(smooth: Smooth, penalty: Any, theta: Floats, L: float) -> Certificate:
+    """The objective, the duality gap and the residual L norm(theta - prox step of length 1/L) at theta."""
+    part = smooth.penalised
+    omega = float(penalty.value(theta[part]))
+    if isinstance(smooth, LinearSmooth):
+        scores = smooth.scores(theta)
+        alpha = smooth.dual_at(scores)
+        loss, g = smooth.value_at(scores), smooth.adjoint(alpha)
+        gap = linear_gap(smooth, penalty, loss + omega, alpha, g)
+    else:
+        (loss, g), gap = smooth.value_and_gradient(theta), np.nan
+    return Certificate(loss + omega, loss, gap, residual(penalty, theta, g, L, part))
+
+
+def residual(penalty: Any, theta: Floats, g: Floats, L: float, part: slice) -> float:
+    """L norm(theta - prox(theta - g / L)): zero just at an optimum, in the units of a gradient."""
+    moved = theta - g / L
+    moved[part] = penalty.prox(np.ascontiguousarray(moved[part]), 1.0 / L)
+    return float(L * np.linalg.norm(theta - moved))
+
+
+def linear_gap(smooth: LinearSmooth, penalty: Any, objective: float, alpha: Floats, g: Floats) -> float:
+    """The duality gap at a point with this objective, derivatives alpha and gradient g; NaN if not known."""
+    if not penalty.convex or not hasattr(smooth.loss, "conjugate"):
+        return np.nan
+    if smooth.fit_intercept:
+        balanced = balance(smooth, alpha)
+        if balanced is None:
+            return np.nan
+        alpha = balanced
+        g = smooth.adjoint(alpha)
+    try:
+        part = np.ascontiguousarray(g[smooth.penalised])
+        scale, conjugate = feasible(penalty, part)
+        gap = objective + smooth.conjugate_at(alpha * scale) + conjugate
+    except (SpomError, NotImplementedError):
+        return np.nan
+    # Rounding may leave a gap a hair below zero; an infinite one says nothing.
+    return max(gap, 0.0) if np.isfinite(gap) else np.nan
+
+
+def feasible(penalty: Any, g: Floats) -> tuple[float, float]:
+    """(c, Omega*(-c g)) with c <= 1 the largest factor for which that is finite.
+
+    For a norm, Omega* is 0 inside the dual ball and +inf outside, so c = strength / max_strength(g).
+    """
+    if penalty.homogeneous and not penalty.indicator and hasattr(penalty, "strength"):
+        needed = float(penalty.max_strength(g))
+        return (1.0 if needed <= penalty.strength else penalty.strength / needed), 0.0
+    return 1.0, float(penalty.conjugate().value(-g))
+
+
+def balance(smooth: LinearSmooth, alpha: Floats) -> Floats | None:
+    """alpha moved to sum to zero, as an unpenalised intercept asks of a dual point; None if no way is known.
+
+    A loss whose derivatives may be anything takes a shift. Otherwise the side that weighs more is scaled
+    down, which keeps each derivative between itself and zero, inside the conjugate's domain.
+    """
+    if not np.isfinite(smooth.loss.lipschitz):
+        weights = smooth.weights if alpha.ndim == 1 else smooth.weights[:, None]
+        shifted: Floats = alpha - weights * alpha.sum(axis=0)
+        return shifted
+    if alpha.ndim == 2:
+        # The rows of a multiclass dual are tied together: only a sum of nothing but rounding will do.
+        total = np.abs(alpha.sum(axis=0)).max(initial=0.0)
+        return alpha if total <= 1e-12 else None
+    up, down = float(alpha[alpha > 0].sum()), float(-alpha[alpha < 0].sum())
+    out: Floats = alpha.copy()
+    if up > down:
+        out[alpha > 0] *= down / up
+    elif down > up:
+        out[alpha < 0] *= up / down
+    return out
