@@ -24,14 +24,15 @@ def all_finite(w: Floats) -> bool:
 
 def as_floats(w: ArrayLike, name: str = "w") -> Floats:
     """`w` as a float64 C-ordered vector or matrix: itself where it is one already, else a copy."""
-    if type(w) is np.ndarray and w.dtype == np.float64 and w.flags.c_contiguous:
+    # The compiled kernels take writable arrays only, so that a read-only one is copied too.
+    if type(w) is np.ndarray and w.dtype == np.float64 and w.flags.c_contiguous and w.flags.writeable:
         a = w
     else:
         try:
             raw = np.asarray(w)
             if raw.dtype.kind not in "fiub":
                 raise TypeError(f"its dtype is {raw.dtype}")
-            a = np.ascontiguousarray(raw, dtype=np.float64) if raw.ndim else raw.astype(np.float64)
+            a = np.array(raw, dtype=np.float64, order="C")
         except (TypeError, ValueError) as error:
             raise ValueError(f"{name} must be an array of real numbers: {error}") from None
     if a.ndim not in (1, 2):

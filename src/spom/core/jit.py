@@ -31,6 +31,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 PROX = "void(float64[::1], float64, float64[::1], int64[::1], float64[::1])"
 # A derivative of a loss in its score: (y, score, reals) -> derivative.
 DERIVATIVE = "float64(float64, float64, float64[::1])"
+# The same for a loss of k scores: (class, scores, reals, out) -> value, with the derivative in `out`.
+DERIVATIVE_ROW = "float64(int64, float64[::1], float64[::1], float64[::1])"
 
 
 class Kernel:

@@ -1,0 +1,157 @@
+"""What all losses share: the checks of targets and scores, and the traits that solvers ask for."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from spom.core.arrays import Floats, as_floats, check_finite
+from spom.core.params import Parameters
+
+NO_REALS: Floats = np.zeros(0)
+
+
+class Loss(Parameters):
+    """phi(y, a): convex in the score a, and zero or more.
+
+    `value`, `derivative` and `conjugate` are vectorised over examples. Scores of any finite size are
+    fine: a value is +inf only where the true one is larger than the largest float.
+    """
+
+    # What y is: "sign" (-1 or +1), "real", or "class" (an index, with one score for each class).
+    target: ClassVar[str] = "sign"
+    # phi - c/2 a^2 is convex for this c.
+    strong_convexity: ClassVar[float] = 0.0
+    # Whether `probability` turns scores into probabilities.
+    probabilistic: ClassVar[bool] = False
+
+    def __init__(self) -> None: ...
+
+    # --- what a loss writes ------------------------------------------------------------------------
+
+    @property
+    def hoelder(self) -> tuple[float, float]:
+        """(exponent, constant) with norm(phi'(a) - phi'(b)) <= constant * norm(a - b)^exponent."""
+        raise NotImplementedError  # every loss has its own
+
+    @property
+    def lipschitz(self) -> float:
+        """A bound on the norm of phi', +inf where there is none."""
+        raise NotImplementedError  # every loss has its own
+
+    def _value(self, y: Any, a: Floats) -> Any:
+        raise NotImplementedError  # every loss has its own
+
+    def _derivative(self, y: Any, a: Floats) -> Any:
+        raise NotImplementedError  # every loss has its own
+
+    def _conjugate(self, y: Any, u: Floats) -> Any:
+        raise NotImplementedError  # every loss has its own
+
+    def _pair(self, y: ArrayLike, a: ArrayLike, name: str) -> tuple[Any, Floats]:
+        raise NotImplementedError  # by the kind of target
+
+    # --- what users call ---------------------------------------------------------------------------
+
+    def value(self, y: ArrayLike, a: ArrayLike) -> Floats:
+        """phi(y, a) of each example."""
+        checked, scores = self._pair(y, a, "a")
+        with np.errstate(over="ignore", under="ignore"):
+            return np.asarray(self._value(checked, scores), dtype=np.float64)
+
+    def derivative(self, y: ArrayLike, a: ArrayLike) -> Floats:
+        """The derivative in a of each example; the left one at a kink."""
+        checked, scores = self._pair(y, a, "a")
+        with np.errstate(over="ignore", under="ignore"):
+            return np.asarray(self._derivative(checked, scores), dtype=np.float64)
+
+    def conjugate(self, y: ArrayLike, u: ArrayLike) -> Floats:
+        """sup over a of u a - phi(y, a), of each example; +inf outside its domain."""
+        checked, duals = self._pair(y, u, "u")
+        with np.errstate(over="ignore", under="ignore"):
+            return np.asarray(self._conjugate(checked, duals), dtype=np.float64)
+
+    def probability(self, a: ArrayLike) -> Floats:
+        """The probabilities that the scores stand for, where the loss is a likelihood."""
+        raise AttributeError(f"{type(self).__name__} gives no probabilities; the logistic losses do")
+
+
+class BinaryLoss(Loss):
+    """A loss of one score for each example; y and a have one shape, or one of them is a number."""
+
+    # Scalar kernels of the signature `core.jit.DERIVATIVE`.
+    _value_kernel: ClassVar[Any] = None
+    _derivative_kernel: ClassVar[Any] = None
+
+    def _reals(self) -> Floats:
+        """The parameters that the compiled kernels take with them."""
+        return NO_REALS
+
+    def compiled(self) -> tuple[Any, Any, Floats]:
+        """(value, derivative, reals): compiled functions of (y, score, reals), for solver loops."""
+        return self._value_kernel, self._derivative_kernel, self._reals()
+
+    def _pair(self, y: ArrayLike, a: ArrayLike, name: str) -> tuple[Floats, Floats]:
+        targets, scores = _reals_of(y, "y"), _reals_of(a, name)
+        if targets.shape != scores.shape and targets.ndim and scores.ndim:
+            raise ValueError(
+                f"y and {name} must have one shape; they have {targets.shape} and {scores.shape}"
+            )
+        if self.target == "sign":
+            wrong = np.flatnonzero(np.abs(targets) != 1.0)
+            if wrong.size:
+                raise ValueError(f"labels must be -1 or +1; entry {wrong[0]} is {targets.flat[wrong[0]]:g}")
+        return targets, scores
+
+
+class MulticlassLoss(Loss):
+    """A loss of k scores for each example: y holds class indices from 0, a has the shape (n, k).
+
+    Norms in `hoelder` and `lipschitz` are Euclidean. One example may be given as (y, scores) with y a
+    number and scores a vector.
+    """
+
+    target: ClassVar[str] = "class"
+    # Fills the derivative row in place and returns the value; signature `core.jit.DERIVATIVE_ROW`.
+    _row_kernel: ClassVar[Any] = None
+
+    def compiled(self) -> tuple[Any, Floats]:
+        """(row, reals): row(y, scores, reals, out) fills `out` (which may be `scores`), returns the value."""
+        return self._row_kernel, NO_REALS
+
+    def _pair(self, y: ArrayLike, a: ArrayLike, name: str) -> tuple[NDArray[np.int64], Floats]:
+        scores, labels = _reals_of(a, name), _reals_of(y, "y")
+        if scores.ndim == 0 or scores.shape[-1] == 0 or scores.shape[:-1] != labels.shape:
+            raise ValueError(
+                f"{name} must have one row for each entry of y and one column a class; "
+                f"the shapes are {scores.shape} and {labels.shape}"
+            )
+        wrong = np.flatnonzero((labels != np.floor(labels)) | (labels < 0) | (labels >= scores.shape[-1]))
+        if wrong.size:
+            raise ValueError(
+                f"y must hold class indices from 0 to {scores.shape[-1] - 1}; "
+                f"entry {wrong[0]} is {labels.flat[wrong[0]]:g}"
+            )
+        return labels.astype(np.int64), scores
+
+
+def _reals_of(values: ArrayLike, name: str) -> Floats:
+    """`values` as finite floats of up to two dimensions; a number stays a number."""
+    raw = np.asarray(values)
+    if raw.dtype.kind not in "fiub" or raw.ndim > 2:
+        raise ValueError(
+            f"{name} must be real numbers, at most a matrix of them; got {raw.dtype}, {raw.ndim}-d"
+        )
+    check_finite(as_floats(raw.reshape(-1)), name)
+    return np.asarray(raw, dtype=np.float64)
+
+
+def simplex_or_none(y: NDArray[np.int64], u: Floats) -> tuple[Floats, NDArray[np.bool_]]:
+    """v = u + e_y, and which of its rows are probability vectors up to rounding."""
+    v = u.copy()
+    np.put_along_axis(v, y[..., None], np.take_along_axis(v, y[..., None], -1) + 1.0, -1)
+    slack = 1e-12 * max(1, v.shape[-1])
+    inside = (v >= -slack).all(axis=-1) & (np.abs(v.sum(axis=-1) - 1.0) <= slack)
+    return np.maximum(v, 0.0), inside

@@ -1,0 +1,94 @@
+"""The logistic loss of several classes."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from spom.core.arrays import Floats, Ints
+from spom.core.jit import DERIVATIVE_ROW, kernel
+from spom.core.registry import register
+from spom.losses.base import MulticlassLoss, _reals_of, simplex_or_none
+
+
+@kernel(DERIVATIVE_ROW)
+def multiclass_logistic_row(y: int, scores: Floats, reals: Floats, out: Floats) -> float:
+    """The value; `out` becomes the probabilities less one at y."""
+    k, top, gold = scores.size, scores[0], scores[y]
+    for j in range(1, k):
+        top = max(top, scores[j])
+    total = 0.0
+    for j in range(k):
+        out[j] = math.exp(scores[j] - top)
+        total += out[j]
+    for j in range(k):
+        out[j] /= total
+    # One less the others is exact where the gold class has nearly all.
+    rest = 0.0
+    for j in range(k):
+        if j != y:
+            rest += out[j]
+    out[y] = -rest
+    return float((top - gold) + math.log(total))
+
+
+@register(
+    "loss",
+    "multiclass-logistic",
+    examples=lambda: [MulticlassLogistic()],
+    formula=r"\log \sum_j e^{a_j} - a_y",
+    cost="O(k)",
+)
+class MulticlassLogistic(MulticlassLoss):
+    r"""log(sum over j of exp(a_j)) - a_y, with y a class index and a the k scores.
+
+    Hoelder (1, 1/2), Lipschitz sqrt 2. Its conjugate is sum v log v at v = u + e_y in the simplex.
+
+    >>> MulticlassLogistic().value([0], [[0.0, 0.0]]).round(6)
+    array([0.693147])
+    >>> MulticlassLogistic().derivative([0], [[0.0, 0.0]])
+    array([[-0.5,  0.5]])
+    """
+
+    probabilistic = True
+    _row_kernel = multiclass_logistic_row
+
+    @property
+    def hoelder(self) -> tuple[float, float]:
+        """(1, 1/2): the largest eigenvalue of diag(p) - p p^T is at most 1/2."""
+        return 1.0, 0.5
+
+    @property
+    def lipschitz(self) -> float:
+        """sqrt 2."""
+        return math.sqrt(2.0)
+
+    def probability(self, a: ArrayLike) -> Floats:
+        """exp(a_j) / sum over i of exp(a_i), of each row."""
+        scores = _reals_of(a, "a")
+        if scores.ndim == 0 or scores.shape[-1] == 0:
+            raise ValueError("a must have one column for each class")
+        with np.errstate(over="ignore", under="ignore"):
+            return self._probability(scores)
+
+    def _probability(self, a: Floats) -> Floats:
+        e = np.exp(a - a.max(axis=-1, keepdims=True))
+        return np.asarray(e / e.sum(axis=-1, keepdims=True))
+
+    def _value(self, y: Ints, a: Floats) -> Any:
+        top = a.max(axis=-1)
+        total = np.exp(a - top[..., None]).sum(axis=-1)
+        return (top - np.take_along_axis(a, y[..., None], -1)[..., 0]) + np.log(total)
+
+    def _derivative(self, y: Ints, a: Floats) -> Any:
+        g = self._probability(a)
+        np.put_along_axis(g, y[..., None], 0.0, -1)
+        np.put_along_axis(g, y[..., None], -g.sum(axis=-1)[..., None], -1)
+        return g
+
+    def _conjugate(self, y: Ints, u: Floats) -> Any:
+        v, inside = simplex_or_none(y, u)
+        return np.where(inside, (v * np.log(np.where(v > 0, v, 1.0))).sum(axis=-1), np.inf)
