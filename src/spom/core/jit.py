@@ -47,6 +47,7 @@ class Kernel:
         self.__wrapped__ = function
 
     def __call__(self, *args: Any) -> Any:
+        """Run the compiled function."""
         return (self._dispatcher or self.dispatcher)(*args)
 
     @property
@@ -91,7 +92,6 @@ class Kernel:
         # Neither the install nor the user's cache folder can be written to: compile in this process only.
         options["cache"] = False
         return cast("Callable[..., Any]", numba.njit(self.signature, **options)(function))
-
 
 
 def kernel(signature: str | list[str], **options: Any) -> Callable[[F], F]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from spom.core.arrays import Floats, check_positive
-from spom.penalties.base import NO_INTS, Ints, Penalty
+from spom.core.arrays import Floats, Ints, check_positive
+from spom.penalties.base import NO_INTS, Penalty
 
 # A projection lands on the boundary only up to rounding; this much outside still counts as inside.
 SLACK = 1e-10

@@ -26,14 +26,40 @@ LARGEST = float(np.finfo(np.float64).max)
 class Penalty(Parameters):
     """The base of all penalties: argmin of 1/2 norm(x - w)^2 + step * value(x), done with care."""
 
+    # Traits. Most operators override them with a plain class attribute, some with a property of their own.
+
     convex: bool = True
-    separable: bool = False
-    indicator: bool = False
-    homogeneous: bool = False
-    semigroup: bool = False
-    lazy: bool = False
-    # The largest error of `prox`, relative to the largest entry of its input.
-    accuracy: ClassVar[float] = 1e-12
+
+    @property
+    def separable(self) -> bool:
+        """Whether the penalty is a sum over coordinates."""
+        return False
+
+    @property
+    def indicator(self) -> bool:
+        """Whether the values are 0 and +inf only: a set."""
+        return False
+
+    @property
+    def homogeneous(self) -> bool:
+        """Whether value(c w) = c value(w) for c > 0."""
+        return False
+
+    @property
+    def semigroup(self) -> bool:
+        """Whether prox by s, then by t, is prox by s + t."""
+        return False
+
+    @property
+    def lazy(self) -> bool:
+        """Whether `skip` has a closed form for many steps."""
+        return False
+
+    @property
+    def exact(self) -> bool:
+        """Whether `prox` is the argmin itself, and not a sequence of proxes that stands in for it."""
+        return True
+
     _kernel: ClassVar[Any] = None
 
     # --- what an operator writes -------------------------------------------------------------------

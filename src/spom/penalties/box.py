@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from spom.core.arrays import Floats
+from spom.core.arrays import Floats, Ints
 from spom.core.jit import PROX, kernel
 from spom.core.registry import register
 from spom.penalties.balls import no_strength
-from spom.penalties.base import NO_INTS, Ints, Penalty
+from spom.penalties.base import NO_INTS, Penalty
 
 
 @kernel(PROX)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from spom.core.arrays import Floats, as_finite, check_positive, output_like
+from spom.core.arrays import Floats, Ints, as_finite, check_positive, output_like
 from spom.core.jit import PROX, kernel
 from spom.core.registry import register
-from spom.penalties.base import NO_INTS, Ints, Strength
+from spom.penalties.base import NO_INTS, Strength
 from spom.penalties.l1 import soft_threshold
 
 

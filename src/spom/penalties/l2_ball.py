@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from spom.core.arrays import Floats
+from spom.core.arrays import Floats, Ints
 from spom.core.jit import PROX, kernel
 from spom.core.registry import register
 from spom.penalties.balls import Ball
-from spom.penalties.base import Ints, Penalty
+from spom.penalties.base import Penalty
 from spom.penalties.threshold import norm2
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from spom.core.arrays import Floats
+from spom.core.arrays import Floats, Ints
 from spom.core.jit import PROX, kernel
 from spom.core.registry import register
-from spom.penalties.base import Ints, Penalty, Strength
+from spom.penalties.base import Penalty, Strength
 from spom.penalties.threshold import solve, total_and_peak
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from spom.core.arrays import Floats, check_positive
+from spom.core.arrays import Floats, Ints, check_positive
 from spom.core.jit import PROX, kernel
 from spom.core.registry import register
-from spom.penalties.base import NO_INTS, Ints, Penalty, Strength
+from spom.penalties.base import NO_INTS, Penalty, Strength
 
 
 @kernel("float64(float64, float64, float64)")
@@ -34,7 +34,7 @@ def power_root(b: float, t: float, q: float) -> float:
         if not v + move > v:
             break
         v += move
-    return b * np.exp(-v)
+    return float(b * np.exp(-v))
 
 
 @kernel(PROX)
@@ -68,17 +68,17 @@ class Power(Strength):
         self._check()
 
     @property
-    def homogeneous(self) -> bool:  # type: ignore[override]  # a trait that depends on q
+    def homogeneous(self) -> bool:
         """Whether q = 1."""
         return self.q == 1.0
 
     @property
-    def semigroup(self) -> bool:  # type: ignore[override]  # a trait that depends on q
+    def semigroup(self) -> bool:
         """Whether q = 1."""
         return self.q == 1.0
 
     @property
-    def lazy(self) -> bool:  # type: ignore[override]  # a trait that depends on q
+    def lazy(self) -> bool:
         """Whether q = 1."""
         return self.q == 1.0
 

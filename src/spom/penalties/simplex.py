@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from spom.core.arrays import Floats, check_positive
+from spom.core.arrays import Floats, Ints, check_positive
 from spom.core.jit import PROX, kernel
 from spom.core.registry import register
 from spom.penalties.balls import SLACK, no_strength
-from spom.penalties.base import NO_INTS, Ints, Penalty
+from spom.penalties.base import NO_INTS, Penalty
 from spom.penalties.threshold import solve, total_and_peak
 
 

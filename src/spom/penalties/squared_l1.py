@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from spom.core.arrays import Floats
+from spom.core.arrays import Floats, Ints
 from spom.core.jit import PROX, kernel
 from spom.core.registry import register
-from spom.penalties.base import NO_INTS, Ints, Strength
+from spom.penalties.base import NO_INTS, Strength
 from spom.penalties.groups import check_weights
 from spom.penalties.threshold import solve, solve_depths, total_and_peak
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from spom.core.arrays import Floats, as_finite, output_like
+from spom.core.arrays import Floats, Ints, as_finite, output_like
 from spom.core.jit import PROX, kernel
 from spom.core.registry import register
-from spom.penalties.base import Ints, Penalty, Strength
+from spom.penalties.base import Penalty, Strength
 
 
 @kernel(PROX)
@@ -48,7 +48,9 @@ class SquaredL2(Strength):
     def _skip(self, w: ArrayLike, steps: Floats, out: Floats | None) -> Floats:
         a = as_finite(w)
         factor = np.exp(-np.log1p(steps * self.strength).sum())
-        return np.multiply(a, factor, out=output_like(a, out))
+        result = output_like(a, out)
+        np.multiply(a, factor, out=result)
+        return result
 
     def conjugate(self) -> Penalty:
         """1/(2 s) norm2^2, or the indicator of the origin for s = 0."""

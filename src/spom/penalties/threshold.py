@@ -179,7 +179,7 @@ def norm2(w: Floats) -> float:
     """The Euclidean norm; scaled where the squares would leave the range of floats."""
     s = _sum_of_squares(w)
     if 1e-280 < s < 1e300:
-        return np.sqrt(s)
+        return float(np.sqrt(s))
     peak = 0.0
     for i in range(w.size):
         peak = max(peak, abs(w[i]))
@@ -188,4 +188,4 @@ def norm2(w: Floats) -> float:
     s = 0.0
     for i in range(w.size):
         s += (w[i] / peak) ** 2
-    return peak * np.sqrt(s)
+    return float(peak * np.sqrt(s))

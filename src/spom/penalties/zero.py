@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from spom.core.arrays import Floats
+from spom.core.arrays import Floats, Ints
 from spom.core.jit import PROX, kernel
 from spom.core.registry import register
-from spom.penalties.base import NO_INTS, NO_REALS, Ints, Penalty
+from spom.penalties.base import NO_INTS, NO_REALS, Penalty
 
 
 @kernel(PROX)

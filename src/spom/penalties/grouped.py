@@ -1,0 +1,127 @@
+"""What the group penalties share: their structure, and the kernels that take norms and scale groups."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+from spom.core.arrays import Floats, Ints
+from spom.core.jit import kernel
+from spom.penalties.base import Strength
+from spom.penalties.groups import Groups, check_weights, resolve
+from spom.penalties.threshold import norm2
+
+
+@kernel("void(float64[::1], int64[::1], float64[::1])", fastmath={"reassoc"})
+def group_norms(w: Floats, ints: Ints, norms: Floats) -> None:
+    """norms[m] = norm2 of group m; `ints` is `Groups.packed()`."""
+    count, block = ints[0], ints[1]
+    unsafe = False
+    if block > 0:
+        for m in range(count):
+            s = 0.0
+            for i in range(m * block, (m + 1) * block):
+                s += w[i] * w[i]
+            norms[m] = s
+    else:
+        indices = ints[3 + count :]
+        for m in range(count):
+            s = 0.0
+            for e in range(ints[2 + m], ints[3 + m]):
+                s += w[indices[e]] ** 2
+            norms[m] = s
+    for m in range(count):
+        unsafe |= not (1e-280 < norms[m] < 1e300)
+        norms[m] = np.sqrt(norms[m])
+    if unsafe:
+        _careful_norms(w, ints, norms)
+
+
+@kernel("void(float64[::1], int64[::1], float64[::1])")
+def _careful_norms(w: Floats, ints: Ints, norms: Floats) -> None:
+    """Again, for the groups whose squares left the range of floats (or are zero)."""
+    count, block = ints[0], ints[1]
+    indices = ints[3 + count :] if block == 0 else ints
+    for m in range(count):
+        if not (1e-140 < norms[m] < 1e150):
+            if block > 0:
+                norms[m] = norm2(w[m * block : (m + 1) * block])
+            else:
+                norms[m] = norm2(w[indices[ints[2 + m] : ints[3 + m]]])
+
+
+@kernel("void(float64[::1], int64[::1], float64[::1], float64[::1])")
+def scale_groups(w: Floats, ints: Ints, factors: Floats, out: Floats) -> None:
+    """out = factors[m] * w on group m, and w itself on coordinates in no group."""
+    count, block = ints[0], ints[1]
+    if block > 0:
+        for m in range(count):
+            f = factors[m]
+            for i in range(m * block, (m + 1) * block):
+                out[i] = f * w[i]
+        return
+    indices = ints[3 + count :]
+    for i in range(w.size):
+        out[i] = w[i]
+    for m in range(count):
+        f = factors[m]
+        for e in range(ints[2 + m], ints[3 + m]):
+            i = indices[e]
+            out[i] = f * out[i]
+
+
+@kernel("void(float64[::1], float64, float64[::1], float64[::1])")
+def shrink_factors(norms: Floats, t: float, weights: Floats, factors: Floats) -> None:
+    """max(0, 1 - t d_m / norm_m), in the form that is exact near the threshold; `weights` may be empty: ones."""
+    for m in range(norms.size):
+        cut = t * weights[m] if weights.size else t
+        factors[m] = (norms[m] - cut) / norms[m] if norms[m] > cut else 0.0
+
+
+class Grouped(Strength):
+    """A penalty on groups of coordinates; see `spom.penalties.groups` for what `groups` may be."""
+
+    groups: Any
+    weights: Any = None
+    _overlap: ClassVar[bool] = False
+    _cached: tuple[Any, Any, tuple[int, ...], Groups, Floats, Ints] | None = None
+
+    def _structure(self, shape: tuple[int, ...]) -> tuple[Groups, Floats, Ints]:
+        """(groups, weights, packed) for arrays of this shape; kept until `groups` or `weights` is replaced."""
+        held = self._cached
+        if held is None or held[0] is not self.groups or held[1] is not self.weights or held[2] != shape:
+            groups = resolve(self.groups, shape, overlap=self._overlap)
+            weights = check_weights(self.weights, groups.count)
+            held = (self.groups, self.weights, shape, groups, weights, self._pack(groups))
+            self._cached = held
+        return held[3:]
+
+    def _pack(self, groups: Groups) -> Ints:
+        """The structure as the kernel takes it."""
+        return groups.packed()
+
+    def _packed(self, shape: tuple[int, ...]) -> tuple[Floats, Ints]:
+        _, weights, packed = self._structure(shape)
+        head = self._head()
+        return np.concatenate([head, weights]) if self.weights is not None else head, packed
+
+    def _head(self) -> Floats:
+        """The numbers before the weights."""
+        return np.array([self.strength], dtype=np.float64)
+
+    def group_norms(self, w: Floats) -> Floats:
+        """norm2 of each group of w."""
+        groups, _, packed = self._structure(w.shape)
+        norms = np.empty(groups.count)
+        group_norms(w.reshape(-1), packed, norms)
+        return norms
+
+    def _uncovered(self, w: Floats) -> Floats:
+        """The entries in no group."""
+        groups = self._structure(w.shape)[0]
+        if groups.block:
+            return np.zeros(0)
+        rest = np.ones(groups.size, dtype=bool)
+        rest[groups.indices] = False
+        return np.asarray(w.reshape(-1)[rest])

@@ -1,0 +1,233 @@
+"""Sums of penalties: exact where an order of proxes is known to be the prox of the sum."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from spom.core.arrays import Floats
+from spom.core.registry import register
+from spom.errors import Unsupported
+from spom.penalties.base import Penalty
+from spom.penalties.box import Box
+from spom.penalties.elastic_net import ElasticNet
+from spom.penalties.elastic_net_mkl import ElasticNetMKL
+from spom.penalties.group_lasso import GroupLasso
+from spom.penalties.group_linf import GroupLInf
+from spom.penalties.l1 import L1
+from spom.penalties.l1_ball import L1Ball
+from spom.penalties.l2 import L2
+from spom.penalties.l2_ball import L2Ball
+from spom.penalties.linf import LInf
+from spom.penalties.linf_ball import LInfBall
+from spom.penalties.lq_mkl import LqMKL
+from spom.penalties.power import Power
+from spom.penalties.search import zero_threshold
+from spom.penalties.sparse_group_lasso import SparseGroupLasso
+from spom.penalties.sparse_mkl import SparseMKL
+from spom.penalties.squared_l1 import SquaredL1
+from spom.penalties.squared_l2 import SquaredL2
+from spom.penalties.tree_group_lasso import TreeGroupLasso
+from spom.penalties.zero import Zero
+
+# After a soft threshold the prox of each of these is the prox of its sum with l1: they look at magnitudes
+# alone, and shrink what the threshold has left along the same direction.
+_AFTER_L1 = (
+    *(LInf, SquaredL1, Power, L1Ball, GroupLasso, GroupLInf, TreeGroupLasso),
+    *(SparseGroupLasso, SparseMKL, LqMKL, ElasticNetMKL),
+)
+# Functions of the l2 norm alone: last, they scale what a homogeneous penalty has left.
+_RADIAL = (L2, L2Ball)
+
+
+@register(
+    "penalty",
+    "sum",
+    formula=r"\sum_j \Omega_j(w)",
+    cost="the sum of the proxes",
+    examples=lambda: [
+        Sum([L1(0.3), SquaredL2(0.5)]),
+        Sum([GroupLasso(0.4, 2), L1(0.3)]),
+        Sum([SquaredL1(0.4), L1(0.3), SquaredL2(0.7)]),
+        Sum([LInf(0.5), L1(0.2)]),
+        Sum([L2Ball(1.0), L1(0.2), GroupLInf(0.3, 3)]),
+        Sum([Box(0.0, 2.0), ElasticNet(0.5)]),
+        Sum([L1(0.2), SparseMKL(0.4, 2), SquaredL2(0.1)]),
+        Sum([SparseMKL(0.4, 3), GroupLasso(0.2, 2)]),
+        Sum([]),
+    ],
+)
+class Sum(Penalty):
+    """The sum of any penalties. `exact` says whether `prox` is the prox of the sum; `ordered` the order it takes.
+
+    Exact sums: squared l2 with anything exact (it only rescales the problem); l1, then any one of l-inf, group,
+    tree, squared l1, MKL and lq penalties or the l1 ball; homogeneous penalties, then l2 or the l2 ball;
+    separable penalties, then a box or the l-inf ball. Any other sum is one prox after another in the given
+    order: Alg. 1 of Martins et al. 2011 with J > 1, which is not the prox of the sum.
+
+    >>> Sum([SquaredL2(1.0), L1(1.0)]).prox([3.0, -0.5])
+    array([1., 0.])
+    """
+
+    def __init__(self, terms: Sequence[Penalty] = ()) -> None:
+        self.terms = terms
+        self._check()
+
+    def _check(self) -> None:
+        for term in self.terms:
+            if not hasattr(term, "prox"):
+                raise ValueError(f"a sum takes penalties; {term!r} has no prox")
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """`terms`, and with `deep` the parameters of term j as `j__name`."""
+        found: dict[str, Any] = {"terms": self.terms}
+        if deep:
+            for j, term in enumerate(self.terms):
+                found.update({f"{j}__{k}": v for k, v in term.get_params(deep=True).items()})
+        return found
+
+    def _assign(self, params: dict[str, Any]) -> None:
+        for name, value in params.items():
+            outer, _, inner = name.partition("__")
+            if inner:
+                self.terms[int(outer)].set_params(**{inner: value})
+            else:
+                self.terms = value
+
+    # --- the plan ----------------------------------------------------------------------------------
+
+    def _flat(self) -> list[Penalty]:
+        found: list[Penalty] = []
+        for term in self.terms:
+            found.extend(term._flat() if isinstance(term, Sum) else [term])
+        return [term for term in found if not isinstance(term, Zero)]
+
+    def _plan(self) -> tuple[bool, list[Penalty], float]:
+        """(exact, the terms in order without their squared l2 parts, the strength of squared l2)."""
+        ridge = 0.0
+        rest: list[Penalty] = []
+        for term in self._flat():
+            if isinstance(term, SquaredL2):
+                ridge += term.strength
+            elif isinstance(term, ElasticNet):
+                lasso, quadratic = term._parts()
+                ridge += quadratic
+                rest.append(L1(lasso))
+            else:
+                rest.append(term)
+        order = _exact_order(rest)
+        return order is not None, rest if order is None else order, ridge
+
+    @property
+    def exact(self) -> bool:
+        """Whether `prox` is the prox of the sum."""
+        return self._plan()[0]
+
+    @property
+    def ordered(self) -> list[Penalty]:
+        """The terms in the order in which their proxes are taken, squared l2 last."""
+        _, order, ridge = self._plan()
+        return [*order, SquaredL2(ridge)] if ridge else order
+
+    @property
+    def separable(self) -> bool:
+        """Whether every term is."""
+        return all(term.separable for term in self.terms)
+
+    @property
+    def indicator(self) -> bool:
+        """Whether every term is."""
+        return bool(self.terms) and all(term.indicator for term in self.terms)
+
+    @property
+    def homogeneous(self) -> bool:
+        """Whether every term is."""
+        return all(term.homogeneous for term in self.terms)
+
+    def as_elastic_net(self) -> ElasticNet | None:
+        """The same penalty as one elastic net, where every term is l1, squared l2 or an elastic net."""
+        l1 = l2 = 0.0
+        for term in self._flat():
+            if isinstance(term, L1):
+                l1 += term.strength
+            elif isinstance(term, SquaredL2):
+                l2 += term.strength
+            elif isinstance(term, ElasticNet):
+                l1 += term._parts()[0]
+                l2 += term._parts()[1]
+            else:
+                return None
+        return ElasticNet(l1 + l2, l1 / (l1 + l2) if l1 + l2 > 0 else 1.0)
+
+    @property
+    def lazy(self) -> bool:
+        """Whether the sum is an elastic net, or has one term that is lazy."""
+        flat = self._flat()
+        return self.as_elastic_net() is not None or (len(flat) == 1 and flat[0].lazy)
+
+    # --- the operator ------------------------------------------------------------------------------
+
+    def _value(self, w: Floats) -> float:
+        return sum((term.value(w) for term in self.terms), 0.0)
+
+    def _prox(self, w: Floats, step: float, out: Floats) -> None:
+        exact, order, ridge = self._plan()
+        divisor = 1.0 + step * ridge
+        if exact:
+            # argmin of 1/2 norm(x - w)^2 + a/2 norm(x)^2 + f(x) is the prox of f / (1 + a) at w / (1 + a).
+            np.divide(w, divisor, out=out)
+            for term in order:
+                term.prox(out, step / divisor, out=out)
+        else:
+            np.copyto(out, w)
+            for term in order:
+                term.prox(out, step, out=out)
+            out /= divisor
+
+    def _skip(self, w: ArrayLike, steps: Floats, out: Floats | None) -> Floats:
+        net = self.as_elastic_net()
+        return (net if net is not None else self._flat()[0]).skip(w, steps, out)
+
+    def _conjugate_value(self, y: Floats) -> float:
+        if self.homogeneous and self.exact:
+            # In the dual ball just where the prox is zero; a hair of room for rounding.
+            return 0.0 if not self.prox(y, 1.0 + 1e-10).any() else np.inf
+        ridge = self._plan()[2]
+        if ridge > 0 and self.exact:
+            # With a quadratic term the supremum is attained at one point, which the prox finds.
+            rest = Sum(self._plan()[1])
+            x = rest.prox(y / ridge, 1.0 / ridge)
+            return float(np.vdot(x, y)) - self._value(x)
+        raise Unsupported("the conjugate of this sum has no closed form here")
+
+    def _max_strength(self, g: Floats) -> float:
+        """The smallest factor on the whole sum at which 0 is optimal."""
+        net = self.as_elastic_net()
+        if net is not None:
+            return net.max_strength(g) / net.strength if net.strength > 0 else super()._max_strength(g)
+        if not (self.homogeneous and self.exact):
+            raise Unsupported("max_strength of a sum needs homogeneous terms whose sum has an exact prox")
+        return zero_threshold(self, g)
+
+
+def _exact_order(terms: list[Penalty]) -> list[Penalty] | None:
+    """An order of proxes that is the prox of the sum, or None where none is known."""
+    if not all(term.exact for term in terms):
+        return None
+    if len(terms) < 2:
+        return terms
+    for last in (term for term in terms if isinstance(term, (Box, LInfBall))):
+        # The sum of a convex function of one number and an interval: clip after the prox.
+        inner = _exact_order([term for term in terms if term is not last])
+        return [*inner, last] if inner is not None and all(term.separable for term in inner) else None
+    radial = [term for term in terms if isinstance(term, _RADIAL)]
+    l1 = [term for term in terms if isinstance(term, L1)]
+    rest = [term for term in terms if not isinstance(term, (*_RADIAL, L1))]
+    if len(rest) > 1 or (rest and l1 and not isinstance(rest[0], _AFTER_L1)):
+        return None
+    if radial and not all(term.homogeneous for term in (*l1, *rest)):
+        return None
+    return [*l1, *rest, *sorted(radial, key=lambda term: isinstance(term, L2Ball))]
