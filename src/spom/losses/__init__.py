@@ -6,6 +6,7 @@ from spom.losses.hinge import Hinge
 from spom.losses.logistic import Logistic
 from spom.losses.multiclass_hinge import MulticlassHinge
 from spom.losses.multiclass_logistic import MulticlassLogistic
+from spom.losses.multiclass_power_hinge import MulticlassPowerHinge
 from spom.losses.power_absolute import PowerAbsolute
 from spom.losses.power_hinge import PowerHinge
 from spom.losses.squared import Squared
@@ -15,6 +16,7 @@ __all__ = [
     "Logistic",
     "MulticlassHinge",
     "MulticlassLogistic",
+    "MulticlassPowerHinge",
     "PowerAbsolute",
     "PowerHinge",
     "Squared",

@@ -96,9 +96,7 @@ class BinaryLoss(Loss):
     def _pair(self, y: ArrayLike, a: ArrayLike, name: str) -> tuple[Floats, Floats]:
         targets, scores = _reals_of(y, "y"), _reals_of(a, name)
         if targets.shape != scores.shape and targets.ndim and scores.ndim:
-            raise ValueError(
-                f"y and {name} must have one shape; they have {targets.shape} and {scores.shape}"
-            )
+            raise ValueError(f"y and {name} must have one shape; they have {targets.shape} and {scores.shape}")
         if self.target == "sign":
             wrong = np.flatnonzero(np.abs(targets) != 1.0)
             if wrong.size:
@@ -141,9 +139,7 @@ def _reals_of(values: ArrayLike, name: str) -> Floats:
     """`values` as finite floats of up to two dimensions; a number stays a number."""
     raw = np.asarray(values)
     if raw.dtype.kind not in "fiub" or raw.ndim > 2:
-        raise ValueError(
-            f"{name} must be real numbers, at most a matrix of them; got {raw.dtype}, {raw.ndim}-d"
-        )
+        raise ValueError(f"{name} must be real numbers, at most a matrix of them; got {raw.dtype}, {raw.ndim}-d")
     check_finite(as_floats(raw.reshape(-1)), name)
     return np.asarray(raw, dtype=np.float64)
 

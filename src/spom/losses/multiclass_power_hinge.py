@@ -1,0 +1,100 @@
+"""The power hinge of several classes: one class against the rest, for each of them."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from spom.core.arrays import Floats, Ints
+from spom.core.jit import DERIVATIVE_ROW, kernel
+from spom.core.registry import register
+from spom.losses.base import MulticlassLoss
+from spom.losses.power_hinge import check_exponent
+
+
+@kernel(DERIVATIVE_ROW)
+def multiclass_power_hinge_row(y: int, scores: Floats, reals: Floats, out: Floats) -> float:
+    """The value; `out` becomes the derivative in each score. q = reals[0]."""
+    q, total = reals[0], 0.0
+    for j in range(scores.size):
+        sign = 1.0 if j == y else -1.0
+        z = 1.0 - sign * scores[j]
+        if z > 0.0:
+            total += z**q
+            out[j] = -q * sign * z ** (q - 1.0)
+        else:
+            out[j] = -1.0 if q == 1.0 and z == 0.0 and j == y else 0.0
+    return total
+
+
+@register(
+    "loss",
+    "multiclass-power-hinge",
+    examples=lambda: [MulticlassPowerHinge(classes=4), MulticlassPowerHinge(1.5, 4), MulticlassPowerHinge(1.0, 4)],
+    formula=r"\sum_j \max(0,\, 1 - s_j a_j)^q, \quad s_j = \pm 1",
+    cost="O(k)",
+)
+class MulticlassPowerHinge(MulticlassLoss):
+    r"""sum over classes j of max(0, 1 - s_j a_j)^q, s_j = +1 for j = y and -1 for the others; 1 <= q <= 2.
+
+    One class against the rest, for all classes in one objective, so that a penalty can tie their weights.
+    Hoelder (q - 1, q k^(1 - q/2)) for k classes; Lipschitz only for q = 1, with sqrt(k). `classes` is k, where
+    these constants are asked for; without it they are infinite, but for the Hoelder constant 2 of q = 2.
+
+    >>> MulticlassPowerHinge(q=2.0).value([0], [[0.5, -1.0, 0.0]])
+    array([1.25])
+    >>> MulticlassPowerHinge(q=2.0).derivative([0], [[0.5, -1.0, 0.0]])
+    array([[-1.,  0.,  2.]])
+    """
+
+    _row_kernel = multiclass_power_hinge_row
+
+    def __init__(self, q: float = 2.0, classes: int | None = None) -> None:
+        self.q = q
+        self.classes = classes
+        self._check()
+
+    def _check(self) -> None:
+        check_exponent(self.q)
+        if self.classes is not None and not (isinstance(self.classes, int) and self.classes >= 1):
+            raise ValueError(f"classes must be None or a number of classes >= 1; it is {self.classes!r}")
+
+    def compiled(self) -> tuple[Any, Floats]:
+        """(row, reals): see the base; reals holds q."""
+        return self._row_kernel, np.array([self.q], dtype=np.float64)
+
+    @property
+    def hoelder(self) -> tuple[float, float]:
+        """(q - 1, q k^(1 - q/2))."""
+        k = 1.0 if self.q == 2 else self.classes or math.inf
+        return float(self.q) - 1.0, float(self.q * k ** (1.0 - self.q / 2.0))
+
+    @property
+    def lipschitz(self) -> float:
+        """sqrt(k) for q = 1, else there is none."""
+        return math.sqrt(self.classes) if self.q == 1 and self.classes else math.inf
+
+    def _signs(self, y: Ints, a: Floats) -> Floats:
+        signs = np.full_like(a, -1.0)
+        np.put_along_axis(signs, y[..., None], 1.0, -1)
+        return signs
+
+    def _value(self, y: Ints, a: Floats) -> Any:
+        return (np.maximum(0.0, 1.0 - self._signs(y, a) * a) ** self.q).sum(axis=-1)
+
+    def _derivative(self, y: Ints, a: Floats) -> Any:
+        signs = self._signs(y, a)
+        z = 1.0 - signs * a
+        active = (z > 0) | ((z == 0) & (signs > 0) & (self.q == 1))
+        return np.where(active, -self.q * signs * np.maximum(z, 0.0) ** (self.q - 1.0), 0.0)
+
+    def _conjugate(self, y: Ints, u: Floats) -> Any:
+        s = -self._signs(y, u) * u
+        if self.q == 1:
+            parts = np.where((s >= 0) & (s <= 1), -s, np.inf)
+        else:
+            power = (np.maximum(s, 0.0) / self.q) ** (self.q / (self.q - 1.0))
+            parts = np.where(s >= 0, (self.q - 1.0) * power - s, np.inf)
+        return parts.sum(axis=-1)
