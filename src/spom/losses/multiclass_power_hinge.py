@@ -63,7 +63,7 @@ class MulticlassPowerHinge(MulticlassLoss):
 
     def compiled(self) -> tuple[Any, Floats]:
         """(row, reals): see the base; reals holds q."""
-        return self._row_kernel, np.array([self.q], dtype=np.float64)
+        return super().compiled()[0], np.array([self.q], dtype=np.float64)
 
     @property
     def hoelder(self) -> tuple[float, float]:

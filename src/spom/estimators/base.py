@@ -1,0 +1,141 @@
+"""What fitted linear models share: scores, predictions, and what they tell of their blocks."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.utils.extmath import safe_sparse_dot
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
+
+from spom.core.arrays import Floats, Ints
+from spom.estimators.checking import check_data, operator
+
+
+class LinearModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+    """Scores X coef_^T + intercept_, and what a fitted linear model tells of itself."""
+
+    coef_: Any
+    intercept_: Any
+
+    def _scores(self, X: Any) -> Floats:
+        """One column a row of coef_, for checked or raw X."""
+        check_is_fitted(self)
+        coef = self.coef_ if sparse.issparse(self.coef_) else np.atleast_2d(self.coef_)
+        scores = safe_sparse_dot(check_data(self, X, reset=False), coef.T, dense_output=True)
+        return np.asarray(scores + np.atleast_1d(self.intercept_))
+
+    def _weights(self) -> Floats:
+        """The weights as the penalty sees them: a vector, or a row of all classes' weights for each feature."""
+        check_is_fitted(self)
+        coef = self.coef_.toarray() if sparse.issparse(self.coef_) else np.asarray(self.coef_)
+        rows = np.atleast_2d(coef)
+        return np.ascontiguousarray(rows[0] if rows.shape[0] == 1 else rows.T)
+
+    @property
+    def blocks_(self) -> Any:
+        """The features of each block of the penalty: its groups, or every feature by itself."""
+        weights = self._weights()
+        groups = _groups_of(getattr(self, "penalty_", None), weights.shape)
+        return np.arange(weights.shape[0])[:, None] if groups is None else groups
+
+    def _block_norms(self) -> Floats:
+        weights = self._weights()
+        squares = weights**2 if weights.ndim == 1 else (weights**2).sum(axis=1)
+        groups = _groups_of(getattr(self, "penalty_", None), weights.shape)
+        if groups is None:
+            return np.sqrt(squares)
+        return np.sqrt([squares[members].sum() for members in groups])
+
+    @property
+    def block_weights_(self) -> Floats:
+        """Each block's share of the sum of the blocks' norms: they sum to one (to zero where all are off)."""
+        norms = self._block_norms()
+        total = norms.sum()
+        return np.asarray(norms / total) if total > 0 else norms
+
+    @property
+    def selected_(self) -> Ints:
+        """The blocks that are not switched off, as indices into `blocks_`."""
+        return np.flatnonzero(self._block_norms())
+
+    def sparsify(self) -> Self:
+        """Turn `coef_` into a CSR matrix: smaller and faster where most weights are zero."""
+        check_is_fitted(self)
+        self.coef_ = sparse.csr_matrix(self.coef_)
+        return self
+
+    def densify(self) -> Self:
+        """Turn `coef_` back into an array."""
+        check_is_fitted(self)
+        if sparse.issparse(self.coef_):
+            dense = self.coef_.toarray()
+            self.coef_ = dense if isinstance(self, ClassifierMixin) else dense.reshape(-1)
+        return self
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
+def _groups_of(penalty: Any, shape: tuple[int, ...]) -> list[Ints] | None:
+    """The features of each group of a group penalty, or None where the blocks are the features."""
+    if penalty is None or getattr(penalty, "groups", None) is None or not hasattr(penalty, "_structure"):
+        return None
+    groups = penalty._structure(shape)[0]
+    columns = 1 if len(shape) == 1 else shape[1]
+    return [np.unique(groups.members(m) // columns) for m in range(groups.count)]
+
+
+def _gives_probabilities(estimator: Any) -> bool:
+    loss = getattr(estimator, "loss_", None)
+    if loss is None:
+        loss = operator("loss", "logistic" if estimator.loss is None else estimator.loss)
+    if not loss.probabilistic:
+        raise AttributeError(f"{loss!r} gives no probabilities; loss='logistic' does")
+    return True
+
+
+class LinearClassifier(ClassifierMixin, LinearModel):  # type: ignore[misc]  # scikit-learn has no types
+    """A classifier by linear scores; the subclass sets classes_, coef_, intercept_, loss_ and penalty_."""
+
+    classes_: NDArray[Any]
+    loss_: Any
+
+    def decision_function(self, X: Any) -> Floats:
+        """The scores: a vector for two classes (positive means `classes_[1]`), else a column a class."""
+        scores = self._scores(X)
+        return scores.reshape(-1) if scores.shape[1] == 1 else scores
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """The class with the highest score, of each row."""
+        scores = self.decision_function(X)
+        index = (scores > 0).astype(np.int64) if scores.ndim == 1 else scores.argmax(axis=1)
+        return np.asarray(self.classes_[index])
+
+    @available_if(_gives_probabilities)  # type: ignore[untyped-decorator]  # scikit-learn has no types
+    def predict_proba(self, X: Any) -> Floats:
+        """The probability of each class, a column a class."""
+        p = np.asarray(self.loss_.probability(self.decision_function(X)))
+        return np.column_stack([1.0 - p, p]) if p.ndim == 1 else p
+
+    @available_if(_gives_probabilities)  # type: ignore[untyped-decorator]  # scikit-learn has no types
+    def predict_log_proba(self, X: Any) -> Floats:
+        """The logarithm of the probability of each class."""
+        scores = self.decision_function(X)
+        # The logistic losses are minus the log-likelihood, without the detour by a probability that rounds to 0.
+        n, labels = scores.shape[0], ((-1, 1) if scores.ndim == 1 else range(scores.shape[1]))
+        return np.column_stack([-self.loss_.value(np.full(n, label), scores) for label in labels])
+
+
+class LinearRegressor(RegressorMixin, LinearModel):  # type: ignore[misc]  # scikit-learn has no types
+    """A regressor by a linear score; the subclass sets coef_, intercept_, loss_ and penalty_."""
+
+    def predict(self, X: Any) -> Floats:
+        """The score of each row."""
+        return self._scores(X).reshape(-1)

@@ -1,0 +1,186 @@
+"""What estimators do with what they are given: operators by name, data, labels and weights."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+from sklearn.base import BaseEstimator
+from sklearn.utils.class_weight import compute_class_weight
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _check_sample_weight, column_or_1d, validate_data
+
+from spom.core import registry
+from spom.core.arrays import Floats, Ints
+from spom.errors import Unsupported
+
+# The form that a loss of two classes takes when there are more.
+MULTICLASS = {
+    "Hinge": "multiclass-hinge",
+    "Logistic": "multiclass-logistic",
+    "PowerHinge": "multiclass-power-hinge",
+}
+
+
+# --- operators --------------------------------------------------------------------------------------
+
+
+def operator(kind: str, given: Any, default: Any = None) -> Any:
+    """The operator that a parameter means: itself, one made from its registered name, or the default for None.
+
+    A penalty that is given by name takes the default's strength, where it has one.
+
+    >>> from spom.penalties import L1
+    >>> operator("penalty", "squared-l2", default=L1(1e-4))
+    SquaredL2(strength=0.0001)
+    """
+    if given is None:
+        return default
+    if not isinstance(given, str):
+        if isinstance(given, type) or not hasattr(given, "get_params"):
+            names = ", ".join(entry.name for entry in registry.entries(kind))
+            raise ValueError(f"{kind} must be an instance or one of the names {names}; it is {given!r}")
+        return given
+    found = registry.make(kind, given)
+    strength = getattr(default, "strength", None)
+    if kind == "penalty" and strength is not None and "strength" in found.get_params():
+        found.set_params(strength=strength)
+    return found
+
+
+def loss_for(given: Any, classes: int, default: str) -> Any:
+    """The loss for this number of classes: a loss of two classes becomes its multiclass form where k > 2."""
+    loss = operator("loss", default if given is None else given)
+    if loss.target == "real":
+        raise Unsupported(f"{loss!r} is a loss of regression; classifiers take hinge, power-hinge and logistic")
+    if classes <= 2 or loss.target == "class":
+        return loss
+    found = registry.make("loss", MULTICLASS[type(loss).__name__])
+    if hasattr(loss, "q"):
+        found.set_params(q=loss.q, classes=classes)
+    return found
+
+
+def regression_loss(given: Any, default: str) -> Any:
+    """The loss of a regressor, or an error that names those that are."""
+    loss = operator("loss", default if given is None else given)
+    if loss.target != "real":
+        raise Unsupported(f"{loss!r} is a loss of classification; regressors take squared and power-absolute")
+    return loss
+
+
+@contextmanager
+def all_or_nothing(estimator: BaseEstimator) -> Iterator[None]:
+    """Whatever goes wrong inside, the estimator is afterwards as it was before."""
+    before = dict(vars(estimator))
+    try:
+        yield
+    except BaseException:
+        vars(estimator).clear()
+        vars(estimator).update(before)
+        raise
+
+
+# --- data -------------------------------------------------------------------------------------------
+
+
+def check_data(estimator: BaseEstimator, X: Any, *, reset: bool) -> Any:
+    """X as dense float64 in C order or as CSR, without a copy where it is that already.
+
+    Arrays, lists, pandas and polars frames and every scipy sparse format come in; feature names are kept
+    (`reset`) or compared with those that were seen in `fit`.
+    """
+    X = validate_data(estimator, X, reset=reset, accept_sparse="csr", dtype=np.float64, order="C")
+    if sparse.issparse(X) and not X.has_sorted_indices:
+        X = X.sorted_indices()
+    return X
+
+
+def check_weights(sample_weight: ArrayLike | None, X: Any) -> Floats | None:
+    """One finite weight >= 0 for each example, or None where all are one."""
+    if sample_weight is None:
+        return None
+    weights: Floats = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+    if not weights.any():
+        raise ValueError("sample_weight must not be all zero: no example would count")
+    return weights
+
+
+def check_same_length(X: Any, y: Any) -> None:
+    """An error where X and y do not have one row each for each example."""
+    if X.shape[0] != y.shape[0]:
+        raise ValueError(f"X has {X.shape[0]} rows and y has {y.shape[0]}: there must be one target a row")
+
+
+def check_labels(y: Any) -> NDArray[Any]:
+    """Class labels as a vector: strings, numbers or booleans, none of them missing."""
+    if y is None:
+        raise ValueError("this classifier requires y to be passed, but the target y is None")
+    labels = column_or_1d(y, warn=True)
+    if labels.dtype.kind == "f" and not np.isfinite(labels).all():
+        raise ValueError("Input y contains NaN or infinity: every label must be known")
+    check_classification_targets(labels)
+    return np.asarray(labels)
+
+
+def check_targets(y: Any) -> Floats:
+    """Real targets as a vector of finite floats."""
+    if y is None:
+        raise ValueError("this regressor requires y to be passed, but the target y is None")
+    raw = column_or_1d(y, warn=True)
+    try:
+        targets = np.ascontiguousarray(raw, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"y must be real numbers: {error}") from None
+    if not np.isfinite(targets).all():
+        at = int(np.flatnonzero(~np.isfinite(targets))[0])
+        raise ValueError(f"Input y contains NaN or infinity: entry {at} is {targets[at]}")
+    return targets
+
+
+def check_classes(classes: ArrayLike) -> NDArray[Any]:
+    """The sorted distinct classes; an error where they are fewer than two."""
+    found = np.unique(np.asarray(classes))
+    if found.size < 2:
+        shown = ", ".join(map(repr, found.tolist()))
+        raise ValueError(f"a classifier needs two or more classes; the labels are of one class only: {shown}")
+    return found
+
+
+def encode(labels: NDArray[Any], classes: NDArray[Any]) -> Ints:
+    """The index of each label among the sorted classes; an error names a label that is not among them."""
+    at = np.searchsorted(classes, labels)
+    at = np.minimum(at, classes.size - 1)
+    unknown = np.flatnonzero(classes[at] != labels)
+    if unknown.size:
+        shown = labels[unknown[0]]
+        raise ValueError(
+            f"y has the label {shown!r} at entry {unknown[0]}, which is not among the classes "
+            f"{classes.tolist()!r}: announce all of them at the first call with classes="
+        )
+    return at.astype(np.int64)
+
+
+def class_weights(class_weight: Any, classes: NDArray[Any], labels: NDArray[Any]) -> Floats | None:
+    """One weight for each class, or None where all are one; "balanced" counts these labels."""
+    if class_weight is None:
+        return None
+    weights = np.asarray(compute_class_weight(class_weight, classes=classes, y=labels), dtype=np.float64)
+    if not np.isfinite(weights).all() or (weights < 0).any():
+        raise ValueError(f"class_weight must be finite and >= 0; it gives {weights.tolist()}")
+    return weights
+
+
+def combined_weights(sample: Floats | None, by_class: Floats | None, index: Ints) -> Floats | None:
+    """The weight of each example: its own times that of its class."""
+    if by_class is None:
+        return sample
+    own = by_class[index]
+    weights = own if sample is None else sample * own
+    if not weights.any():
+        raise ValueError("sample_weight times class_weight is zero for every example: none would count")
+    return weights
