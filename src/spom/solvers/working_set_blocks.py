@@ -1,0 +1,156 @@
+"""The penalties that working sets take, in one form: soft threshold, then block threshold, then shrink.
+
+Omega(w) = l1 norm1(w) + sum_b weight_b norm2(w_b) + ridge/2 norm2(w)^2
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from spom.core.arrays import Floats, Ints
+from spom.core.jit import kernel
+from spom.errors import Unsupported
+from spom.penalties.elastic_net import ElasticNet
+from spom.penalties.group_lasso import GroupLasso
+from spom.penalties.groups import check_weights, resolve
+from spom.penalties.l1 import L1
+from spom.penalties.sparse_group_lasso import SparseGroupLasso
+
+SUPPORTED = "L1, ElasticNet, GroupLasso, SparseGroupLasso"
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """Block b is the coordinates `order[ptr[b]:ptr[b + 1]]`; every coordinate is in one block, none is empty.
+
+    Each block has its own `weights`, `l1` and `ridge`. A coordinate that nothing penalises (an intercept, or
+    one in no group) is a block of its own with zeros.
+    """
+
+    ptr: Ints
+    order: Ints
+    weights: Floats
+    l1: Floats
+    ridge: Floats
+
+    @property
+    def count(self) -> int:
+        """The number of blocks."""
+        return self.weights.size
+
+    @cached_property
+    def single(self) -> bool:
+        """Whether each block is one coordinate."""
+        return self.order.size == self.count
+
+    @cached_property
+    def free(self) -> Any:
+        """Which blocks have no threshold, and so are never zero."""
+        return self.weights + self.l1 == 0.0
+
+    @cached_property
+    def grouped(self) -> bool:
+        """Whether a block has a weight: the term that is no sum over coordinates."""
+        return bool(self.weights.any())
+
+    def sums(self, values: Floats) -> Floats:
+        """The sum of `values`, one a coordinate in the order of the blocks, over each block."""
+        return values if self.single else np.add.reduceat(values, self.ptr[:-1])
+
+    def spread(self, values: Floats) -> Floats:
+        """One value a block, repeated for each of its coordinates."""
+        return values if self.single else np.repeat(values, np.diff(self.ptr))
+
+    def value(self, w: Floats) -> float:
+        """Omega(w), for w in the order of the blocks."""
+        total = float(self.weights @ np.sqrt(self.sums(w * w))) if self.grouped else 0.0
+        return total + float(self.l1 @ self.sums(np.abs(w))) + 0.5 * float(self.ridge @ self.sums(w * w))
+
+    def violations(self, w: Floats, g: Floats) -> Floats:
+        """The distance of -g_b from the subdifferential of Omega at w_b, for each block b."""
+        l1 = self.spread(self.l1)
+        slope = g + self.spread(self.ridge) * w
+        norms = np.sqrt(self.sums(w * w))
+        if self.grouped:
+            # The block term is smooth where the block is not zero.
+            pull = np.divide(self.weights, norms, out=np.zeros_like(norms), where=norms > 0)
+            slope = slope + self.spread(pull) * w
+        left = np.where(w != 0.0, slope + l1 * np.sign(w), np.maximum(np.abs(slope) - l1, 0.0))
+        distance = np.sqrt(self.sums(left * left))
+        found: Floats = np.where(norms > 0, distance, np.maximum(distance - self.weights, 0.0))
+        return found
+
+    def restrict(self, chosen: Ints) -> Blocks:
+        """The chosen blocks; `order` still holds coordinates of the whole vector."""
+        if self.single:
+            ptr, order = np.arange(chosen.size + 1, dtype=np.int64), self.order[chosen]
+        else:
+            sizes = np.diff(self.ptr)[chosen]
+            ptr = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(sizes)])
+            within = np.arange(ptr[-1]) - np.repeat(ptr[:-1], sizes)
+            order = self.order[np.repeat(self.ptr[:-1][chosen], sizes) + within]
+        return Blocks(ptr, order, self.weights[chosen], self.l1[chosen], self.ridge[chosen])
+
+    def with_free(self, coordinate: int) -> Blocks:
+        """One block more, of this coordinate alone, that nothing penalises."""
+        return Blocks(
+            np.append(self.ptr, self.ptr[-1] + 1),
+            np.append(self.order, coordinate),
+            np.append(self.weights, 0.0),
+            np.append(self.l1, 0.0),
+            np.append(self.ridge, 0.0),
+        )
+
+
+@kernel("void(float64[::1], float64[::1], float64, float64, float64, float64, float64[::1])")
+def prox_step(w: Floats, slope: Floats, step: float, weight: float, l1: float, ridge: float, out: Floats) -> None:
+    """out = prox by `step` of one block's penalty at w - step * slope: soft threshold, block, shrink."""
+    cut = l1 * step
+    squares = 0.0
+    for j in range(w.size):
+        z = w[j] - step * slope[j]
+        z = z - cut if z > cut else (z + cut if z < -cut else 0.0)
+        out[j] = z
+        squares += z * z
+    scale = 1.0 / (1.0 + ridge * step)
+    if weight > 0.0:
+        norm = np.sqrt(squares)
+        scale = 0.0 if norm <= weight * step else scale * (1.0 - weight * step / norm)
+    for j in range(w.size):
+        out[j] *= scale
+
+
+def supports(penalty: Any) -> bool:
+    """Whether a working set can be used with this penalty."""
+    return type(penalty) in (L1, ElasticNet, GroupLasso, SparseGroupLasso)
+
+
+def blocks_of(penalty: Any, size: int) -> Blocks:
+    """The block form of a penalty of vectors of this size."""
+    if isinstance(penalty, (L1, ElasticNet)):
+        singles, none, s = np.arange(size + 1, dtype=np.int64), np.zeros(size), float(penalty.strength)
+        ratio = float(penalty.l1_ratio) if isinstance(penalty, ElasticNet) else 1.0
+        return Blocks(singles, singles[:-1], none, none + s * ratio, none + s * (1.0 - ratio))
+    if isinstance(penalty, (GroupLasso, SparseGroupLasso)):
+        s = float(penalty.strength)
+        ratio = float(penalty.l1_ratio) if isinstance(penalty, SparseGroupLasso) else 0.0
+        return _grouped(penalty, size, s * ratio, s * (1.0 - ratio))
+    raise Unsupported(
+        f"a working set needs a penalty that is separable by blocks ({SUPPORTED}), not "
+        f'{type(penalty).__name__}; solver="fista" takes any penalty with a prox'
+    )
+
+
+def _grouped(penalty: Any, size: int, l1: float, scale: float) -> Blocks:
+    groups = resolve(penalty.groups, (size,))
+    weights = scale * check_weights(penalty.weights, groups.count)
+    filled = np.flatnonzero(np.diff(groups.ptr) > 0)
+    order = np.arange(size, dtype=np.int64) if groups.block else groups.indices
+    free = np.setdiff1d(np.arange(size, dtype=np.int64), order)
+    ptr = np.append(groups.ptr[filled], order.size + np.arange(free.size + 1))
+    found = np.concatenate([weights[filled], np.zeros(free.size)])
+    return Blocks(ptr, np.concatenate([order, free]), found, np.full(found.size, l1), np.zeros(found.size))
