@@ -83,7 +83,7 @@ class Penalty(Parameters):
     def prox(self, w: ArrayLike, step: float = 1.0, out: Floats | None = None) -> Floats:
         """argmin over x of 1/2 norm(x - w)^2 + step * value(x); `out` may be `w` itself."""
         a = as_floats(w)
-        check_finite(a)
+        self._check_input(a)
         step = check_positive(step, "step")
         result = output_like(a, out)
         if out is not None and out is not a and np.may_share_memory(out, a):
@@ -91,10 +91,17 @@ class Penalty(Parameters):
         self._prox(a, step, result)
         return result
 
+    def _check_input(self, w: Floats) -> None:
+        """Raise for NaN and infinities, before anything is written."""
+        check_finite(w)
+
     def _prox(self, w: Floats, step: float, out: Floats) -> None:
         """The prox of checked input, into `out`, which is `w` itself or apart from it."""
         reals, ints = self._packed(w.shape)
-        self._kernel(w.reshape(-1), step, reals, ints, out.reshape(-1))
+        if w.ndim == 1:
+            self._kernel(w, step, reals, ints, out)
+        else:
+            self._kernel(w.reshape(-1), step, reals, ints, out.reshape(-1))
 
     def compiled(self, shape: tuple[int, ...]) -> tuple[Any, Floats, Ints]:
         """(kernel, reals, ints): the prox as a compiled function of the shared signature, for solver loops."""
@@ -144,9 +151,13 @@ class Strength(Penalty):
     """A penalty with a strength s >= 0 that multiplies all of it."""
 
     strength: float
+    _held: tuple[float, Floats] | None = None
 
     def _check(self) -> None:
         check_positive(self.strength, "strength")
 
     def _packed(self, shape: tuple[int, ...]) -> tuple[Floats, Ints]:
-        return np.array([self.strength], dtype=np.float64), NO_INTS
+        # Small calls are all overhead: one array for as long as the strength stays.
+        if self._held is None or self._held[0] != self.strength:
+            self._held = (self.strength, np.array([self.strength], dtype=np.float64))
+        return self._held[1], NO_INTS

@@ -13,17 +13,23 @@ from spom.penalties.groups import Groups, check_weights, resolve
 from spom.penalties.threshold import norm2
 
 
-@kernel("void(float64[::1], int64[::1], float64[::1])", fastmath={"reassoc"})
+@kernel("void(float64[::1], int64, float64[::1])", fastmath={"reassoc"})
+def _block_squares(w: Floats, block: int, squares: Floats) -> None:
+    """Sums of squares of consecutive blocks; as a matrix, so that the compiler sees indices that cannot be negative."""
+    rows = w.reshape((squares.size, block))
+    for m in range(squares.size):
+        s = 0.0
+        for j in range(block):
+            s += rows[m, j] * rows[m, j]
+        squares[m] = s
+
+
+@kernel("void(float64[::1], int64[::1], float64[::1])")
 def group_norms(w: Floats, ints: Ints, norms: Floats) -> None:
     """norms[m] = norm2 of group m; `ints` is `Groups.packed()`."""
     count, block = ints[0], ints[1]
-    unsafe = False
     if block > 0:
-        for m in range(count):
-            s = 0.0
-            for i in range(m * block, (m + 1) * block):
-                s += w[i] * w[i]
-            norms[m] = s
+        _block_squares(w, block, norms)
     else:
         indices = ints[3 + count :]
         for m in range(count):
@@ -31,6 +37,7 @@ def group_norms(w: Floats, ints: Ints, norms: Floats) -> None:
             for e in range(ints[2 + m], ints[3 + m]):
                 s += w[indices[e]] ** 2
             norms[m] = s
+    unsafe = False
     for m in range(count):
         unsafe |= not (1e-280 < norms[m] < 1e300)
         norms[m] = np.sqrt(norms[m])
@@ -51,15 +58,29 @@ def _careful_norms(w: Floats, ints: Ints, norms: Floats) -> None:
                 norms[m] = norm2(w[indices[ints[2 + m] : ints[3 + m]]])
 
 
+@kernel("void(float64[::1], int64, float64[::1], float64[::1])")
+def _scale_blocks(w: Floats, block: int, factors: Floats, out: Floats) -> None:
+    """out = factors[m] * w on block m, four entries at a time."""
+    rows, result = w.reshape((factors.size, block)), out.reshape((factors.size, block))
+    quads = block // 4 * 4
+    for m in range(factors.size):
+        f = factors[m]
+        for j in range(0, quads, 4):
+            a, b, c, d = rows[m, j] * f, rows[m, j + 1] * f, rows[m, j + 2] * f, rows[m, j + 3] * f
+            result[m, j] = a
+            result[m, j + 1] = b
+            result[m, j + 2] = c
+            result[m, j + 3] = d
+        for j in range(quads, block):
+            result[m, j] = rows[m, j] * f
+
+
 @kernel("void(float64[::1], int64[::1], float64[::1], float64[::1])")
 def scale_groups(w: Floats, ints: Ints, factors: Floats, out: Floats) -> None:
     """out = factors[m] * w on group m, and w itself on coordinates in no group."""
     count, block = ints[0], ints[1]
     if block > 0:
-        for m in range(count):
-            f = factors[m]
-            for i in range(m * block, (m + 1) * block):
-                out[i] = f * w[i]
+        _scale_blocks(w, block, factors, out)
         return
     indices = ints[3 + count :]
     for i in range(w.size):
@@ -104,7 +125,7 @@ class Grouped(Strength):
     def _packed(self, shape: tuple[int, ...]) -> tuple[Floats, Ints]:
         _, weights, packed = self._structure(shape)
         head = self._head()
-        return np.concatenate([head, weights]) if self.weights is not None else head, packed
+        return head if self.weights is None else np.concatenate([head, weights]), packed
 
     def _head(self) -> Floats:
         """The numbers before the weights."""

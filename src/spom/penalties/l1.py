@@ -16,8 +16,7 @@ def soft_threshold(w: Floats, step: float, reals: Floats, ints: Ints, out: Float
     t = step * reals[0]
     for i in range(w.size):
         x = w[i]
-        clipped = t if x > t else x
-        out[i] = x - (-t if x < -t else clipped)
+        out[i] = x - min(max(x, -t), t)
 
 
 @register(

@@ -20,9 +20,7 @@ def clip_to_level(w: Floats, t: float, out: Floats) -> None:
         return
     level = peak - solve(w, True, total, peak, t, 1.0, 0.0)
     for i in range(w.size):
-        x = w[i]
-        clipped = level if x > level else x
-        out[i] = -level if x < -level else clipped
+        out[i] = min(max(w[i], -level), level)
 
 
 @kernel(PROX)

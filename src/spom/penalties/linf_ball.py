@@ -15,9 +15,7 @@ from spom.penalties.base import Penalty
 def _project(w: Floats, step: float, reals: Floats, ints: Ints, out: Floats) -> None:
     r = reals[0]
     for i in range(w.size):
-        x = w[i]
-        clipped = r if x > r else x
-        out[i] = -r if x < -r else clipped
+        out[i] = min(max(w[i], -r), r)
 
 
 @register(

@@ -59,10 +59,12 @@ def solve_overlap(w: Floats, groups: Groups, radius: Floats, tolerance: float) -
         # A group near the edge of its ball dies slowly: also try those that are nearly zero as zero.
         norms = np.sqrt(np.bincount(owner, weights=x[indices] ** 2, minlength=groups.count))
         guesses = [_newton(x, target, groups.ptr, indices, cut, off) for off in (zero, norms < 1e-6)]
-        for candidate in (*guesses, x):
-            bound = _certificate(candidate, target, z, groups.ptr, indices, cut)
+        bounds = [_certificate(guess, target, z, groups.ptr, indices, cut) for guess in guesses]
+        # x itself belongs to the dual point z: half its squared distance to the solution is below the gap.
+        gap = float(cut @ norms - z @ x[indices])
+        for candidate, bound in zip((*guesses, x), (*bounds, np.sqrt(2.0 * max(gap, 0.0))), strict=True):
             if bound < error:
-                best, error = candidate.copy(), bound
+                best, error = candidate.copy(), float(bound)
         if error <= tolerance or moved == 0.0:
             break
     return best * scale, error * scale, sweeps

@@ -103,9 +103,10 @@ class OverlappingGroupLasso(TreeGroupLasso):
         np.copyto(out, found.x)
 
     def _conjugate_value(self, y: Floats) -> float:
-        # The prox is y minus its projection on the dual ball: small where y is in it, however slowly it gets there.
-        outside = np.abs(self.prox_certified(y).x).max(initial=0.0)
-        return 0.0 if outside <= 1e-6 * np.abs(y).max(initial=0.0) else np.inf
+        # The prox is y minus its projection on the dual ball: y is outside where that is certainly not zero.
+        found = self.prox_certified(y)
+        slack = found.error + 1e-9 * float(np.abs(y).max(initial=0.0))
+        return 0.0 if float(np.sqrt((found.x**2).sum())) <= slack else np.inf
 
     def _max_strength(self, g: Floats) -> float:
         return zero_threshold(OverlappingGroupLasso(1.0, self.groups, self.weights), g, rtol=1e-10)

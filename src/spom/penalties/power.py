@@ -23,6 +23,11 @@ def power_root(b: float, t: float, q: float) -> float:
         return max(b - t, 0.0)
     if q == 2.0:
         return b / (1.0 + 2.0 * t)
+    if q == 1.5:
+        root = 2.0 * b / (1.5 * t + np.sqrt(2.25 * t * t + 4.0 * b)) if t < 1e150 else b / (1.5 * t)
+        return float(root * root)
+    if q == 3.0 and t * b < 1e300:
+        return float(2.0 * b / (1.0 + np.sqrt(1.0 + 12.0 * t * b)))
     lk = np.log(t) + np.log(q) + (q - 2.0) * np.log(b)
     v = max(0.0, lk / (q - 1.0))
     for _ in range(100):

@@ -1,0 +1,168 @@
+"""The Euclidean prox of the latent group lasso in its group weights, by a projected Newton method.
+
+With B the membership of coordinates in groups, the prox of lambda norm_G at u is a smooth problem in one
+number w_m >= 0 a group:
+
+    minimise  sum_i phi_i((B w)_i) + c sum_m w_m
+    q = inf:  phi(d) = 1/2 max(abs(u) - d, 0)^2,          c = lambda,    x = sign(u) min(abs(u), B w)
+    q = 2:    phi(d) = 1/2 u^2 lambda / (d + lambda),      c = lambda/2,  x = u (B w) / (B w + lambda)
+
+For q = inf it is piecewise quadratic, and Newton steps on the free weights (Bertsekas 1982) end at the
+exact active set. y = u - x is the projection of u onto the dual ball; scaled into that ball it gives the gap.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.linalg import LinAlgError, cho_factor, cho_solve
+from scipy.sparse.linalg import LinearOperator, cg
+
+from spom.core.arrays import Floats
+
+# Up to this many free weights the Newton system is factorised, beyond it conjugate gradients solve it;
+# where they do not converge it is factorised after all, up to the larger number.
+DENSE = 200
+LARGEST_DENSE = 5000
+_LIMIT = 500
+
+
+@dataclass(frozen=True)
+class LatentProx:
+    """The prox `x`, a duality gap that proves it, the group weights and the number of rounds it took."""
+
+    x: Floats
+    gap: float
+    weights: Floats
+    rounds: int
+
+
+class _Function:
+    """phi and its derivatives for one u."""
+
+    def __init__(self, u: Floats, strength: float, q: float) -> None:
+        self.a, self.strength, self.q = np.abs(u), strength, q
+        self.cost = strength if q == np.inf else 0.5 * strength
+
+    def value(self, d: Floats) -> float:
+        if self.q == np.inf:
+            rest = np.maximum(self.a - d, 0.0)
+            return 0.5 * float(rest @ rest)
+        return 0.5 * self.strength * float(self.a @ (self.a / (d + self.strength)))
+
+    def derivatives(self, d: Floats) -> tuple[Floats, Floats]:
+        """(phi', phi'')."""
+        if self.q == np.inf:
+            return -np.maximum(self.a - d, 0.0), (self.a > d).astype(np.float64)
+        ratio = self.a / (d + self.strength)
+        return -0.5 * self.strength * ratio**2, self.strength * ratio**2 / (d + self.strength)
+
+    def rest(self, d: Floats) -> Floats:
+        """abs(u - x)."""
+        if self.q == np.inf:
+            return np.maximum(self.a - d, 0.0)
+        found: Floats = self.a * (self.strength / (d + self.strength))
+        return found
+
+
+def newton_prox(u: Floats, B: Any, strength: float, q: float) -> LatentProx:
+    """The prox of strength * norm_G at u; B is a CSR matrix, coordinates by groups."""
+    scale = float(np.abs(u).max(initial=0.0))
+    w = np.zeros(B.shape[1])
+    if strength == 0.0 or scale == 0.0:
+        return LatentProx(u.copy(), 0.0, w, 0)
+    # In units of the largest entry nothing over- or underflows.
+    f = _Function(u / scale, strength / scale, q)
+    Bt = B.T.tocsr()
+    w, d, value, rounds = _minimise(f, B, Bt, w)
+    rest = f.rest(d)
+    x = np.sign(u) * (np.minimum(f.a, d) if q == np.inf else f.a * (d / (d + f.strength)))
+    gap = _gap(f, Bt, rest, value) * scale * scale
+    return LatentProx(x * scale, gap, w * scale, rounds)
+
+
+def _minimise(f: _Function, B: Any, Bt: Any, w: Floats) -> tuple[Floats, Floats, float, int]:
+    """(weights, B weights, objective, rounds)."""
+    d = B @ w
+    value = f.value(d) + f.cost * float(w.sum())
+    for rounds in range(1, _LIMIT + 1):
+        slope, curve = f.derivatives(d)
+        gradient = f.cost + Bt @ slope
+        free = (w > 0) | (gradient < 0)
+        worst = np.abs(np.where(w > 0, gradient, np.minimum(gradient, 0.0))).max(initial=0.0)
+        if worst <= 1e-15 * f.cost or not free.any():
+            break
+        moved = _descend(f, B, Bt, w, worst, value, gradient, _direction(B, Bt, curve, gradient, free))
+        if moved is None:
+            break
+        w, d, value = moved
+    return w, d, value, rounds
+
+
+def _direction(B: Any, Bt: Any, curve: Floats, gradient: Floats, free: Any) -> Floats:
+    """The Newton step on the free weights, zero on the others."""
+    direction = np.zeros(gradient.size)
+    which = np.flatnonzero(free)
+    part, part_t = B[:, which], Bt[which]
+    diagonal = part_t.multiply(part_t) @ curve
+    ridge = 1e-13 * max(float(diagonal.max(initial=0.0)), 1e-300)
+    if which.size > DENSE:
+        step, failed = _iterative(part, part_t, curve, diagonal, ridge, -gradient[which])
+        if not failed or which.size > LARGEST_DENSE:
+            direction[which] = step
+            return direction
+    hessian = (part_t.multiply(curve) @ part).toarray()
+    step = -gradient[which] / np.maximum(diagonal, 1.0)
+    for _ in range(6):
+        try:
+            hessian[np.diag_indices(which.size)] += ridge
+            step = cho_solve(cho_factor(hessian, lower=True, check_finite=False), -gradient[which])
+            break
+        except LinAlgError:
+            ridge *= 100.0
+    direction[which] = step
+    return direction
+
+
+def _iterative(
+    part: Any, part_t: Any, curve: Floats, diagonal: Floats, ridge: float, target: Floats
+) -> tuple[Floats, bool]:
+    """The Newton step by conjugate gradients, and whether they failed to converge."""
+    shape = (target.size, target.size)
+    operator = LinearOperator(shape, matvec=lambda v: part_t @ (curve * (part @ v)) + ridge * v, dtype=np.float64)
+    scale = 1.0 / np.maximum(diagonal, ridge + 1e-300)
+    jacobi = LinearOperator(shape, matvec=lambda v: scale * v.reshape(-1), dtype=np.float64)
+    step, info = cg(operator, target, rtol=1e-12, maxiter=500, M=jacobi)
+    return step, info != 0
+
+
+def _descend(
+    f: _Function, B: Any, Bt: Any, w: Floats, worst: float, value: float, gradient: Floats, direction: Floats
+) -> tuple[Floats, Floats, float] | None:
+    """A step along the arc max(w + a direction, 0) with enough descent; None if rounding allows none."""
+    size = 1.0
+    for _ in range(60):
+        trial = np.maximum(w + size * direction, 0.0)
+        reach = B @ trial
+        reached = f.value(reach) + f.cost * float(trial.sum())
+        promised = float(gradient @ (w - trial))
+        if reached <= value - 1e-4 * promised and promised > 0:
+            return trial, reach, reached
+        if abs(promised) <= 1e-15 * abs(value):
+            # Values cannot tell steps this small apart; gradients still can.
+            slope = f.cost + Bt @ f.derivatives(reach)[0]
+            rest = np.abs(np.where(trial > 0, slope, np.minimum(slope, 0.0))).max(initial=0.0)
+            return (trial, reach, reached) if rest < 0.5 * worst else None
+        size *= 0.5
+    return None
+
+
+def _gap(f: _Function, Bt: Any, rest: Floats, value: float) -> float:
+    """What the prox may be worse than the best: its objective less that of a point of the dual ball."""
+    sizes = Bt @ rest if f.q == np.inf else np.sqrt(Bt @ rest**2)
+    top = float(sizes.max(initial=0.0))
+    y = rest * (f.strength / top) if top > f.strength else rest
+    # 1/2 norm(u)^2 - 1/2 norm(u - y)^2, without the cancellation
+    return max(value - float(y @ (f.a - 0.5 * y)), 0.0)
