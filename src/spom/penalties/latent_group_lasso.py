@@ -132,28 +132,28 @@ class LatentGroupLasso(Grouped):
         t = check_positive(step, "step") * self.strength
         if method not in METHODS:
             raise ValueError(f"method must be one of {', '.join(METHODS)}; it is {method!r}")
-        B = self.membership(a.shape)
         u = np.ascontiguousarray(a.reshape(-1))
         if method == "newton":
-            found = newton_prox(u, B, t, float(self.q))
+            found = newton_prox(u, self.membership(a.shape), t, float(self.q))
         else:
             goal = np.zeros(0) if target is None else u - np.asarray(target, dtype=np.float64).reshape(-1)
-            found = self._project(u, B, t, method == "dykstra", tol, limit, goal)
+            found = self._project(u, a.shape, t, method == "dykstra", tol, limit, goal)
         return LatentProx(found.x.reshape(a.shape), found.gap, found.weights, found.rounds)
 
     def _project(
-        self, u: Floats, B: Any, t: float, dykstra: bool, tol: float, limit: int, goal: Floats
+        self, u: Floats, shape: tuple[int, ...], t: float, dykstra: bool, tol: float, limit: int, goal: Floats
     ) -> LatentProx:
-        groups, _, indices = self._structure(u.shape) if B.shape[0] == u.size else self._structure(B.shape)
+        groups, _, indices = self._structure(shape)
+        B = self.membership(shape)
         y = np.empty_like(u)
         l1 = self.q == np.inf
         rounds, _ = cyclic_projections(u, groups.ptr, indices, t, l1, dykstra, limit, tol, goal, y)
         x = u - y
         norm, _ = linf_value(x, B) if l1 else l2_value(x, B)
-        size = LatentGroupLasso(1.0, self.groups, self.q).dual_norm(y)
+        size = self.dual_norm(y.reshape(shape))
         inside = y * (t / size) if size > t else y
         gap = 0.5 * float(y @ y) + t * norm - float(inside @ (u - 0.5 * inside))
-        return LatentProx(x, max(gap, 0.0), np.zeros(B.shape[1]), rounds)
+        return LatentProx(x, max(gap, 0.0), np.zeros(groups.count), rounds)
 
     def _prox(self, w: Floats, step: float, out: Floats) -> None:
         found = self.prox_certified(w, step)

@@ -87,7 +87,9 @@ def _minimise(f: _Function, B: Any, Bt: Any, w: Floats) -> tuple[Floats, Floats,
     """(weights, B weights, objective, rounds)."""
     d = B @ w
     value = f.value(d) + f.cost * float(w.sum())
-    for rounds in range(1, _LIMIT + 1):
+    rounds = 0
+    while rounds < _LIMIT:
+        rounds += 1
         slope, curve = f.derivatives(d)
         gradient = f.cost + Bt @ slope
         free = (w > 0) | (gradient < 0)

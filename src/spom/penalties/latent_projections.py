@@ -44,7 +44,7 @@ def _project(v: Floats, n: int, radius: float, l1: bool) -> None:
                 rest += abs(v[i])
                 kept += 1
         better = (rest - radius) / kept if kept > 0 else tau
-        if kept == count and tau > 0.0 or better <= tau:
+        if (kept == count and tau > 0.0) or better <= tau:
             break
         tau, count = better, kept
     for i in range(n):

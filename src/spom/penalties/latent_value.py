@@ -23,10 +23,12 @@ def linf_value(x: Floats, B: Any) -> tuple[float, float]:
     scale = float(a.max())
     program = LinearProgram(-a[on] / scale, part, row_upper=1.0, what="the latent group norm")
     found = program.solve()
-    # Multipliers scaled up until they cover x: a bound from above to the program's bound from below.
+    # The multipliers, raised where rounding leaves x uncovered, bound the norm from above.
     w = np.maximum(-found.duals, 0.0)
-    reach = part.T @ w
-    w *= max(float((a[on] / scale / np.maximum(reach, 1e-300)).max()), 1.0)
+    missing = np.maximum(a[on] / scale - part.T @ w, 0.0)
+    raised = np.zeros(w.size)
+    np.maximum.at(raised, part.indices[part.indptr[:-1]], missing)
+    w += raised
     y = np.maximum(found.v, 0.0)
     y /= max(1.0, float((part @ y).max()))
     upper, lower = float(w.sum()) * scale, float(y @ a[on])

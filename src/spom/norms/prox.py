@@ -1,0 +1,143 @@
+"""Which method solves which pair of a penalty and a norm, and the two functions that users call."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import sparse
+
+from spom.core.arrays import Floats, as_finite, check_positive
+from spom.errors import Unsupported
+from spom.norms.atomic import AtomicBall, AtomicNorm, AtomicPenalty
+from spom.norms.base import Norm, as_norm
+from spom.norms.coordinates import InCoordinates
+from spom.norms.euclidean import EuclideanProx
+from spom.norms.greedy import L1BallGreedy, L1Greedy, LInfGreedy, SimplexGreedy
+from spom.norms.latent import LatentLInf
+from spom.norms.polyhedral import is_polyhedral
+from spom.norms.programs import PolyhedralProx
+from spom.norms.result import ProxResult
+from spom.penalties.l1 import L1
+from spom.penalties.l1_ball import L1Ball
+from spom.penalties.latent_group_lasso import LatentGroupLasso
+from spom.penalties.linf import LInf
+from spom.penalties.linf_ball import LInfBall
+from spom.penalties.simplex import Simplex
+from spom.penalties.zero import Zero
+
+WORKS = (
+    "any penalty with the l2 norm; L1, L1Ball, Simplex with l1; LInf, LInfBall with linf; an AtomicNorm's own penalty "
+    "and ball; and by linear programs, with l1, linf or an AtomicNorm given as a matrix: L1, L1Ball, LInf, LInfBall, "
+    "Simplex, Box, GroupLInf, TreeGroupLasso(norm=inf), LatentGroupLasso(q=inf), Polyhedral(A, B, cost), and sums of "
+    "these"
+)
+
+
+class Method(Protocol):
+    """A way to solve one pair, with whatever it keeps warm between calls."""
+
+    def solve(self, u: Floats, z: Floats, L: float, t: float) -> ProxResult:
+        """The general prox for L > 0; for L = 0 the local conjugate at t."""
+        ...
+
+
+class GeneralProx:
+    """The general prox of one penalty in one norm, for vectors of `p` entries; linear programs stay warm.
+
+    >>> from spom.penalties import L1
+    >>> step = GeneralProx(L1(0.5), "l1", 2)
+    >>> step([1.0, 0.0], [0.0, -2.0], 1.0).x
+    array([1. , 1.5])
+    """
+
+    def __init__(self, penalty: Any, norm: Any, p: int) -> None:
+        self.penalty, self.p = penalty, p
+        self.norm: Norm = as_norm(norm)
+        if not getattr(penalty, "convex", True):
+            raise Unsupported(f"{type(penalty).__name__} is not convex; the general prox needs a convex penalty")
+        if isinstance(self.norm, AtomicNorm) and self.norm.shape[0] != p:
+            raise ValueError(f"the atoms have {self.norm.shape[0]} coordinates; the point has {p}")
+        self.method: Method = _choose(penalty, self.norm, p)
+
+    def _vector(self, a: ArrayLike, name: str) -> Floats:
+        found = as_finite(a, name)
+        if found.shape != (self.p,):
+            raise ValueError(f"{name} must be a vector of {self.p} numbers; its shape is {found.shape}")
+        return found
+
+    def __call__(self, u: ArrayLike, z: ArrayLike, L: float) -> ProxResult:
+        """argmin over x of z.x + L/2 norm(x - u)^2 + penalty(x)."""
+        L = check_positive(L, "L", zero=False)
+        return self.method.solve(self._vector(u, "u"), self._vector(z, "z (the gradient)"), L, np.nan)
+
+    def local(self, u: ArrayLike, z: ArrayLike, t: float) -> ProxResult:
+        """argmin of z.x + penalty(x) over norm(x - u) <= t."""
+        t = check_positive(t, "t")
+        return self.method.solve(self._vector(u, "u"), self._vector(z, "z (the gradient)"), 0.0, t)
+
+
+def general_prox(penalty: Any, norm: Any, u: ArrayLike, z: ArrayLike, L: float) -> ProxResult:
+    """argmin over x of z.x + L/2 norm(x - u)^2 + penalty(x), with t = norm(x - u), p and a certificate.
+
+    `norm` is "l1", "l2", "linf" or an `AtomicNorm`. Where the solution is not unique one is given. For many calls
+    with one penalty make a `GeneralProx`, which keeps linear programs warm.
+
+    >>> from spom.penalties import L1
+    >>> found = general_prox(L1(1.0), "l1", [2.0, 0.0, -1.0], [0.5, 3.0, 0.0], 2.0)
+    >>> found.x, found.t
+    (array([ 2., -1., -1.]), 1.0)
+    >>> found.certificate.holds()
+    True
+    """
+    return GeneralProx(penalty, norm, as_finite(u, "u").size)(u, z, L)
+
+
+def local_conjugate(penalty: Any, norm: Any, u: ArrayLike, z: ArrayLike, t: float) -> ProxResult:
+    """argmin of z.x + penalty(x) over norm(x - u) <= t; p has the slope of the minimum in t as its dual norm.
+
+    >>> from spom.penalties import Simplex
+    >>> local_conjugate(Simplex(), "l1", [0.5, 0.5, 0.0], [1.0, 0.0, -1.0], 0.5).x
+    array([0.25, 0.5 , 0.25])
+    """
+    return GeneralProx(penalty, norm, as_finite(u, "u").size).local(u, z, t)
+
+
+def _choose(penalty: Any, norm: Norm, p: int) -> Method:
+    """The best method for the pair; `Unsupported` names the pairs that work."""
+    if norm.name == "l2":
+        return EuclideanProx(penalty)
+    exact = _greedy(penalty, norm)
+    if exact is not None:
+        return exact
+    if norm.name == "linf" and isinstance(penalty, LatentGroupLasso) and penalty.q == np.inf:
+        return LatentLInf(penalty, p)
+    matrix = not isinstance(norm, AtomicNorm) or not hasattr(norm.atoms, "matvec")
+    if is_polyhedral(penalty) and matrix:
+        if isinstance(norm, AtomicNorm):
+            atoms = norm.matrix
+        else:
+            atoms = None if norm.name == "linf" else sparse.identity(p, format="csr")
+        return PolyhedralProx(penalty, norm, atoms, p)
+    named = norm.name if not isinstance(norm, AtomicNorm) else repr(norm)
+    raise Unsupported(f"no general prox is known for {type(penalty).__name__} in the {named} norm. These work: {WORKS}")
+
+
+def _greedy(penalty: Any, norm: Norm) -> Method | None:
+    if isinstance(norm, AtomicNorm):
+        own = isinstance(penalty, (AtomicPenalty, AtomicBall)) and penalty.norm is norm
+        if not norm.independent or not (own or isinstance(penalty, Zero)):
+            return None
+        if isinstance(penalty, AtomicBall):
+            return InCoordinates(norm, L1BallGreedy(penalty.radius))
+        return InCoordinates(norm, L1Greedy(penalty.strength if own else 0.0))
+    if norm.name == "l1":
+        if isinstance(penalty, (L1, Zero)):
+            return L1Greedy(getattr(penalty, "strength", 0.0))
+        if isinstance(penalty, L1Ball):
+            return L1BallGreedy(penalty.radius)
+        return SimplexGreedy(penalty.radius) if isinstance(penalty, Simplex) else None
+    if isinstance(penalty, (LInf, Zero)):
+        return LInfGreedy(getattr(penalty, "strength", 0.0), ball=False)
+    return LInfGreedy(penalty.radius, ball=True) if isinstance(penalty, LInfBall) else None
