@@ -13,6 +13,7 @@ import numpy as np
 
 from spom.core.arrays import Floats
 from spom.errors import SpomError
+from spom.losses import Logistic, MulticlassLogistic, Squared
 from spom.solvers.smooth import LinearSmooth, Smooth
 
 
@@ -38,7 +39,7 @@ def certificate(smooth: Smooth, penalty: Any, theta: Floats, L: float) -> Certif
         scores = smooth.scores(theta)
         alpha = smooth.dual_at(scores)
         loss, g = smooth.value_at(scores), smooth.adjoint(alpha)
-        gap = linear_gap(smooth, penalty, loss + omega, alpha, g)
+        gap = linear_gap(smooth, penalty, loss + omega, alpha, g, scores)
     else:
         (loss, g), gap = smooth.value_and_gradient(theta), np.nan
     return Certificate(loss + omega, loss, gap, residual(penalty, theta, g, L, part))
@@ -51,12 +52,12 @@ def residual(penalty: Any, theta: Floats, g: Floats, L: float, part: slice) -> f
     return float(L * np.linalg.norm(theta - moved))
 
 
-def linear_gap(smooth: LinearSmooth, penalty: Any, objective: float, alpha: Floats, g: Floats) -> float:
+def linear_gap(smooth: LinearSmooth, penalty: Any, objective: float, alpha: Floats, g: Floats, scores: Floats) -> float:
     """The duality gap at a point with this objective, derivatives alpha and gradient g; NaN if not known."""
     if not penalty.convex or not hasattr(smooth.loss, "conjugate"):
         return np.nan
     if smooth.fit_intercept:
-        balanced = balance(smooth, alpha)
+        balanced = balance(smooth, alpha, scores)
         if balanced is None:
             return np.nan
         alpha = balanced
@@ -82,24 +83,35 @@ def feasible(penalty: Any, g: Floats) -> tuple[float, float]:
     return 1.0, float(penalty.conjugate().value(-g))
 
 
-def balance(smooth: LinearSmooth, alpha: Floats) -> Floats | None:
+def balance(smooth: LinearSmooth, alpha: Floats, scores: Floats) -> Floats | None:
     """alpha moved to sum to zero, as an unpenalised intercept asks of a dual point; None if no way is known.
 
-    A loss whose derivatives may be anything takes a shift. Otherwise the side that weighs more is scaled
-    down, which keeps each derivative between itself and zero, inside the conjugate's domain.
+    The derivatives at the best intercept for these scores do; Newton's method finds it.
     """
-    if not np.isfinite(smooth.loss.lipschitz):
+    loss = smooth.loss
+    if isinstance(loss, Squared):
         weights = smooth.weights if alpha.ndim == 1 else smooth.weights[:, None]
-        shifted: Floats = alpha - weights * alpha.sum(axis=0)
-        return shifted
-    if alpha.ndim == 2:
-        # The rows of a multiclass dual are tied together: only a sum of nothing but rounding will do.
-        total = np.abs(alpha.sum(axis=0)).max(initial=0.0)
-        return alpha if total <= 1e-12 else None
-    up, down = float(alpha[alpha > 0].sum()), float(-alpha[alpha < 0].sum())
-    out: Floats = alpha.copy()
-    if up > down:
-        out[alpha > 0] *= down / up
-    elif down > up:
-        out[alpha < 0] *= up / down
-    return out
+        return np.asarray(alpha - weights * alpha.sum(axis=0))
+    if not isinstance(loss, (Logistic, MulticlassLogistic)):
+        return alpha if np.abs(alpha.sum(axis=0)).max(initial=0.0) <= 1e-13 else None
+    scores = scores.copy()
+    for _ in range(20):
+        total = np.atleast_1d(alpha.sum(axis=0))
+        if np.abs(total).max() <= 1e-15:
+            break
+        shift = np.linalg.lstsq(_intercept_hessian(smooth, alpha), -total, rcond=1e-12)[0]
+        scores += np.clip(shift, -5.0, 5.0)
+        alpha = smooth.dual_at(scores)
+    return alpha if np.abs(alpha.sum(axis=0)).max(initial=0.0) <= 1e-13 else None
+
+
+def _intercept_hessian(smooth: LinearSmooth, alpha: Floats) -> Floats:
+    """The second derivatives of the mean loss in the intercept."""
+    S = smooth.weights
+    d = np.divide(alpha.T, S, out=np.zeros_like(alpha.T), where=S > 0).T
+    if alpha.ndim == 1:
+        p = np.abs(d)
+        return np.array([[float(S @ (p * (1.0 - p)))]])
+    v = d.copy()
+    v[np.arange(v.shape[0]), smooth.y.astype(np.int64)] += 1.0
+    return np.asarray(np.diag(S @ v) - (v * S[:, None]).T @ v)

@@ -137,9 +137,7 @@ class LinearSmooth:
 
     @staticmethod
     def _checked(g: Floats) -> Floats:
-        return check_finite(
-            np.ascontiguousarray(g), "the gradient of the loss (scale X down, or lower the step)"
-        )
+        return check_finite(np.ascontiguousarray(g), "the gradient of the loss (scale X down, or lower the step)")
 
     # --- constants -----------------------------------------------------------------------------------
 
@@ -173,9 +171,7 @@ class LinearSmooth:
         if norm == "linf":
             sums = np.asarray(abs(self.X).sum(axis=1)).reshape(-1) + ones
             entries = int(np.prod(self.shape))
-            return min(
-                float(self.weights @ sums**2) * (self.outputs or 1), entries * self._squared_norm("l2")
-            )
+            return min(float(self.weights @ sums**2) * (self.outputs or 1), entries * self._squared_norm("l2"))
         raise Unsupported(f"no Lipschitz constant for the norm {norm!r}; the norms are 'l1', 'l2', 'linf'")
 
     # --- the dual ------------------------------------------------------------------------------------

@@ -16,15 +16,17 @@ from spom.solvers.duality import linear_gap
 from spom.solvers.smooth import LinearSmooth
 from spom.solvers.working_set_blocks import blocks_of
 from spom.solvers.working_set_models import inner_for
+from spom.solvers.working_set_rows import row_blocks, row_rounds
 
 
 class WorkingSet:
     """minimise f(theta) + Omega(w) over a set of blocks that grows until no block outside wants in.
 
-    f is a `LinearSmooth` with the squared or the logistic loss, Omega one of L1, ElasticNet, GroupLasso,
-    SparseGroupLasso. Each round takes the blocks that are not zero and as many more, those that break the
-    optimality conditions most, and solves the problem on them: by coordinate descent with Newton steps on the
-    support (a quadratic model of the loss, with a line search, where the loss is not squared).
+    f is a `LinearSmooth` with the squared, the logistic or the multiclass logistic loss, Omega one of L1,
+    ElasticNet, GroupLasso, SparseGroupLasso (of a matrix: with its rows as groups). Each round takes the
+    blocks that are not zero and as many more, those that break the optimality conditions most, and solves the
+    problem on them: by coordinate descent with Newton steps on the support (a quadratic model of the loss,
+    with a line search, where the loss is not squared).
 
     Iterating yields a `State` a round; `internal["gap"]` is its duality gap, `internal["residual"]` the largest
     violation of the optimality conditions. It ends by itself when rounding allows no progress.
@@ -42,20 +44,29 @@ class WorkingSet:
     def __init__(
         self, smooth: LinearSmooth, penalty: Any, *, first: int | None = None, start: State | Floats | None = None
     ) -> None:
-        if type(smooth.loss) not in (Squared, Logistic) or smooth.outputs is not None:
+        if smooth.outputs is None and type(smooth.loss) not in (Squared, Logistic):
             raise Unsupported(
                 f"a working set takes the losses Squared and Logistic of one score, not "
                 f'{type(smooth.loss).__name__}; solver="fista" takes any smooth loss'
             )
         self.smooth, self.penalty, self.first = smooth, penalty, first
-        p = smooth.X.shape[1]
-        self.blocks = blocks_of(penalty, p).with_free(p) if smooth.fit_intercept else blocks_of(penalty, p)
         theta = start.theta if isinstance(start, State) else start
         self.theta = np.zeros(smooth.shape) if theta is None else np.array(theta, dtype=np.float64)
         if self.theta.shape != smooth.shape:
             raise ValueError(f"start must have shape {smooth.shape}; it has {self.theta.shape}")
+        if smooth.outputs is None:
+            p = smooth.X.shape[1]
+            blocks = blocks_of(penalty, p)
+            self.blocks = blocks.with_free(p) if smooth.fit_intercept else blocks
+        else:
+            self.blocks = row_blocks(penalty, smooth)
 
     def __iter__(self) -> Iterator[State]:
+        if self.smooth.outputs is not None:
+            return row_rounds(self.smooth, self.penalty, self.theta)
+        return self._rounds()
+
+    def _rounds(self) -> Iterator[State]:
         smooth, begin, k = self.smooth, time.perf_counter(), 0
         theta = self.theta.copy()
         inner = inner_for(smooth, self.blocks)
@@ -66,7 +77,7 @@ class WorkingSet:
             loss, g = smooth.value_at(scores), smooth.adjoint(alpha)
             w = theta[order]
             objective = loss + self.blocks.value(w)
-            gap = linear_gap(smooth, self.penalty, objective, alpha, g)
+            gap = linear_gap(smooth, self.penalty, objective, alpha, g, scores)
             violations = self.blocks.violations(w, g[order])
             worst = float(violations.max(initial=0.0))
             yield State(
