@@ -8,7 +8,12 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-_NAMES: dict[str, str] = {}
+_NAMES: dict[str, str] = {
+    "BatchProximal": "spom.solvers.batch",
+    "LinearSmooth": "spom.solvers.smooth",
+    "OnlineProximal": "spom.solvers.online",
+    "WorkingSet": "spom.solvers.working_set",
+}
 
 __all__ = [*_NAMES]
 

@@ -1,0 +1,164 @@
+"""Which engine runs a problem: decided before any work, with an error that names what would work instead."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from spom.core.arrays import Floats, Ints
+from spom.errors import Unsupported
+from spom.penalties import L1, ElasticNet, L2Ball, SquaredL2, Sum, Zero
+from spom.solvers.full_update import Eager, MirrorLoop, has_pointer
+from spom.solvers.lazy_vector import LazyVector
+from spom.solvers.proximal_point import ProximalPoint
+from spom.solvers.rows import Rows, not_lazy, too_wide
+from spom.solvers.steps import PLAIN, Auto, InverseSqrt, Step, Theory
+
+UPDATES = ("auto", "forward-backward", "dual-averaging", "proximal-point")
+
+
+class Engine(Protocol):
+    """What runs rounds: see the engines' own files."""
+
+    name: str
+
+    def run(self, rows: Rows, order: Ints, steps: Floats) -> float:
+        """Rounds over the rows in `order` with these steps; the sum of the losses met on the way."""
+        ...
+
+    def theta(self) -> Floats:
+        """A copy of the iterate."""
+        ...
+
+    def pack(self) -> dict[str, np.ndarray[Any, Any]]:
+        """What a saved run needs to go on."""
+        ...
+
+    def unpack(self, theta: Floats, internal: dict[str, np.ndarray[Any, Any]]) -> None:
+        """Go on from a saved run, or from a point alone."""
+        ...
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What is to be solved, and how; the fields are those of `OnlineProximal`."""
+
+    loss: Any
+    penalty: Any
+    mirror: Any
+    projection: Any
+    step: Step
+    update: str
+    shape: tuple[int, ...]
+    intercept: bool
+    batch: int
+    averages: bool
+    lazy: bool | None
+    stream: bool
+    jobs: int
+
+    @property
+    def penalised(self) -> tuple[int, ...]:
+        """The shape of the part of theta that the penalty sees."""
+        return (self.shape[0] - self.intercept, *self.shape[1:])
+
+
+def elastic_parts(penalty: Any) -> tuple[float, float] | None:
+    """(l1, l2) where the penalty is l1 norm1 + l2/2 norm2^2, else None."""
+    if isinstance(penalty, Zero):
+        return 0.0, 0.0
+    if isinstance(penalty, L1):
+        return float(penalty.strength), 0.0
+    if isinstance(penalty, SquaredL2):
+        return 0.0, float(penalty.strength)
+    if isinstance(penalty, ElasticNet):
+        return penalty._parts()
+    if isinstance(penalty, Sum):
+        net = penalty.as_elastic_net()
+        return None if net is None else net._parts()
+    return None
+
+
+def engine_for(problem: Problem, rows: Rows) -> Engine:
+    """The engine for this problem and data."""
+    if problem.update not in UPDATES:
+        raise Unsupported(f"there is no update {problem.update!r}; the updates are: {', '.join(UPDATES)}")
+    if problem.update == "proximal-point" or (problem.update == "auto" and _fits_proximal_point(problem) is None):
+        return _proximal_point(problem)
+    if problem.update == "dual-averaging":
+        from spom.solvers.dual_averaging import dual_averaging
+
+        found: Engine = dual_averaging(problem, rows, elastic_parts(problem.penalty))
+        return found
+    return _forward_backward(problem, rows)
+
+
+def _fits_proximal_point(problem: Problem) -> str | None:
+    """What keeps the proximal point method from being used, or None."""
+    reasons = [
+        (not isinstance(problem.step, Auto), "it takes no step: leave step='auto'"),
+        (problem.mirror is not None, "it has a metric of its own: leave mirror=None"),
+        (problem.projection is not None, "it does not project"),
+        (problem.loss.target == "class", "it works with one score an example"),
+        (elastic_parts(problem.penalty) is None, "it works with l1 and squared l2 penalties"),
+        (problem.batch != 1, "it takes one example a round"),
+        (problem.averages, "its output is the last iterate"),
+        (problem.stream, "it needs the data in memory"),
+    ]
+    return next((why for bad, why in reasons if bad), None)
+
+
+def _proximal_point(problem: Problem) -> Engine:
+    why = _fits_proximal_point(problem)
+    if why is not None:
+        raise Unsupported(f"update='proximal-point' cannot do this: {why}; update='forward-backward' can")
+    l1, l2 = elastic_parts(problem.penalty) or (0.0, 0.0)
+    features = problem.shape[0] - problem.intercept
+    return ProximalPoint(problem.loss, l1, l2, features, problem.intercept, problem.jobs)
+
+
+def _forward_backward(problem: Problem, rows: Rows) -> Engine:
+    p = problem
+    parts = elastic_parts(p.penalty)
+    plain = p.mirror is None and p.projection is None
+    vector = len(p.shape) == 1 and p.loss.target != "class"
+    may = plain and vector and parts is not None and not (p.step.mode != PLAIN and parts[1] > 0)
+    wanted = p.lazy is True or (p.lazy is None and not rows.dense)
+    if may and wanted and parts is not None:
+        features = p.shape[0] - p.intercept
+        return LazyVector(p.loss, parts[0], parts[1], features, p.intercept, p.step, p.batch, p.averages)
+    if p.lazy is True or (p.lazy is None and too_wide(rows) and p.batch < len(rows)):
+        raise not_lazy(p.penalty, rows)
+    compiled = has_pointer(p.penalty, p.penalised) and (p.projection is None or has_pointer(p.projection, p.penalised))
+    if p.mirror is None and compiled:
+        norms = parts if p.step.mode != PLAIN else None
+        return Eager(p.loss, p.penalty, p.projection, p.shape, p.intercept, p.step, p.batch, p.averages, norms)
+    return MirrorLoop(p.loss, p.penalty, p.projection, p.mirror, p.shape, p.intercept, p.step, p.batch, p.averages)
+
+
+def resolve_step(step: Step, loss: Any, penalty: Any, mirror: Any, rows: Rows) -> Step:
+    """The rule itself, or the theory's largest eta0 / sqrt(t) for these data."""
+    if not isinstance(step, Theory):
+        return step
+    from spom.theory import largest_step
+
+    return InverseSqrt(largest_step(loss, penalty, mirror, rows.matrix(), rows.y))
+
+
+def resolve_projection(projection: Any, loss: Any, penalty: Any, rows: Rows, outputs: int | None) -> Any:
+    """None, a set of `spom.penalties`, a number (the radius of an l2 ball), or `"auto"`: the vacuous ball."""
+    if projection is None:
+        return None
+    if isinstance(projection, str):
+        if projection != "auto":
+            raise Unsupported(f'projection must be a set, a radius or "auto"; it is {projection!r}')
+        from spom.theory import vacuous_radius
+
+        return L2Ball(vacuous_radius(loss, penalty, rows.y, rows.weight, outputs))
+    if isinstance(projection, (int, float, np.integer, np.floating)) and not isinstance(projection, bool):
+        return L2Ball(float(projection))
+    if not getattr(projection, "indicator", False):
+        raise Unsupported(f"a projection must be onto a set, as L2Ball or Box; {projection!r} is none")
+    return projection

@@ -1,0 +1,181 @@
+"""Rows of data as compiled loops take them: one form for dense and sparse, without a copy where that can be.
+
+Row i has the entries `data[indptr[i]:indptr[i + 1]]`. Their columns are `indices` at the same places for CSR
+rows; for dense rows `indices` is 0, 1, ..., d - 1 once, and a loop reads `indices[k - shift]` with
+shift = indptr[i] where the rows are dense and 0 where they are not.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+
+from spom.core.arrays import Floats, Ints, check_finite
+from spom.errors import DataError, Unsupported
+
+_FLOATS = "Array(float64, 1, 'C', readonly=True)"
+# The first arguments of every loop over rows: indptr, indices, data, dense, y, weight, order.
+ROWS = (
+    "Array(int64, 1, 'C', readonly=True), Array(int32, 1, 'C', readonly=True), "
+    f"{_FLOATS}, boolean, {_FLOATS}, {_FLOATS}, Array(int64, 1, 'C', readonly=True)"
+)
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Examples: rows of features, targets, and weights with mean one."""
+
+    indptr: Ints
+    indices: NDArray[np.int32]
+    data: Floats
+    dense: bool
+    y: Floats
+    weight: Floats
+    columns: int
+
+    def __len__(self) -> int:
+        return self.y.size
+
+    def arguments(self, order: Ints) -> tuple[Any, ...]:
+        """What a loop over the rows in this order takes first; see `ROWS`."""
+        return self.indptr, self.indices, self.data, self.dense, self.y, self.weight, order
+
+    @property
+    def density(self) -> float:
+        """The share of entries that are stored."""
+        return self.data.size / max(1, len(self) * self.columns)
+
+    def matrix(self) -> Any:
+        """The features as a dense or CSR matrix, without a copy."""
+        if self.dense:
+            return self.data.reshape(len(self), self.columns)
+        return sparse.csr_matrix((self.data, self.indices, self.indptr), shape=(len(self), self.columns))
+
+    def squares(self) -> Floats:
+        """The mean over examples of each feature's square, weighted as the examples are."""
+        share = self.weight / max(1.0, float(self.weight.sum()))
+        if self.dense:
+            return np.asarray(share @ self.data.reshape(len(self), -1) ** 2)
+        counts = np.diff(self.indptr)
+        squares = self.data**2 * np.repeat(share, counts)
+        return np.asarray(np.bincount(self.indices, weights=squares, minlength=self.columns), dtype=np.float64)
+
+    def norms(self, power: float = 2.0) -> Floats:
+        """The norm of each row: 2, another power, or infinity."""
+        size = np.abs(self.data)
+        if self.dense:
+            return np.asarray(np.linalg.norm(size.reshape(len(self), -1), ord=power, axis=1))
+        owner = np.repeat(np.arange(len(self)), np.diff(self.indptr))
+        if np.isinf(power):
+            found = np.zeros(len(self))
+            np.maximum.at(found, owner, size)
+            return found
+        peak = float(size.max(initial=0.0)) or 1.0
+        sums = np.bincount(owner, weights=(size / peak) ** power, minlength=len(self))
+        return np.asarray(peak * sums ** (1.0 / power))
+
+
+def as_rows(
+    X: Any, y: ArrayLike, weight: ArrayLike | None, target: str, *, columns: int | None = None, mean: bool = True
+) -> Rows:
+    """Checked rows: finite numbers, as many targets as rows, targets of the kind that the loss takes.
+
+    `columns` is the number of features that there must be. With `mean` the weights are scaled to mean one.
+    """
+    indptr, indices, data, dense, shape = _entries(X)
+    n, d = shape
+    if columns is not None and d != columns:
+        raise DataError(f"X has {d} features, but the model has {columns}: give every block the same columns")
+    return Rows(indptr, indices, data, dense, _targets(y, n, target), _weights(weight, n, mean), d)
+
+
+def _entries(X: Any) -> tuple[Ints, NDArray[np.int32], Floats, bool, tuple[int, int]]:
+    if sparse.issparse(X):
+        X = X if X.format == "csr" else X.tocsr()
+        if not X.has_canonical_format:
+            X = X.copy()
+            X.sum_duplicates()
+        data = np.ascontiguousarray(X.data, dtype=np.float64)
+        indptr, indices = X.indptr.astype(np.int64, copy=False), X.indices.astype(np.int32, copy=False)
+        shape, dense = X.shape, False
+    else:
+        a = np.asarray(X)
+        if a.ndim != 2 or a.dtype.kind not in "fiub":
+            raise DataError(f"X must be a matrix of numbers; it has {a.ndim} dimensions and dtype {a.dtype}")
+        a = np.ascontiguousarray(a, dtype=np.float64)
+        n, d = shape = a.shape
+        data, dense = a.reshape(-1), True
+        indptr, indices = np.arange(n + 1, dtype=np.int64) * d, np.arange(d, dtype=np.int32)
+    _check_finite(data, indptr)
+    return indptr, indices, data, dense, shape
+
+
+def _check_finite(data: Floats, indptr: Ints) -> None:
+    try:
+        check_finite(data if data.flags.writeable else data.copy(), "X")
+    except ValueError:
+        at = int(np.flatnonzero(~np.isfinite(data))[0])
+        row = int(np.searchsorted(indptr, at, side="right")) - 1
+        raise DataError(f"X must be finite: row {row} has an entry {data[at]}; drop it or impute it") from None
+
+
+def _targets(y: ArrayLike, n: int, target: str) -> Floats:
+    raw = np.asarray(y)
+    if raw.ndim != 1 or raw.size != n:
+        raise DataError(f"X has {n} rows, but y has shape {raw.shape}: give one target for each row")
+    if raw.dtype.kind not in "fiub":
+        raise DataError(f"y must be numbers for a solver; its dtype is {raw.dtype} (the estimators take labels)")
+    values = np.ascontiguousarray(raw, dtype=np.float64)
+    bad = ~np.isfinite(values)
+    what = "finite"
+    if target == "sign":
+        bad, what = np.abs(values) != 1.0, "-1 or +1"
+    elif target == "class":
+        bad, what = bad | (values < 0) | (values != np.floor(values)), "class indices from 0"
+    if bad.any():
+        at = int(np.argmax(bad))
+        raise DataError(f"targets must be {what}: entry {at} is {values[at]:g}")
+    return values
+
+
+def _weights(weight: ArrayLike | None, n: int, mean: bool) -> Floats:
+    if weight is None:
+        return np.ones(n)
+    values = np.ascontiguousarray(weight, dtype=np.float64)
+    if values.shape != (n,):
+        raise DataError(f"sample_weight has shape {values.shape}; there must be one for each of the {n} rows")
+    bad = ~(np.isfinite(values) & (values >= 0))
+    if bad.any():
+        at = int(np.argmax(bad))
+        raise DataError(f"sample_weight must be finite and >= 0: entry {at} is {values[at]:g}")
+    if not mean or n == 0:
+        return values
+    total = float(values.sum())
+    if total == 0:
+        raise DataError("sample_weight is zero everywhere: there is nothing to learn from")
+    return values * (n / total)
+
+
+# A vector longer than this many times the mean row is too long to be updated in full at each round.
+MANY = 200
+
+
+def too_wide(rows: Rows) -> bool:
+    """Whether a full update of theta at each round would cost far more than the row itself."""
+    mean = max(1.0, rows.data.size / max(1, len(rows)))
+    return not rows.dense and rows.columns > 10_000 and rows.columns > MANY * mean
+
+
+def not_lazy(penalty: Any, rows: Rows) -> Unsupported:
+    """The error for sparse, wide data with a penalty that has no lazy update."""
+    return Unsupported(
+        f"{penalty!r} has no lazy update, so each round would touch all {rows.columns} features for a row with "
+        f"{rows.data.size / max(1, len(rows)):.0f} of them; lazy are Zero, L1, SquaredL2, ElasticNet, their sums, "
+        "GroupLasso and GroupLInf over the rows of a matrix, and SparseMKL over blocks. "
+        "lazy=False runs it all the same, batch_size=None takes full gradients, and "
+        "spom.solvers.BatchProximal solves it in batch"
+    )
