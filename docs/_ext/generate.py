@@ -1,0 +1,92 @@
+"""Writes docs/generated/ before Sphinx reads: the operators, the reference of each room, the pictures."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import inspect
+from pathlib import Path
+from typing import Any
+
+import architecture
+import catalogue
+
+# The rooms of the reference in the order of reading; one that is not there yet, or has no names yet, is left out.
+ROOMS = (
+    "estimators",
+    "solvers",
+    "penalties",
+    "losses",
+    "mirror",
+    "norms",
+    "kernels",
+    "decoders",
+    "features",
+    "data",
+    "models",
+    "theory",
+    "scale",
+    "report",
+    "core",
+    "errors",
+)
+# Modules of a room whose names are for users but do not stand in the room itself.
+EXTRA = {
+    "solvers": ("spom.solvers.iterate", "spom.solvers.steps", "spom.solvers.smooth"),
+    "core": ("spom.core.protocols", "spom.core.registry", "spom.core.state", "spom.core.jit", "spom.core.params"),
+}
+
+
+def _write(path: Path, text: str) -> None:
+    """Only where it changes, so that Sphinx rebuilds only that."""
+    if not path.exists() or path.read_text() != text:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+
+def reference(room: str) -> str | None:
+    """The page of a room: its public names, with what their docstrings say."""
+    if not architecture.is_there(room):
+        return None
+    module = importlib.import_module(f"spom.{room}")
+    own = getattr(module, "__all__", None)
+    extra = [name for name in EXTRA.get(room, ()) if importlib.util.find_spec(name)]
+    if not own and not extra and room != "errors":
+        return None
+    name = f"spom.{room}"
+    lines = [name, "=" * len(name), "", *_automodule(name, own)]
+    for other in extra:
+        lines += [other, "-" * len(other), "", *_automodule(other, None)]
+    return "\n".join(lines)
+
+
+def _automodule(name: str, names: list[str] | None) -> list[str]:
+    """The directive for a module: the names given, or the public classes and functions that it defines."""
+    module = vars(importlib.import_module(name))
+    own = [n for n, what in module.items() if not n.startswith("_") and _home(what) == name]
+    members = f"   :members: {', '.join(own if names is None else names)}"
+    return [f".. automodule:: {name}", members, "   :show-inheritance:", ""]
+
+
+def _home(what: Any) -> str:
+    function = inspect.isclass(what) or inspect.isfunction(what)
+    return str(what.__module__) if function else ""
+
+
+def write_all(folder: Path) -> None:
+    """Everything that is written from the code."""
+    _write(folder / "operators.rst", catalogue.page())
+    _write(folder / "rooms.inc", architecture.rooms())
+    _write(folder / "flow.inc", architecture.flow())
+    pages = {room: text for room in ROOMS if (text := reference(room))}
+    for room, text in pages.items():
+        _write(folder / "api" / f"{room}.rst", text)
+    listed = "\n".join(f"   api/{room}" for room in pages)
+    intro = "The public names, room by room. The same names are what `dir` shows, and they are imported on first use."
+    _write(folder / "reference.rst", f"Reference\n=========\n\n{intro}\n\n.. toctree::\n   :maxdepth: 1\n\n{listed}\n")
+
+
+def setup(app: Any) -> dict[str, bool]:
+    """Write before the source files are listed."""
+    app.connect("builder-inited", lambda app: write_all(Path(app.srcdir) / "generated"), priority=100)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
