@@ -14,13 +14,15 @@ class Parameters:
     """
 
     @classmethod
-    def _names(cls) -> list[str]:
-        arguments = list(inspect.signature(cls.__init__).parameters.values())[1:]
-        return [a.name for a in arguments if a.kind is not a.VAR_KEYWORD and a.kind is not a.VAR_POSITIONAL]
+    def _defaults(cls) -> dict[str, Any]:
+        """The constructor's arguments by name, with their defaults."""
+        if cls.__init__ is object.__init__:
+            return {}
+        return {a.name: a.default for a in list(inspect.signature(cls.__init__).parameters.values())[1:]}
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The parameters by name; with `deep`, those of parameters that have parameters as `outer__inner`."""
-        found: dict[str, Any] = {name: getattr(self, name) for name in self._names()}
+        found: dict[str, Any] = {name: getattr(self, name) for name in self._defaults()}
         if deep:
             for name, value in list(found.items()):
                 if hasattr(value, "get_params") and not isinstance(value, type):
@@ -54,12 +56,9 @@ class Parameters:
         """Raise a `ValueError` where a parameter makes no sense; constructors and `set_params` call it."""
 
     def __repr__(self) -> str:
-        parameters = list(inspect.signature(type(self).__init__).parameters.values())[1:]
-        shown = []
-        for a in parameters:
-            value = getattr(self, a.name)
-            if value is not a.default:
-                shown.append(f"{a.name}={_short(value)}")
+        # Compared as text: values may be arrays, and a copy of a default is the default still.
+        given = {name: _short(getattr(self, name)) for name in self._defaults()}
+        shown = [f"{name}={given[name]}" for name, default in self._defaults().items() if given[name] != _short(default)]
         return f"{type(self).__name__}({', '.join(shown)})"
 
 

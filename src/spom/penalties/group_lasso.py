@@ -6,11 +6,17 @@ from typing import Any
 
 import numpy as np
 
-from spom.core.arrays import Floats, Ints
+from spom.core.arrays import Floats, Ints, all_finite
 from spom.core.jit import PROX, kernel
 from spom.core.registry import register
 from spom.penalties.balls import SLACK
 from spom.penalties.grouped import Grouped, group_norms, scale_groups, shrink_factors
+
+
+@kernel("void(float64[::1], float64, float64[::1], int64[::1], float64[::1], float64[::1])")
+def _shrink_from_norms(w: Floats, t: float, weights: Floats, ints: Ints, norms: Floats, out: Floats) -> None:
+    shrink_factors(norms, t, weights, norms)
+    scale_groups(w, ints, norms, out)
 
 
 @kernel(PROX)
@@ -18,8 +24,7 @@ def shrink_groups(w: Floats, step: float, reals: Floats, ints: Ints, out: Floats
     """max(0, 1 - step s d_m / norm2(w_m)) w_m; reals: s, then the weights unless all are one."""
     norms = np.empty(ints[0])
     group_norms(w, ints, norms)
-    shrink_factors(norms, step * reals[0], reals[1:], norms)
-    scale_groups(w, ints, norms, out)
+    _shrink_from_norms(w, step * reals[0], reals[1:], ints, norms, out)
 
 
 @register(
@@ -61,12 +66,13 @@ class GroupLasso(Grouped):
             super()._check_input(w)
 
     def _prox(self, w: Floats, step: float, out: Floats) -> None:
-        norms = self.group_norms(w)
-        if not np.isfinite(norms.sum()):
+        groups, weights, ints = self._structure(w.shape)
+        flat, result = (w, out) if w.ndim == 1 else (w.reshape(-1), out.reshape(-1))
+        norms = np.empty(groups.count)
+        group_norms(flat, ints, norms)
+        if not all_finite(norms):
             super()._check_input(w)
-        reals, ints = self._packed(w.shape)
-        shrink_factors(norms, step * reals[0], reals[1:], norms)
-        scale_groups(w.reshape(-1), ints, norms, out.reshape(-1))
+        _shrink_from_norms(flat, step * self.strength, weights, ints, norms, result)
 
     def _value(self, w: Floats) -> float:
         weights = self._structure(w.shape)[1]

@@ -51,7 +51,8 @@ def _careful_norms(w: Floats, ints: Ints, norms: Floats) -> None:
     count, block = ints[0], ints[1]
     indices = ints[3 + count :] if block == 0 else ints
     for m in range(count):
-        if not (1e-140 < norms[m] < 1e150):
+        # What is NaN stays NaN.
+        if norms[m] <= 1e-140 or norms[m] >= 1e150:
             if block > 0:
                 norms[m] = norm2(w[m * block : (m + 1) * block])
             else:
@@ -135,7 +136,9 @@ class Grouped(Strength):
         """norm2 of each group of w."""
         groups, _, packed = self._structure(w.shape)
         norms = np.empty(groups.count)
-        group_norms(w.reshape(-1), packed, norms)
+        # A penalty may pack its structure in a form of its own; this kernel takes the plain one.
+        plain = packed if type(self)._pack is Grouped._pack else groups.packed()
+        group_norms(w.reshape(-1), plain, norms)
         return norms
 
     def _uncovered(self, w: Floats) -> Floats:

@@ -40,10 +40,11 @@ def l2_value(x: Floats, B: Any, tol: float = 1e-14) -> tuple[float, float]:
 
     y = x / (B w), scaled into the dual ball, bounds the norm from below by <x, y>.
     """
-    on = np.flatnonzero(x)
-    if not on.size:
+    scale = float(np.abs(x).max(initial=0.0))
+    if scale == 0.0:
         return 0.0, 0.0
-    scale = float(np.abs(x).max())
+    # What is far below the last digit of the largest entry would only underflow when squared.
+    on = np.flatnonzero(np.abs(x) > 1e-100 * scale)
     a = np.abs(x[on]) / scale
     part = B[on]
     part = part[:, np.flatnonzero(part.getnnz(axis=0))].tocsr()
