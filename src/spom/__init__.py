@@ -10,8 +10,11 @@ from typing import Any
 
 __version__ = "0.1.0"
 
-_ROOMS = ("core", "errors", "losses", "mirror", "penalties")
-_NAMES: dict[str, str] = {}
+_ROOMS = ("core", "data", "errors", "estimators", "losses", "mirror", "penalties", "solvers")
+_NAMES: dict[str, str] = {
+    "OnlineClassifier": "spom.estimators",
+    "OnlineRegressor": "spom.estimators",
+}
 
 __all__ = ["__version__", *_ROOMS, *_NAMES]
 

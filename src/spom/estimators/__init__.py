@@ -5,7 +5,10 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-_NAMES: dict[str, str] = {}
+_NAMES: dict[str, str] = {
+    "OnlineClassifier": "spom.estimators.online",
+    "OnlineRegressor": "spom.estimators.online",
+}
 
 __all__ = [*_NAMES]
 

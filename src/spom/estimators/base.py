@@ -121,7 +121,8 @@ class LinearClassifier(ClassifierMixin, LinearModel):  # type: ignore[misc]  # s
     @available_if(_gives_probabilities)  # type: ignore[untyped-decorator]  # scikit-learn has no types
     def predict_proba(self, X: Any) -> Floats:
         """The probability of each class, a column a class."""
-        p = np.asarray(self.loss_.probability(self.decision_function(X)))
+        scores = self.decision_function(X)
+        p = np.asarray(self.loss_.probability(scores))
         return np.column_stack([1.0 - p, p]) if p.ndim == 1 else p
 
     @available_if(_gives_probabilities)  # type: ignore[untyped-decorator]  # scikit-learn has no types

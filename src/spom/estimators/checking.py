@@ -184,3 +184,32 @@ def combined_weights(sample: Floats | None, by_class: Floats | None, index: Ints
     if not weights.any():
         raise ValueError("sample_weight times class_weight is zero for every example: none would count")
     return weights
+
+
+def merged(X: Any, y: Any, weight: Floats | None) -> tuple[Any, Any, Floats | None]:
+    """The distinct examples in an order of their own, with summed weights; those of weight zero are left out.
+
+    A weight then counts just as a repetition does, and the order of the rows does not matter.
+
+    >>> X, y, weight = merged(np.array([[2.0], [1.0], [2.0], [5.0]]), np.ones(4), np.array([1.0, 1.0, 2.0, 0.0]))
+    >>> X.ravel(), weight
+    (array([2., 1.]), array([3., 1.]))
+    """
+    total: dict[bytes, float] = {}
+    place: dict[bytes, int] = {}
+    for i in range(X.shape[0]):
+        w = 1.0 if weight is None else float(weight[i])
+        if w > 0.0:
+            key = y[i].tobytes() + _row_bytes(X, i)
+            total[key] = total.get(key, 0.0) + w
+            place.setdefault(key, i)
+    keys = sorted(total)
+    rows = np.array([place[key] for key in keys], dtype=np.int64)
+    return X[rows], y[rows], np.array([total[key] for key in keys])
+
+
+def _row_bytes(X: Any, i: int) -> bytes:
+    if not sparse.issparse(X):
+        return bytes(X[i].tobytes())
+    part = slice(X.indptr[i], X.indptr[i + 1])
+    return bytes(X.indices[part].tobytes() + X.data[part].tobytes())

@@ -1,0 +1,23 @@
+"""Readers, and loaders of public data sets with checksums. Names are imported on first use."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+_NAMES: dict[str, str] = {
+    "SvmlightFile": "spom.data.svmlight",
+    "read_svmlight": "spom.data.svmlight",
+}
+
+__all__ = [*_NAMES]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _NAMES:
+        return getattr(importlib.import_module(_NAMES[name]), name)
+    raise AttributeError(f"module 'spom.data' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,238 @@
+"""Reading svmlight / libsvm files, plain or compressed, block by block, in flat memory."""
+
+from __future__ import annotations
+
+import gzip
+import io
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from spom.core.arrays import Floats
+from spom.data import svmlight_parser as parser
+from spom.errors import DataError
+
+LARGEST_INDEX = 2**31 - 2
+MANY_LABELS = 1000
+_CHUNK = 1 << 22
+_EXPECTED = {
+    parser.LABEL: "expected a label, which is a finite number",
+    parser.INDEX: "expected a feature index, which is a whole number",
+    parser.COLON: "expected index:value",
+    parser.VALUE: "expected index:value with a finite number as the value",
+    parser.ORDER: "expected increasing feature indices",
+    parser.ZERO: "expected indices from 1 on (pass zero_based=True where they start at 0)",
+    parser.BEYOND: "expected an index of at most",
+}
+
+
+def read_svmlight(
+    source: Any,
+    *,
+    block_rows: int = 16384,
+    n_features: int | None = None,
+    zero_based: bool = False,
+) -> Iterator[tuple[sparse.csr_matrix, Floats]]:
+    """Blocks (X, y) of `block_rows` examples each, the last one shorter, from an svmlight / libsvm file.
+
+    `source` is a path or a binary file; gzip and zstd are known by their first bytes. A line is
+    `label index:value index:value ... # comment`, with increasing indices that start at one (at zero with
+    `zero_based`). X is CSR with float64 values; its width is `n_features`, or where that is not given the
+    largest index so far, so that later blocks may be wider. Memory does not depend on the length of the
+    file. A line that cannot be read is a `DataError` with the file, the line and what was expected there.
+
+    >>> import io
+    >>> text = io.BytesIO(b"+1 1:0.5 3:2 # first" + bytes([10]) + b"-1 2:25e-2" + bytes([10]))
+    >>> for X, y in read_svmlight(text):
+    ...     print(X.toarray(), y)
+    [[0.5  0.   2.  ]
+     [0.   0.25 0.  ]] [ 1. -1.]
+    """
+    if isinstance(block_rows, bool) or not isinstance(block_rows, (int, np.integer)) or block_rows < 1:
+        raise ValueError(f"block_rows must be a whole number >= 1; it is {block_rows!r}")
+    if n_features is not None and not 0 <= n_features <= LARGEST_INDEX:
+        raise ValueError(f"n_features must be from 0 to {LARGEST_INDEX}; it is {n_features!r}")
+    return _blocks(source, int(block_rows), n_features, 0 if zero_based else 1)
+
+
+class SvmlightFile:
+    """An svmlight file as a stream that can be read again and again: `iter` starts from the beginning.
+
+    `n_features`, `n_rows` and `labels` (the distinct labels, None where there are more than `MANY_LABELS`) come
+    from one quick look through the file, at the first time that one of them is asked for and not given.
+
+    >>> import tempfile, pathlib
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "two.svm"
+    >>> _ = path.write_text("+1 1:0.5 7:1" + chr(10) + "-1 2:3" + chr(10))
+    >>> file = SvmlightFile(path)
+    >>> file.n_rows, file.n_features, file.labels
+    (2, 7, array([-1.,  1.]))
+    >>> [X.shape for X, y in file]
+    [(2, 7)]
+    """
+
+    def __init__(
+        self, path: str | Path, *, block_rows: int = 32768, n_features: int | None = None, zero_based: bool = False
+    ) -> None:
+        self.path, self.block_rows, self.zero_based = Path(path), block_rows, zero_based
+        self._n_features = n_features
+        if not self.path.is_file():
+            raise DataError("there is no such file", source=str(path))
+
+    def __iter__(self) -> Iterator[tuple[sparse.csr_matrix, Floats]]:
+        return read_svmlight(
+            self.path, block_rows=self.block_rows, n_features=self.n_features, zero_based=self.zero_based
+        )
+
+    @property
+    def n_features(self) -> int:
+        """The number of columns of every block."""
+        return self._look[1] if self._n_features is None else self._n_features
+
+    @property
+    def n_rows(self) -> int:
+        """The number of examples."""
+        return self._look[0]
+
+    @property
+    def labels(self) -> Floats | None:
+        """The distinct labels, sorted, or None where they are very many, as real targets are."""
+        return self._look[2]
+
+    @cached_property
+    def _look(self) -> tuple[int, int, Floats | None]:
+        labels = np.empty(MANY_LABELS)
+        rows = count = 0
+        widest = -1 if self.zero_based else 0
+        with _opened(self.path) as (_, file):
+            for text in _chunks(file):
+                more, widest, count = parser.scan_lines(text, widest, labels, count, parser.POWERS)
+                rows += more
+        if widest > LARGEST_INDEX:
+            raise DataError(f"expected feature indices up to {LARGEST_INDEX}, found {widest}", str(self.path))
+        return rows, widest + self.zero_based, None if count > MANY_LABELS else np.sort(labels[:count])
+
+
+def _blocks(
+    source: Any, block_rows: int, n_features: int | None, base: int
+) -> Iterator[tuple[sparse.csr_matrix, Floats]]:
+    limit = (LARGEST_INDEX if n_features is None else n_features) - 1 + base
+    y, indptr = np.empty(block_rows), np.zeros(block_rows + 1, dtype=np.int32)
+    indices, data = np.empty(1 << 16, dtype=np.int32), np.empty(1 << 16)
+    rows = nnz = widest = 0
+    line = 1
+    with _opened(source) as (name, file):
+        for text in _chunks(file):
+            at = 0
+            while True:
+                code, at, rows, nnz, line = parser.parse_lines(
+                    text, at, rows, nnz, base, limit, y, indptr, indices, data, line, parser.POWERS
+                )
+                if code == parser.FULL:
+                    indices, data = _doubled(indices), _doubled(data)
+                    continue
+                if code != parser.DONE:
+                    raise DataError(_explain(code, text, at, limit), source=name, line=line)
+                if rows == block_rows:
+                    widest = max(widest, int(indices[:nnz].max(initial=-1)) + 1)
+                    yield _block(rows, nnz, y, indptr, indices, data, n_features, widest)
+                    rows = nnz = 0
+                if at >= text.size:
+                    break
+    if rows:
+        widest = max(widest, int(indices[:nnz].max(initial=-1)) + 1)
+        yield _block(rows, nnz, y, indptr, indices, data, n_features, widest)
+
+
+def _block(
+    rows: int, nnz: int, y: Floats, indptr: Any, indices: Any, data: Floats, n_features: int | None, widest: int
+) -> tuple[sparse.csr_matrix, Floats]:
+    width = widest if n_features is None else n_features
+    arrays = (data[:nnz].copy(), indices[:nnz].copy(), indptr[: rows + 1].copy())
+    X = sparse.csr_matrix(arrays, shape=(rows, width))
+    X.has_sorted_indices = X.has_canonical_format = True
+    return X, y[:rows].copy()
+
+
+def _doubled(a: Any) -> Any:
+    wider = np.empty(2 * a.size, dtype=a.dtype)
+    wider[: a.size] = a
+    return wider
+
+
+def _explain(code: int, text: parser.Bytes, at: int, limit: int) -> str:
+    rest = text[at : at + 200].tobytes().split(b"\n")[0].split()
+    found = rest[0][:40].decode("utf-8", "replace") if rest else ""
+    expected = _EXPECTED[code] + (f" {limit}" if code == parser.BEYOND else "")
+    return f"{expected}, found {found!r}" if found else f"{expected}, found the end of the line"
+
+
+def _chunks(file: Any) -> Iterator[parser.Bytes]:
+    """The file in pieces of whole lines; a line that is longer than a piece makes its piece longer."""
+    rest = b""
+    while True:
+        more = file.read(_CHUNK)
+        if isinstance(more, str):
+            raise DataError('expected a file opened in binary mode ("rb"), found text')
+        if not more:
+            break
+        cut = more.rfind(b"\n") + 1
+        if cut == 0:
+            rest += more
+            continue
+        piece = bytearray(rest)
+        piece += memoryview(more)[:cut]
+        yield np.frombuffer(piece, dtype=np.uint8)
+        rest = more[cut:]
+    if rest:
+        yield np.frombuffer(bytearray(rest + b"\n"), dtype=np.uint8)
+
+
+@contextmanager
+def _opened(source: Any) -> Iterator[tuple[str, Any]]:
+    """(name, binary file) with what compresses it undone; only what was opened here is closed here."""
+    if isinstance(source, (str, Path)):
+        with open(source, "rb") as raw:
+            yield str(source), _decompressed(raw, str(source))
+        return
+    if not hasattr(source, "read"):
+        raise ValueError(f"source must be a path or a binary file, not {type(source).__name__}")
+    name = str(getattr(source, "name", "") or type(source).__name__)
+    buffered = source if hasattr(source, "peek") or not hasattr(source, "readinto") else io.BufferedReader(source)
+    try:
+        yield name, _decompressed(buffered, name)
+    finally:
+        if buffered is not source:
+            buffered.detach()
+
+
+def _decompressed(file: Any, name: str) -> Any:
+    head = file.peek(4)[:4] if hasattr(file, "peek") else b""
+    if isinstance(head, bytes) and head[:2] == b"\x1f\x8b":
+        return _Checked(gzip.GzipFile(fileobj=file), name, "gzip")
+    if head == b"\x28\xb5\x2f\xfd":
+        try:
+            import zstandard
+        except ImportError:
+            raise DataError("reading zstd needs the package zstandard (pip install spom[zstd])", name) from None
+        return _Checked(zstandard.ZstdDecompressor().stream_reader(file, read_across_frames=True), name, "zstd")
+    return file
+
+
+class _Checked:
+    """A decompressor whose failures name the file."""
+
+    def __init__(self, file: Any, name: str, kind: str) -> None:
+        self.file, self.name, self.kind = file, name, kind
+
+    def read(self, size: int) -> Any:
+        """The next bytes, or a `DataError` where the compressed stream is damaged."""
+        try:
+            return self.file.read(size)
+        except Exception as error:
+            raise DataError(f"expected a whole {self.kind} file, found a damaged one ({error})", self.name) from None

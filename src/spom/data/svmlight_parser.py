@@ -1,0 +1,234 @@
+"""The compiled parser of svmlight lines: bytes in, labels and CSR arrays out."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spom.core.arrays import Floats
+from spom.core.jit import kernel
+
+Bytes = NDArray[np.uint8]
+Small = NDArray[np.int32]
+
+# What the parser says when it stops; the positive ones are errors of the line.
+DONE, FULL = 0, -1
+LABEL, INDEX, COLON, VALUE, ORDER, ZERO, BEYOND = range(1, 8)
+
+# Powers of ten as pairs of floats, so that their sum has 107 bits.
+_REACH = 280
+
+
+def _powers() -> Floats:
+    table = np.empty((2 * _REACH + 1, 2))
+    for e in range(-_REACH, _REACH + 1):
+        exact = Fraction(10) ** e
+        high = float(exact)
+        table[e + _REACH] = high, float(exact - Fraction(high))
+    return table
+
+
+POWERS = _powers()
+
+
+@kernel("float64(uint64, int64, float64[:, ::1])")
+def decimal(m: Any, e: int, powers: Floats) -> float:
+    """m 10^e as the nearest float: exact by the rules of IEEE where both are floats, else in double-double.
+
+    The second way errs only where the true value is within 2^-45 of half way between two floats, and
+    beyond 1e-280 and 1e280, by a unit in the last place.
+    """
+    if m == 0:
+        return 0.0
+    reach = (powers.shape[0] - 1) // 2
+    if m <= 9007199254740992 and -22 <= e <= 22:
+        return float(float(m) * powers[reach + e, 0] if e >= 0 else float(m) / powers[reach - e, 0])
+    if e > reach or e < -reach:
+        first = min(max(e, -reach), reach)
+        rest = min(max(e - first, -reach), reach)
+        return float(float(m) * powers[reach + first, 0] * powers[reach + rest, 0])
+    a = float(m)
+    low = float(np.int64(np.uint64(m) - np.uint64(a)))
+    b, tail = powers[reach + e, 0], powers[reach + e, 1]
+    # Dekker's exact product of two floats: a b = p + error.
+    p = a * b
+    t = 134217729.0 * a
+    a1 = t - (t - a)
+    t = 134217729.0 * b
+    b1 = t - (t - b)
+    error = ((a1 * b1 - p) + a1 * (b - b1) + (a - a1) * b1) + (a - a1) * (b - b1)
+    return float(p + (error + (a * tail + low * b)))
+
+
+@kernel("int64(uint8[::1], int64, float64[::1], float64[:, ::1])")
+def number(text: Bytes, i: int, out: Floats, powers: Floats) -> int:
+    """Read the decimal number at `i` into out[0], and return where it ends; -1 where there is none."""
+    negative = text[i] == 45
+    if negative or text[i] == 43:
+        i += 1
+    m, start, dropped = np.uint64(0), i, 0
+    while 48 <= text[i] <= 57:
+        if m < 1000000000000000000:
+            m = m * np.uint64(10) + np.uint64(text[i] - 48)
+        else:
+            dropped += 1
+        i += 1
+    digits, e = i - start, dropped
+    if text[i] == 46:
+        i += 1
+        start, dropped = i, 0
+        while 48 <= text[i] <= 57:
+            if m < 1000000000000000000:
+                m = m * np.uint64(10) + np.uint64(text[i] - 48)
+            else:
+                dropped += 1
+            i += 1
+        digits += i - start
+        e -= i - start - dropped
+    if digits == 0:
+        return -1
+    if text[i] == 101 or text[i] == 69:
+        i += 1
+        minus, exponent = text[i] == 45, 0
+        if minus or text[i] == 43:
+            i += 1
+        if not 48 <= text[i] <= 57:
+            return -1
+        while 48 <= text[i] <= 57:
+            exponent = min(exponent * 10 + int(text[i]) - 48, 100000)
+            i += 1
+        e += -exponent if minus else exponent
+    x = decimal(m, e, powers)
+    out[0] = -x if negative else x
+    return i
+
+
+@kernel("int64(uint8[::1], int64)")
+def _next_line(text: Bytes, i: int) -> int:
+    while text[i] != 10:
+        i += 1
+    return i + 1
+
+
+@kernel(
+    "UniTuple(int64, 5)(uint8[::1], int64, int64, int64, int64, int64,"
+    " float64[::1], int32[::1], int32[::1], float64[::1], int64, float64[:, ::1])"
+)
+def parse_lines(
+    text: Bytes,
+    at: int,
+    rows: int,
+    nnz: int,
+    base: int,
+    width: int,
+    y: Floats,
+    indptr: Small,
+    indices: Small,
+    data: Floats,
+    line: int,
+    powers: Floats,
+) -> tuple[int, int, int, int, int]:
+    """Whole lines of `text` from `at` on into the arrays from (rows, nnz) on.
+
+    Stops at the end of the text, after `y` is full, or where an entry does not fit. Returns (code, where in
+    the text, rows, nnz, lines read); at FULL the line at `at` is still to be read, at an error `at` is the
+    offending byte. `width` is the largest index allowed, `base` the index of the first feature.
+    """
+    read = np.empty(1)
+    while at < text.size and rows < y.size:
+        i, start = at, nnz
+        while text[i] <= 32 and text[i] != 10:
+            i += 1
+        if text[i] == 10 or text[i] == 35:  # a blank line, or a comment
+            at = _next_line(text, i)
+            line += 1
+            continue
+        begin = i
+        i = number(text, i, read, powers)
+        if i < 0 or not abs(read[0]) < np.inf or not (text[i] <= 32 or text[i] == 35):
+            return LABEL, begin, rows, start, line
+        y[rows] = read[0]
+        last, first = np.int64(base - 1), True
+        while True:
+            while text[i] <= 32 and text[i] != 10:
+                i += 1
+            if text[i] == 10 or text[i] == 35:
+                break
+            begin = i
+            if first and text[i] == 113 and text[i + 1] == 105 and text[i + 2] == 100:
+                while text[i] > 32:  # qid:number, a ranking group: not used here
+                    i += 1
+                first = False
+                continue
+            first = False
+            index = np.int64(0)
+            while 48 <= text[i] <= 57 and index <= 2147483647:
+                index = index * 10 + np.int64(text[i] - 48)
+                i += 1
+            if i == begin:
+                return INDEX, begin, rows, start, line
+            if index > width:
+                return BEYOND, begin, rows, start, line
+            if text[i] != 58:
+                return COLON, begin, rows, start, line
+            if index <= last:
+                return (ZERO if index < base else ORDER), begin, rows, start, line
+            if nnz == data.size:
+                return FULL, at, rows, start, line
+            i = number(text, i + 1, read, powers)
+            if i < 0 or not abs(read[0]) < np.inf or not (text[i] <= 32 or text[i] == 35):
+                return VALUE, begin, rows, start, line
+            last = index
+            indices[nnz] = index - base
+            data[nnz] = read[0]
+            nnz += 1
+        rows += 1
+        indptr[rows] = nnz
+        at = _next_line(text, i)
+        line += 1
+    return DONE, at, rows, nnz, line
+
+
+@kernel("UniTuple(int64, 3)(uint8[::1], int64, float64[::1], int64, float64[:, ::1])")
+def scan_lines(text: Bytes, widest: int, labels: Floats, count: int, powers: Floats) -> tuple[int, int, int]:
+    """The rows, the largest index (or `widest`) and the number of distinct labels: a quick look.
+
+    Indices increase, so that the last one of a line is its largest. New labels are appended to `labels` from
+    `count` on; when there is no more room the count is one more than its size. Lines that are malformed are
+    left for `parse_lines` to complain about.
+    """
+    at, rows, read = 0, 0, np.empty(1)
+    while at < text.size:
+        i = at
+        while text[i] <= 32 and text[i] != 10:
+            i += 1
+        end = i
+        while text[end] != 10 and text[end] != 35:
+            end += 1
+        at = _next_line(text, end)
+        if i == end:
+            continue
+        rows += 1
+        if number(text, i, read, powers) >= 0 and count <= labels.size:
+            known = False
+            for k in range(count):
+                known |= labels[k] == read[0]
+            if not known:
+                if count < labels.size:
+                    labels[count] = read[0]
+                count += 1
+        k = end - 1
+        while k > i and text[k] != 58:
+            k -= 1
+        first = k
+        while first > i and 48 <= text[first - 1] <= 57:
+            first -= 1
+        if k > i and k - first <= 10 and text[first - 1] <= 32:
+            index = np.int64(0)
+            for c in range(first, k):
+                index = index * 10 + np.int64(text[c] - 48)
+            widest = max(widest, int(index))
+    return rows, widest, count

@@ -1,0 +1,121 @@
+"""Data that come in blocks: what counts as a stream, passes over it, and reading ahead in a thread."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Iterable, Iterator
+from itertools import chain
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+
+from spom.data.svmlight import SvmlightFile
+from spom.errors import DataError
+
+T = TypeVar("T")
+
+
+def is_stream(X: Any, y: Any) -> bool:
+    """Whether X alone holds the targets too: a path to an svmlight file, or an iterable of (X, y) blocks.
+
+    Anything with a shape, and a list of rows, is data of the usual kind.
+    """
+    if y is not None:
+        return False
+    if isinstance(X, (str, Path)):
+        return True
+    if any(hasattr(X, name) for name in ("shape", "__array__", "__dataframe__")) or isinstance(X, dict):
+        return False
+    if isinstance(X, (list, tuple)):
+        return len(X) > 0 and all(isinstance(b, tuple) and len(b) in (2, 3) and np.ndim(b[0]) != 0 for b in X[:1])
+    return isinstance(X, Iterable)
+
+
+class Blocks:
+    """(X, y, weight) blocks of a source, in one pass or more.
+
+    A path and every object whose `iter` starts anew give `epochs` passes; an iterator that can be read only
+    once gives one.
+    """
+
+    def __init__(self, source: Any, epochs: int) -> None:
+        self.source = SvmlightFile(source) if isinstance(source, (str, Path)) else source
+        once = iter(self.source) is self.source
+        self.epochs = 1 if once else epochs
+
+    @property
+    def labels(self) -> Any:
+        """The distinct labels, where the source knows them before it is read, else None."""
+        return getattr(self.source, "labels", None)
+
+    @property
+    def total(self) -> int | None:
+        """The number of blocks to come, where it is known."""
+        if not isinstance(self.source, SvmlightFile):
+            return None
+        return -(-self.source.n_rows // self.source.block_rows) * self.epochs
+
+    def __iter__(self) -> Iterator[tuple[Any, Any, Any]]:
+        count = 0
+        for _ in range(self.epochs):
+            for block in ahead(self.source) if isinstance(self.source, SvmlightFile) else self.source:
+                count += 1
+                yield _parts(block, count)
+        if not count:
+            raise DataError("the stream gave no blocks: there is nothing to learn from")
+
+    def opened(self) -> tuple[tuple[Any, Any, Any], Iterator[tuple[Any, Any, Any]]]:
+        """The first block, and all of them, the first one included."""
+        blocks = iter(self)
+        first = next(blocks)
+        return first, chain([first], blocks)
+
+
+def _parts(block: Any, count: int) -> tuple[Any, Any, Any]:
+    if not isinstance(block, tuple) or len(block) not in (2, 3):
+        raise DataError(
+            f"expected (X, y) or (X, y, sample_weight) blocks; block {count} of the stream is a "
+            f"{type(block).__name__}" + (f" of {len(block)}" if isinstance(block, tuple) else "")
+        )
+    X, y, *weight = block
+    return X, y, weight[0] if weight else None
+
+
+def ahead(items: Iterable[T], size: int = 1) -> Iterator[T]:
+    """The same items, made in a thread of their own, up to `size` before they are asked for."""
+    box: queue.Queue[tuple[str, Any]] = queue.Queue(maxsize=size)
+    stop = threading.Event()
+
+    def put(kind: str, item: Any) -> bool:
+        while not stop.is_set():
+            try:
+                box.put((kind, item), timeout=0.1)
+                return True
+            except queue.Full:
+                continue
+        return False
+
+    def work() -> None:
+        try:
+            for item in items:
+                if not put("item", item):
+                    return
+            put("end", None)
+        except BaseException as error:
+            put("error", error)
+
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    try:
+        while True:
+            kind, item = box.get()
+            if kind == "error":
+                raise item
+            if kind == "end":
+                return
+            yield item
+    finally:
+        stop.set()
+        thread.join()
