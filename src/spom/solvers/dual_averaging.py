@@ -7,8 +7,9 @@ so coordinates and blocks whose mean gradient is below the strength stay at exac
 of forward-backward steps flickers. Nothing has to be caught up with: theta_j is a function of G_j and the time.
 
 Rules: a plain rule eta_t is read as the weight eta_t = 1 and beta_t = 1 / eta_t, so that `InverseSqrt(eta0)` is
-Xiao's beta_t = sqrt(t) / eta0; AdaGrad has beta_tj = (delta + sqrt(sum of g_sj^2)) / eta0; `"auto"` has the same
-with the largest distance so far in place of eta0, coordinate by coordinate where the penalty is l1 and squared l2.
+Xiao's beta_t = sqrt(t) / eta0; AdaGrad has beta_tj = (delta + sqrt(sum of g_sj^2)) / eta0. `"auto"` weights round t
+by the largest distance r_t so far and has beta_t = sqrt(sum of squared gradients), so that a late and large r_t
+does not make old gradients larger; where the penalty is l1 and squared l2, each coordinate has its own r and sums.
 """
 
 from __future__ import annotations
@@ -28,23 +29,39 @@ from spom.solvers.rows import ROWS, Rows, not_lazy, too_wide
 from spom.solvers.scores import LOSS, loss_arguments
 from spom.solvers.steps import FREE, PLAIN, AdaGrad, Step
 
-# Columns of the table of coordinates: sum of gradients, sum of their squares, largest value so far.
-G, V, R = range(3)
+# Columns of the table of coordinates: sum of weighted gradients, sum of their squares, largest value so far, and
+# the sum of weights up to the round in the last column; with fixed weights of one that sum is the time itself.
+G, V, R, S, T0 = range(5)
 
 
-@kernel("float64(float64, float64, float64, float64, float64, float64, float64, int64, float64)")
-def point(
-    g: float, squares: float, largest: float, count: float, beta: float, l1: float, l2: float, mode: int, delta: float
-) -> float:
-    """theta_j after `count` rounds: -soft(G_j, t l1) / (beta_j + t l2)."""
-    size = abs(g) - count * l1
+@kernel("float64(float64[:, ::1], int64, float64, float64, float64, float64, int64, float64)")
+def point(table: Floats, j: int, count: float, beta: float, l1: float, l2: float, mode: int, delta: float) -> float:
+    """theta_j after `count` rounds: -soft(G_j, l1 S) / (beta_j + l2 S)."""
+    g = table[j, 0]
+    weight = table[j, 3] + table[j, 2] * (count - table[j, 4]) if mode == 2 else count
+    size = abs(g) - weight * l1
     if size <= 0.0:
         return 0.0
     if mode == 1:
-        beta *= delta + math.sqrt(squares)
+        beta *= delta + math.sqrt(table[j, 1])
     elif mode == 2:
-        beta *= math.sqrt(squares) / largest
-    return -math.copysign(size / (beta + count * l2), g)
+        beta *= math.sqrt(table[j, 1])
+    return -math.copysign(size / (beta + weight * l2), g)
+
+
+@kernel("void(float64[:, ::1], int64, float64, float64, float64, float64, int64, float64)")
+def collect(table: Floats, j: int, g: float, x: float, w: float, count: float, mode: int, delta: float) -> None:
+    """Add one gradient to the sums of a coordinate whose value is w; x is the entry that it comes from."""
+    if mode == 2:
+        table[j, 3] += table[j, 2] * (count - table[j, 4])
+        table[j, 4] = count
+        if table[j, 2] == 0.0:
+            table[j, 2] = delta / abs(x)
+        table[j, 2] = max(table[j, 2], abs(w))
+        table[j, 0] += table[j, 2] * g
+    else:
+        table[j, 0] += g
+    table[j, 1] += g * g
 
 
 @kernel(
@@ -84,15 +101,9 @@ def averaging_rounds(
         for place in range(first, past):
             i = order[place]
             shift = indptr[i] if dense else 0
-            a = 0.0
-            if intercept:
-                a = point(table[bias, 0], table[bias, 1], table[bias, 2], count, beta, 0.0, 0.0, mode, delta)
+            a = point(table, bias, count, beta, 0.0, 0.0, mode, delta) if intercept else 0.0
             for k in range(indptr[i], indptr[i + 1]):
-                j = indices[k - shift]
-                w = point(table[j, 0], table[j, 1], table[j, 2], count, beta, l1, l2, mode, delta)
-                if mode == 2 and abs(w) > table[j, 2]:
-                    table[j, 2] = abs(w)
-                a += data[k] * w
+                a += data[k] * point(table, indices[k - shift], count, beta, l1, l2, mode, delta)
             total += weight[i] * value(y[i], a, reals)
             slopes[place - first] = weight[i] * derivative(y[i], a, reals) / (past - first)
         for place in range(first, past):
@@ -112,14 +123,10 @@ def averaging_rounds(
             for k in range(indptr[i], indptr[i + 1] + 1):
                 last = k == indptr[i + 1]
                 j = bias if last else indices[k - shift]
-                g = grad[j]
-                if g == 0.0:
+                if grad[j] == 0.0:
                     continue
-                x = 1.0 if last else data[k]
-                if table[j, 2] == 0.0 and x != 0.0:
-                    table[j, 2] = delta / abs(x)
-                table[j, 0] += g
-                table[j, 1] += g * g
+                w = point(table, j, count, beta, 0.0 if last else l1, 0.0 if last else l2, mode, delta)
+                collect(table, j, grad[j], 1.0 if last else data[k], w, count, mode, delta)
                 grad[j] = 0.0
     return total
 
@@ -133,7 +140,7 @@ class AveragingVector:
         self.loss, self.l1, self.l2, self.features, self.intercept = loss_arguments(loss), l1, l2, features, intercept
         self.step, self.batch, self.rounds, self.beta = step, batch, 0, 1.0
         self.delta = step.delta if isinstance(step, AdaGrad) else FIRST
-        self.table = np.zeros((features + 1, 3))
+        self.table = np.zeros((features + 1, 5))
 
     def run(self, rows: Rows, order: Ints, steps: Floats) -> float:
         """Rounds over the rows in `order`; the sum of the losses met on the way."""
@@ -151,16 +158,17 @@ class AveragingVector:
 
     def theta(self) -> Floats:
         """-soft(G, t l1) / (beta + t l2)."""
-        g, squares, largest = self.table.T
-        l1 = np.full(g.size, self.rounds * self.l1)
-        l1[-1] = 0.0
+        g, squares, largest, weights, last = self.table.T
+        total = np.full(g.size, float(self.rounds))
         beta = np.full(g.size, self.beta)
         if self.step.mode == FREE:
-            beta = self.beta * np.sqrt(squares) / np.where(largest > 0, largest, 1.0)
+            total = weights + largest * (self.rounds - last)
+            beta = self.beta * np.sqrt(squares)
         elif self.step.mode != PLAIN:
             beta = self.beta * (self.delta + np.sqrt(squares))
-        beta[:-1] += self.rounds * self.l2
-        size = np.maximum(np.abs(g) - l1, 0.0)
+        total[-1] = 0.0
+        size = np.maximum(np.abs(g) - total * self.l1, 0.0)
+        beta = beta + total * self.l2
         theta = -np.copysign(np.divide(size, beta, out=np.zeros_like(size), where=size > 0), g)
         return np.ascontiguousarray(theta[: self.features + self.intercept]) + 0.0
 
@@ -189,6 +197,7 @@ class AveragingFull(_Full):
         self.penalised = (self.features, *shape[1:])
         self.grad = np.zeros_like(self.table)
         self.total = np.zeros_like(self.table)
+        self.weights = 0.0
 
     def run(self, rows: Rows, order: Ints, steps: Floats) -> float:
         """Rounds over the rows in `order`; the sum of the losses met on the way."""
@@ -200,40 +209,41 @@ class AveragingFull(_Full):
                 self.mean += self.table
             rest = (first, past, self.table, self.grad, self.intercept, *self.losses)
             loss += batch_gradient(*(*arguments, *rest))
-            self.total += self.grad
+            self._point(*self._weigh(float(eta), rows, int(order[first])))
             self.rounds += 1
-            self._point(self._rate(float(eta), rows, int(order[first])))
         return loss
 
-    def _rate(self, eta: float, rows: Rows, i: int) -> float:
-        """1 / beta_t."""
+    def _weigh(self, eta: float, rows: Rows, i: int) -> tuple[float, float]:
+        """The weight of this round and 1 / beta_t."""
         if self.step.mode == PLAIN:
-            return eta
+            return 1.0, eta
         self.sums[0] += float(np.vdot(self.grad, self.grad))
         if self.sums[1] == 0.0:
             entries = rows.data[rows.indptr[i] : rows.indptr[i + 1]]
             self.sums[1] = self.delta / math.sqrt(1.0 + float(entries @ entries))
         self.sums[1] = max(self.sums[1], float(np.linalg.norm(self.table - self.start)))
         root = math.sqrt(self.sums[0])
-        if root == 0.0:
-            return 0.0
-        return eta * self.sums[1] / root if self.step.mode == FREE else eta / (self.delta + root)
+        if self.step.mode == FREE:
+            return float(self.sums[1]), eta / root if root > 0.0 else 0.0
+        return 1.0, eta / (self.delta + root)
 
-    def _point(self, rate: float) -> None:
+    def _point(self, weight: float, rate: float) -> None:
+        self.total += weight * self.grad
+        self.weights += weight
         moved = self.start - rate * self.total
         w = np.ascontiguousarray(moved[: self.features]).reshape(self.penalised)
         self.table[:] = moved
-        self.table[: self.features] = self.penalty.prox(w, rate * self.rounds).reshape(self.features, -1)
+        self.table[: self.features] = self.penalty.prox(w, rate * self.weights).reshape(self.features, -1)
 
     def pack(self) -> Arrays:
         """What a saved run needs to go on."""
-        return {**super().pack(), "total": self.total.copy()}
+        return {**super().pack(), "total": self.total.copy(), "weights": np.array(self.weights)}
 
     def unpack(self, theta: Floats, internal: Arrays) -> None:
         """Go on from a saved run, or start at a point."""
         super().unpack(theta, internal)
         if "total" in internal:
-            self.total = internal["total"].copy()
+            self.total, self.weights = internal["total"].copy(), float(internal["weights"])
 
 
 def dual_averaging(problem: Any, rows: Rows, parts: tuple[float, float] | None) -> Any:

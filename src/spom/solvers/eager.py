@@ -18,6 +18,7 @@ import numpy as np
 from spom.core.arrays import Floats, Ints
 from spom.core.jit import DERIVATIVE_ROW, PROX, kernel
 from spom.losses import Logistic, MulticlassLogistic
+from spom.solvers.pointers import pointer
 from spom.solvers.rows import ROWS
 from spom.solvers.scores import LOSS, loss_arguments
 
@@ -31,9 +32,9 @@ def both_losses(loss: Any) -> tuple[Any, ...]:
     if loss.target == "class":
         row, reals = loss.compiled()
         value, derivative, _ = loss_arguments(Logistic())
-        return value, derivative, reals, row.dispatcher
+        return value, derivative, reals, pointer(row)
     row, _ = MulticlassLogistic().compiled()
-    return *loss_arguments(loss), row.dispatcher
+    return *loss_arguments(loss), pointer(row)
 
 
 @kernel(f"float64({ROWS}, int64, int64, float64[:, ::1], float64[:, ::1], boolean, {LOSSES})")

@@ -12,6 +12,7 @@ from spom.errors import SpomError, Unsupported
 from spom.penalties import Zero
 from spom.solvers.eager import batch_gradient, both_losses, eager_rounds
 from spom.solvers.lazy_vector import FIRST
+from spom.solvers.pointers import pointer
 from spom.solvers.rows import Rows
 from spom.solvers.steps import FREE, PLAIN, AdaGrad, Step
 
@@ -118,7 +119,7 @@ class Eager(_Full):
 
 def _pointer(penalty: Any, shape: tuple[int, ...]) -> tuple[Any, Floats, Ints]:
     kernel, reals, ints = penalty.compiled(shape)
-    return kernel.dispatcher, reals, ints
+    return pointer(kernel), reals, ints
 
 
 def has_pointer(penalty: Any, shape: tuple[int, ...]) -> bool:

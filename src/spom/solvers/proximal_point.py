@@ -41,36 +41,44 @@ _CODES = {"Logistic": SMOOTH, "Squared": LINEAR, "Hinge": HINGE}
 START, DOWN, UP, LEAST, MOST = 0.5, 0.8, 2.0, 0.02, 8.0
 # A sample's optimum is not the optimum: near it, this much of a rise on the sample is no sign of a bad pass.
 ROOM = 2e-3
+# The metric is measured on a sample of rows with about this many entries.
+ENTRIES = 8e6
 # Threads: how often they meet in a pass, and how much larger each thinks its own changes are.
 MEETINGS, BOOST = 8, 1.2
 
 
-@kernel(f"float64(float64, float64, float64, float64, int64, {LOSS})")
+@kernel(f"UniTuple(float64, 2)(float64, float64, float64, float64, int64, {LOSS})")
 def implicit_slope(
     y: float, a: float, q: float, old: float, code: int, value: Any, derivative: Any, reals: Floats
-) -> float:
-    """The new derivative s = phi'(y, a - q (s - old)) of an example whose score is a and whose old one was s."""
+) -> tuple[float, float]:
+    """(s, phi(y, a)) with s = phi'(y, a - q (s - old)): the new derivative of an example with score a, and its loss."""
+    if code == 0:
+        # Two Newton steps for the new score, from the old one, and the derivative there.
+        m = y * a
+        e = math.exp(-abs(m))
+        loss = math.log1p(e) + max(-m, 0.0)
+        p = (e if m > 0.0 else 1.0) / (1.0 + e)
+        b = a + q * (y * p + old) / (1.0 + q * p * (1.0 - p))
+        m = y * b
+        e = math.exp(-abs(m))
+        p = (e if m > 0.0 else 1.0) / (1.0 + e)
+        b -= (b - a - q * (y * p + old)) / (1.0 + q * p * (1.0 - p))
+        m = y * b
+        e = math.exp(-abs(m))
+        return -y * (e if m > 0.0 else 1.0) / (1.0 + e), loss
+    loss = value(y, a, reals)
     if code == 1:
-        return (a - y + q * old) / (1.0 + q)
+        return (a - y + q * old) / (1.0 + q), loss
     if code == 2:
         if q == 0.0:
-            return -y if y * a < 1.0 else 0.0
-        # In terms of p = -y s in [0, 1]: the margin becomes y a + q (p - p_old), and p is clipped where it is 1.
+            return (-y if y * a < 1.0 else 0.0), loss
+        # In terms of p = -y s in [0, 1]: the margin becomes y a + q (p - p_old), and is 1 where p is inside.
         p = -y * old + (1.0 - y * a) / q
-        return -y * min(1.0, max(0.0, p))
-    b = a
-    if code == 0:
-        s = 0.0
-        for _ in range(3):
-            m = y * b
-            e = math.exp(-abs(m))
-            p = (e if m > 0.0 else 1.0) / (1.0 + e)
-            s = -y * p
-            b -= (b - a + q * (s - old)) / (1.0 + q * p * (1.0 - p))
-        return s
+        return -y * min(1.0, max(0.0, p)), loss
     # h(b) = b - a + q (phi'(b) - old) rises with slope >= 1: its root lies between a and a - h(a).
     h = q * (derivative(y, a, reals) - old)
     low, high = (a - h, a) if h > 0.0 else (a, a - h)
+    b = a
     for _ in range(40):
         b = 0.5 * (low + high)
         if high - low <= 1e-10 * (1.0 + abs(a)):
@@ -79,7 +87,7 @@ def implicit_slope(
             high = b
         else:
             low = b
-    return old - (b - a) / q if q > 0.0 else derivative(y, a, reals)
+    return (old - (b - a) / q if q > 0.0 else derivative(y, a, reals)), loss
 
 
 @kernel(
@@ -120,14 +128,13 @@ def dual_pass(
             over = z - min(max(z, -l1), l1)
             scaled = x * u[j, 1]
             a += scaled * over
-            if over != 0.0:
-                q += x * scaled
+            q += x * scaled if over != 0.0 else 0.0
         if intercept:
             a += u[bias, 0] * u[bias, 1]
             q += u[bias, 1]
         c = weight[i] * share
-        s = implicit_slope(y[i], a, q * c * boost, slopes[i], code, value, derivative, reals)
-        total += weight[i] * value(y[i], a, reals)
+        s, loss = implicit_slope(y[i], a, q * c * boost, slopes[i], code, value, derivative, reals)
+        total += weight[i] * loss
         change = c * (s - slopes[i])
         slopes[i] = s
         change *= boost
@@ -138,12 +145,40 @@ def dual_pass(
     return total
 
 
-@kernel("void(float64[:, ::1], float64, float64, float64[::1])")
-def primal_point(u: Floats, l1: float, l2: float, out: Floats) -> None:
-    """w_j = soft(u_j, l1) / (M_j + l2); the last entry, where out is longer, has no penalty."""
-    for j in range(out.size):
+@kernel("void(float64[:, ::1], float64[::1], float64[::1], float64[::1], float64, float64, int64)")
+def open_pass(u: Floats, anchor: Floats, dual: Floats, metric: Floats, scale: float, l2: float, features: int) -> None:
+    """u_j = M_j anchor_j + v_j, and 1 / (M_j + l2) beside it; an intercept, the last entry, has no penalty."""
+    for j in range(anchor.size):
+        m = scale * metric[j]
+        u[j, 0] = m * anchor[j] + dual[j]
+        u[j, 1] = 1.0 / (m + (l2 if j < features else 0.0))
+
+
+@kernel(
+    "float64(float64[:, ::1], float64[::1], float64[::1], float64[::1], float64[::1], float64, float64, float64, int64)"
+)
+def close_pass(
+    u: Floats,
+    anchor: Floats,
+    dual: Floats,
+    metric: Floats,
+    point: Floats,
+    scale: float,
+    l1: float,
+    l2: float,
+    features: int,
+) -> float:
+    """`point` becomes soft(u, l1) / (M + l2) and `dual` becomes v = u - M anchor; returns the penalty of the point."""
+    total = 0.0
+    for j in range(anchor.size):
         z = u[j, 0]
-        out[j] = (z - min(max(z, -l1), l1)) * u[j, 1]
+        dual[j] = z - scale * metric[j] * anchor[j]
+        cut = l1 if j < features else 0.0
+        w = (z - min(max(z, -cut), cut)) * u[j, 1]
+        point[j] = w
+        if j < features:
+            total += l1 * abs(w) + 0.5 * l2 * w * w
+    return total
 
 
 class ProximalPoint:
@@ -168,38 +203,28 @@ class ProximalPoint:
         self.scale, self.kept = START, math.inf
         self.passes = 0
         self._sample: Ints = np.zeros(0, dtype=np.int64)
+        self._u, self._spare = np.zeros((self.size, 2)), np.zeros(self.size)
 
     # --- the metric ----------------------------------------------------------------------------------
 
     def _prepare(self, rows: Rows) -> None:
         """The metric for c = 1, and the rows on which passes are compared."""
-        squares = np.append(rows.squares(), 1.0) if self.intercept else rows.squares()
-        root = np.sqrt(squares)
+        n = len(rows)
+        self._sample = np.arange(0, n, max(1, n // max(1000, n // 20)), dtype=np.int64)
+        per_row = max(1.0, rows.data.size / n)
+        chosen = np.arange(0, n, max(1, round(n * per_row / ENTRIES)), dtype=np.int64)
+        squares = rows.squares(chosen)
+        if chosen.size < n:
+            # A feature that the sample has not met occurs about half a time in it.
+            typical = float(rows.data[:1000] @ rows.data[:1000]) / max(1, rows.data[:1000].size)
+            squares = np.maximum(squares, 0.5 * typical / chosen.size)
+        root = np.sqrt(np.append(squares, 1.0) if self.intercept else squares)
         total = float(root.sum())
-        self.metric = self.smoothness / len(rows) * root * total
+        self.metric = self.smoothness / n * root * total
         # A feature that never occurs stays zero whatever its metric is; it must only not divide by zero.
         self.metric[root == 0.0] = 1.0
-        if self.slopes.size != len(rows):
-            self.slopes = np.zeros(len(rows))
-        n = len(rows)
-        step = max(1, n // max(1000, n // 10))
-        self._sample = np.arange(0, n, step, dtype=np.int64)
-
-    def _state(self, metric: Floats) -> Floats:
-        """The interleaved array that the loop runs on: u and 1 / (M + l2)."""
-        u = np.empty((self.size, 2))
-        u[:, 0] = metric * self.anchor + self.dual
-        u[:, 1] = 1.0 / (metric + self.l2)
-        if self.intercept:
-            u[-1, 1] = 1.0 / metric[-1]
-        return u
-
-    def _point(self, u: Floats) -> Floats:
-        w = np.empty(self.size)
-        primal_point(u[: self.features], self.l1, self.l2, w[: self.features])
-        if self.intercept:
-            w[-1] = u[-1, 0] * u[-1, 1]
-        return w
+        if self.slopes.size != n:
+            self.slopes = np.zeros(n)
 
     # --- a pass --------------------------------------------------------------------------------------
 
@@ -207,19 +232,22 @@ class ProximalPoint:
         """One pass over the rows in `order`; the sum of the losses met on the way."""
         if self.metric.size == 0:
             self._prepare(rows)
-        metric = self.scale * self.metric
-        u = self._state(metric)
+        elif self.passes == 1:
+            # The first pass is kept whatever it did, and its loss is needed only now.
+            self.kept += self._sampled(rows, self.anchor)
+        u, w = self._u, self._spare
+        open_pass(u, self.anchor, self.dual, self.metric, self.scale, self.l2, self.features)
         total = self._loop(rows, order, u)
-        w = self._point(u)
-        self.dual = u[:, 0] - metric * self.anchor
+        omega = close_pass(u, self.anchor, self.dual, self.metric, w, self.scale, self.l1, self.l2, self.features)
         self.passes += 1
-        value = self._sampled(rows, w)
-        if value <= self.kept * (1.0 + ROOM):
-            if value < self.kept:
-                self.scale = max(self.scale * DOWN, LEAST)
-            self.kept, self.anchor = value, w
+        value = omega + (self._sampled(rows, w) if self.passes > 1 else 0.0)
+        room = ROOM if self._sample.size < len(rows) else 0.0
+        if value <= self.kept * (1.0 + room):
+            self.scale *= DOWN if value < self.kept else 1.0 / DOWN
+            self.kept, self.anchor, self._spare = value, w, self.anchor
         else:
-            self.scale = min(self.scale * UP, MOST)
+            self.scale *= UP
+        self.scale = min(max(self.scale, LEAST), MOST)
         return total
 
     def _loop(self, rows: Rows, order: Ints, u: Floats) -> float:
@@ -249,9 +277,7 @@ class ProximalPoint:
         return total
 
     def _sampled(self, rows: Rows, w: Floats) -> float:
-        v = w[: self.features]
-        omega = self.l1 * float(np.abs(v).sum()) + 0.5 * self.l2 * float(v @ v)
-        return mean_loss(rows, self._sample, w, self.intercept, self.loss) + omega
+        return mean_loss(rows, self._sample, w, self.intercept, self.loss)
 
     # --- what a state holds --------------------------------------------------------------------------
 

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from spom.core.arrays import Floats, Ints, check_finite
+from spom.core.jit import kernel
 from spom.errors import DataError, Unsupported
 
 _FLOATS = "Array(float64, 1, 'C', readonly=True)"
@@ -23,6 +24,25 @@ ROWS = (
     "Array(int64, 1, 'C', readonly=True), Array(int32, 1, 'C', readonly=True), "
     f"{_FLOATS}, boolean, {_FLOATS}, {_FLOATS}, Array(int64, 1, 'C', readonly=True)"
 )
+
+
+@kernel(f"void({ROWS}, float64[::1])")
+def add_squares(
+    indptr: Ints,
+    indices: Any,
+    data: Floats,
+    dense: bool,
+    y: Floats,
+    weight: Floats,
+    order: Ints,
+    out: Floats,
+) -> None:
+    """Add weight times the square of each entry to its column."""
+    for place in range(order.size):
+        i = order[place]
+        shift = indptr[i] if dense else 0
+        for k in range(indptr[i], indptr[i + 1]):
+            out[indices[k - shift]] += weight[i] * data[k] * data[k]
 
 
 @dataclass(frozen=True)
@@ -55,14 +75,12 @@ class Rows:
             return self.data.reshape(len(self), self.columns)
         return sparse.csr_matrix((self.data, self.indices, self.indptr), shape=(len(self), self.columns))
 
-    def squares(self) -> Floats:
-        """The mean over examples of each feature's square, weighted as the examples are."""
-        share = self.weight / max(1.0, float(self.weight.sum()))
-        if self.dense:
-            return np.asarray(share @ self.data.reshape(len(self), -1) ** 2)
-        counts = np.diff(self.indptr)
-        squares = self.data**2 * np.repeat(share, counts)
-        return np.asarray(np.bincount(self.indices, weights=squares, minlength=self.columns), dtype=np.float64)
+    def squares(self, order: Ints) -> Floats:
+        """The mean over the rows in `order` of each feature's square, weighted as the examples are."""
+        found = np.zeros(self.columns)
+        add_squares(*(*self.arguments(order), found))
+        mass = float(self.weight[order].sum())
+        return found / mass if mass > 0 else found
 
     def norms(self, power: float = 2.0) -> Floats:
         """The norm of each row: 2, another power, or infinity."""

@@ -10,6 +10,7 @@ from typing import Any
 
 from spom.core.arrays import Floats, Ints
 from spom.core.jit import DERIVATIVE, kernel
+from spom.solvers.pointers import pointer
 from spom.solvers.rows import ROWS, Rows
 
 # A loss of one score in a loop: typed function pointers to its value and its derivative, and its numbers.
@@ -20,7 +21,7 @@ LOSS = f"{_POINTER}, {_POINTER}, float64[::1]"
 def loss_arguments(loss: Any) -> tuple[Any, ...]:
     """(value, derivative, reals) of a loss of one score; see `LOSS`."""
     value, derivative, reals = loss.compiled()
-    return value.dispatcher, derivative.dispatcher, reals
+    return pointer(value), pointer(derivative), reals
 
 
 @kernel(f"float64({ROWS}, float64[::1], boolean, {LOSS})", fastmath={"reassoc"})
