@@ -69,7 +69,7 @@ class PNorm(MirrorMap):
 
     >>> from spom.penalties import L1
     >>> PNorm(1.5).to_dual([3.0, 4.0]).round(6)
-    array([4.078682, 4.709656])
+    array([4.093012, 4.726204])
     >>> PNorm(1.5).to_primal(PNorm(1.5).to_dual([3.0, 4.0])).round(12)
     array([3., 4.])
     >>> PNorm(1.5).step([0.0, 0.0], [1.0, 0.1], eta=1.0, penalty=L1(0.2)).round(6)

@@ -42,10 +42,10 @@ class LatentGroupLasso(Grouped):
     norm2 for q = 2. `prox` is Newton's method on one weight a group, exact to rounding; `prox_certified` also
     has the cyclic projections of the literature. In the l-inf norm see `spom.norms.general_prox`.
 
-    >>> LatentGroupLasso(1.0, [[0, 1], [1, 2]], q=2).value([3.0, 4.0, 0.0])
+    >>> round(LatentGroupLasso(1.0, [[0, 1], [1, 2]], q=2).value([3.0, 4.0, 0.0]), 9)
     5.0
-    >>> LatentGroupLasso(1.0, [[0, 1], [1, 2]]).prox([3.0, 2.0, 0.0])
-    array([2.5, 1.5, 0. ])
+    >>> LatentGroupLasso(1.0, [[0, 1], [1, 2]]).prox([3.0, 2.0, 0.0]).round(9)
+    array([2., 2., 0.])
     """
 
     homogeneous = True
