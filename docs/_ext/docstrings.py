@@ -2,7 +2,8 @@
 
 So that mathematics may be written as it is read at a prompt (norm2(w)^2, |x|, coef_, Omega*), what
 reStructuredText would take for markup is escaped. A section is a title with a line of dashes below it; under
-`Parameters` and `Attributes` an entry is `names : what they are`, with further lines indented.
+`Parameters` and `Attributes` an entry is `names : what they are`, with further lines indented; or names and a type
+(or names alone), with all of what they are below.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any
 # Code in backticks, with or without a role before it, stays as it is.
 _CODE = re.compile(r"(:[a-z:]+:)?``.*?``|(:[a-z:]+:)?`[^`]*`")
 _MARKUP = re.compile(r"(?<!\\)([*|]|(?<=\w)_(?!\w))")
-_ENTRY = re.compile(r"(\w[\w, ]*?) : (.*)")
+_ENTRY = re.compile(r"(\w[\w, ]*?)(?: : (.*))?")
 _LISTS = {"Parameters", "Attributes", "Returns"}
 
 
@@ -38,6 +39,7 @@ def convert(lines: list[str]) -> Iterator[str]:
         after = lines[i + 1].strip() if i + 1 < len(lines) else ""
         example = line.lstrip().startswith(">>>") or (example and bool(line.strip()))
         entry = _ENTRY.fullmatch(line) if section in _LISTS else None
+        below = i + 1 < len(lines) and lines[i + 1].startswith("    ")
         if line.strip() and after and set(after) == {"-"} and len(after) >= len(line.strip()):
             section = line.strip()
             yield from ("", f".. rubric:: {section}", "")
@@ -45,10 +47,17 @@ def convert(lines: list[str]) -> Iterator[str]:
             continue
         elif example:
             yield line
-        elif entry:
+        elif entry and below and (entry[2] is None or _is_type(entry[2], after)):
+            yield from ("", f"``{entry[1]}`` : {plain(entry[2])}" if entry[2] else f"``{entry[1]}``")
+        elif entry and entry[2] is not None:
             yield from ("", f"``{entry[1]}``", f"    {plain(entry[2])}")
         else:
             yield plain(line)
+
+
+def _is_type(text: str, after: str) -> bool:
+    """Whether `names : text` ends here, because what follows is a sentence of its own."""
+    return text[-1:] not in ",;:." and (after[:1].isupper() or after[:1] == '"')
 
 
 def _process(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import contextlib
 import doctest
+import importlib.util
 import io
 import itertools
 import re
 import runpy
 import sys
+import textwrap
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+from spom import penalties
 from spom.core import registry
+from tests.penalties import naive
 
 ROOT = Path(__file__).parents[2]
 FLAGS = doctest.NORMALIZE_WHITESPACE
@@ -54,6 +59,27 @@ def test_the_readme_prints_what_it_says() -> None:
         with contextlib.redirect_stdout(printed):
             exec(compile(code, "README.md", "exec"), {"__name__": "readme"})
         assert printed.getvalue().split() == expected.split()
+
+
+def test_the_ten_steps_make_a_penalty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The code of CONTRIBUTING.md, put together as it says there, against the twin that it says to write."""
+    text = re.findall(r"^ +```python\n(.*?)^ +```$", (ROOT / "CONTRIBUTING.md").read_text(), re.MULTILINE | re.DOTALL)
+    kernel, cls, decorated, twin = (textwrap.dedent(block) for block in text)
+    path = tmp_path / "huber.py"
+    path.write_text(kernel + decorated.partition("class Huber")[0] + cls)
+    spec = importlib.util.spec_from_file_location("huber", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, "huber", module)
+    monkeypatch.setattr(registry, "_entries", dict(registry._entries))
+    spec.loader.exec_module(module)
+    monkeypatch.setattr(penalties, "Huber", module.Huber, raising=False)
+    exec(compile(twin, "CONTRIBUTING.md", "exec"), vars(naive).copy())
+    w = np.random.default_rng(0).standard_normal(50) * 4
+    for penalty in registry.find("penalty", "huber").examples():
+        np.testing.assert_allclose(penalty.prox(w, 0.7), naive.naive_prox(penalty, w, 0.7), rtol=1e-13)
+    assert doctest.testmod(module).failed == 0
 
 
 def test_links_in_the_readme_lead_somewhere() -> None:

@@ -70,6 +70,13 @@ def test_docstrings_are_plain_text() -> None:
     assert docstrings.plain("w_m stays") == "w_m stays"
 
 
+def test_types_of_parameters_stand_beside_their_names() -> None:
+    text = ["Parameters", "----------", "tol : float", "    The end.", "a, b", "    Both.", "c : the |x|", "    of it."]
+    assert list(docstrings.convert(text))[3:] == [
+        "", "``tol`` : float", "    The end.", "", "``a, b``", "    Both.", "", "``c``", r"    the \|x\|", "    of it.",
+    ]  # fmt: skip
+
+
 def test_sections_of_docstrings_become_lists() -> None:
     text = ["Learns.", "", "Parameters", "----------", "loss : `x` of coef_.", "    More |x|.", "", ">>> a_ * 2", "b_"]
     assert list(docstrings.convert(text)) == [
