@@ -6,7 +6,11 @@ import importlib
 from typing import Any
 
 _NAMES: dict[str, str] = {
+    "Dataset": "spom.data.dataset",
     "SvmlightFile": "spom.data.svmlight",
+    "data_folder": "spom.data.fetching",
+    "fetch": "spom.data.fetching",
+    "load": "spom.data.loading",
     "read_svmlight": "spom.data.svmlight",
 }
 

@@ -1,0 +1,90 @@
+"""Which public files a data set is made of, where their authors publish them, and what must be inside."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Source:
+    """One file: its path under the data folder, addresses, and the sha256 of its content, decompressed.
+
+    `member` is the file's name inside the archive at the address, where that is one. A path that ends in .gz is
+    stored gzipped.
+    """
+
+    path: str
+    addresses: tuple[str, ...]
+    sha256: str
+    member: str | None = None
+
+
+_MNIST = (
+    "http://yann.lecun.com/exdb/mnist/{}",
+    "https://ossci-datasets.s3.amazonaws.com/mnist/{}",
+    "https://storage.googleapis.com/cvdf-datasets/mnist/{}",
+)
+_POLARITY = ("https://www.cs.cornell.edu/people/pabo/movie-review-data/rt-polaritydata.tar.gz",)
+_LANDSAT = ("https://archive.ics.uci.edu/static/public/146/statlog+landsat+satellite.zip",)
+_CHUNKING = "https://www.cnts.ua.ac.be/conll2000/chunking/{}"
+
+
+def _mnist(name: str, sha256: str) -> Source:
+    return Source(f"mnist/{name}", tuple(address.format(name) for address in _MNIST), sha256)
+
+
+CATALOGUE: dict[str, tuple[Source, ...]] = {
+    "conll2000": (
+        Source(
+            "conll2000/train.txt.gz",
+            (_CHUNKING.format("train.txt.gz"),),
+            "82033cd7a72b209923a98007793e8f9de3abc1c8b79d646c50648eb949b87cea",
+        ),
+        Source(
+            "conll2000/test.txt.gz",
+            (_CHUNKING.format("test.txt.gz"),),
+            "73b7b1e565fa75a1e22fe52ecdf41b6624d6f59dacb591d44252bf4d692b1628",
+        ),
+    ),
+    "landsat": (
+        Source(
+            "landsat/sat.trn",
+            _LANDSAT,
+            "e896dc88a960fa2404160fc4c3cb3dc53fcf4afd80ba920bf2d261bd42d12613",
+            member="sat.trn",
+        ),
+        Source(
+            "landsat/sat.tst",
+            _LANDSAT,
+            "4b9167b8a92baafafed7c8809aef86d0683a5e685c19d98d119fa6974f0f2479",
+            member="sat.tst",
+        ),
+    ),
+    "mnist": (
+        _mnist("train-images-idx3-ubyte.gz", "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db"),
+        _mnist("train-labels-idx1-ubyte.gz", "65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5"),
+        _mnist("t10k-images-idx3-ubyte.gz", "0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7"),
+        _mnist("t10k-labels-idx1-ubyte.gz", "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2"),
+    ),
+    "ocr": (
+        Source(
+            "ocr/letter.data.gz",
+            ("http://ai.stanford.edu/~btaskar/ocr/letter.data.gz",),
+            "535363d0b7bc34246b1f8731719540f526b6807b12dda5d430d011d160bc7882",
+        ),
+    ),
+    "polarity": (
+        Source(
+            "polarity/rt-polarity.neg.gz",
+            _POLARITY,
+            "614274f81185a850e5a88d533d4679f916d6f62e9af6f0b4ec71fb94bf466ea5",
+            member="rt-polaritydata/rt-polarity.neg",
+        ),
+        Source(
+            "polarity/rt-polarity.pos.gz",
+            _POLARITY,
+            "c2dc6b2f55bcf725725372916287cc3f8f9b19402edaa9167de5287cb3ade421",
+            member="rt-polaritydata/rt-polarity.pos",
+        ),
+    ),
+}

@@ -1,0 +1,124 @@
+"""`load(name)`: public data sets as matrices, read from the files that their authors publish."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spom.data.dataset import Dataset
+from spom.data.fetching import located, read_bytes
+from spom.errors import DataError, Unsupported
+
+# The loader of each data set: module and function. A new one is one line here, and its files in the catalogue.
+LOADERS: dict[str, tuple[str, str]] = {
+    "landsat": ("spom.data.loading", "load_landsat"),
+    "mnist": ("spom.data.loading", "load_mnist"),
+    "polarity": ("spom.data.loading", "load_polarity"),
+}
+
+
+def load(name: str) -> Dataset:
+    """A public data set by its name, downloaded first where it is not in the data folder yet.
+
+    `"polarity"`: 10,662 sentences as unigrams and bigrams; `"landsat"`: 6,435 pixels with their neighbours in four
+    bands; `"mnist"`: 70,000 digits as 784 grey values.
+    """
+    if name not in LOADERS:
+        raise Unsupported(f"there is no data set {name!r} to load; the names are: {', '.join(sorted(LOADERS))}")
+    module, function = LOADERS[name]
+    found: Dataset = getattr(importlib.import_module(module), function)(located(name))
+    return found
+
+
+def load_landsat(folder: Path) -> Dataset:
+    """Statlog Landsat: 36 grey values of a 3x3 neighbourhood, the class of its centre (1 to 5, and 7)."""
+    parts = [_integers(folder / name) for name in ("sat.trn", "sat.tst")]
+    table = np.concatenate(parts)
+    count = parts[0].shape[0]
+    return Dataset(
+        "landsat",
+        X=np.ascontiguousarray(table[:, :-1], dtype=np.float64),
+        y=table[:, -1].copy(),
+        train=np.arange(count),
+        test=np.arange(count, table.shape[0]),
+        feature_names=np.array([f"pixel{p}_band{b}" for p in range(1, 10) for b in range(1, 5)], dtype=object),
+        classes=np.unique(table[:, -1]),
+    )
+
+
+def _integers(path: Path) -> NDArray[np.int64]:
+    rows = []
+    for number, line in enumerate(read_bytes(path).decode("ascii").splitlines(), 1):
+        fields = line.split()
+        if len(fields) != 37:
+            raise DataError(f"expected 37 integers, found {len(fields)} fields", str(path), number)
+        try:
+            rows.append([int(field) for field in fields])
+        except ValueError:
+            raise DataError("expected 37 integers, found something else", str(path), number) from None
+    return np.array(rows, dtype=np.int64)
+
+
+def load_mnist(folder: Path) -> Dataset:
+    """Handwritten digits: 28x28 grey values from 0 to 1 as float32; the first 60,000 are for training."""
+    images = [_idx(folder / f"{part}-images-idx3-ubyte.gz", 3) for part in ("train", "t10k")]
+    labels = [_idx(folder / f"{part}-labels-idx1-ubyte.gz", 1) for part in ("train", "t10k")]
+    count = images[0].shape[0]
+    X = np.concatenate(images).reshape(-1, 28 * 28).astype(np.float32)
+    X /= 255.0
+    return Dataset(
+        "mnist",
+        X=X,
+        y=np.concatenate(labels).astype(np.int64),
+        train=np.arange(count),
+        test=np.arange(count, X.shape[0]),
+        feature_names=np.array([f"pixel{r}_{c}" for r in range(28) for c in range(28)], dtype=object),
+        classes=np.arange(10),
+    )
+
+
+def _idx(path: Path, dimensions: int) -> NDArray[np.uint8]:
+    """An idx file of bytes: a magic number that says how many dimensions, their sizes, then the values."""
+    raw = read_bytes(path)
+    header = 4 + 4 * dimensions
+    if len(raw) < header or raw[:4] != bytes([0, 0, 8, dimensions]):
+        raise DataError(f"expected an idx file of bytes in {dimensions} dimensions, found another header", str(path))
+    shape = tuple(int(n) for n in np.frombuffer(raw, dtype=">i4", count=dimensions, offset=4))
+    if len(raw) - header != int(np.prod(shape)):
+        raise DataError(f"expected {int(np.prod(shape))} values, found {len(raw) - header}", str(path))
+    return np.frombuffer(raw, dtype=np.uint8, offset=header).reshape(shape)
+
+
+def load_polarity(folder: Path) -> Dataset:
+    """Sentences of film reviews, which words and pairs of words each has; y is +1 (positive) or -1.
+
+    Four fifths, drawn with a fixed seed, are for training, and the features are those that occur there.
+    """
+    from sklearn.feature_extraction.text import CountVectorizer
+
+    sides = [_lines(folder / f"rt-polarity.{side}.gz") for side in ("pos", "neg")]
+    sentences = [*sides[0], *sides[1]]
+    order = np.random.default_rng(0).permutation(len(sentences))
+    count = int(0.8 * len(sentences))
+    vectorizer = CountVectorizer(ngram_range=(1, 2), token_pattern=r"\S+", binary=True, dtype=np.float64)
+    vectorizer.fit([sentences[i] for i in order[:count]])
+    X: Any = vectorizer.transform(sentences)
+    X.sort_indices()
+    return Dataset(
+        "polarity",
+        X=X,
+        y=np.repeat(np.array([1, -1], dtype=np.int64), [len(side) for side in sides]),
+        train=order[:count],
+        test=order[count:],
+        feature_names=vectorizer.get_feature_names_out(),
+        classes=np.array([-1, 1]),
+    )
+
+
+def _lines(path: Path) -> list[str]:
+    text = read_bytes(path).decode("latin-1")
+    return [line for line in text.split("\n") if line]
