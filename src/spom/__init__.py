@@ -12,6 +12,10 @@ __version__ = "0.1.0"
 
 _ROOMS = ("core", "data", "errors", "estimators", "losses", "mirror", "penalties", "solvers")
 _NAMES: dict[str, str] = {
+    "ProximalClassifier": "spom.estimators",
+    "ProximalClassifierCV": "spom.estimators",
+    "ProximalRegressor": "spom.estimators",
+    "ProximalRegressorCV": "spom.estimators",
     "OnlineClassifier": "spom.estimators",
     "OnlineRegressor": "spom.estimators",
 }

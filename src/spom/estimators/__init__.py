@@ -6,6 +6,10 @@ import importlib
 from typing import Any
 
 _NAMES: dict[str, str] = {
+    "ProximalClassifier": "spom.estimators.proximal",
+    "ProximalClassifierCV": "spom.estimators.proximal_cv",
+    "ProximalRegressor": "spom.estimators.proximal",
+    "ProximalRegressorCV": "spom.estimators.proximal_cv",
     "OnlineClassifier": "spom.estimators.online",
     "OnlineRegressor": "spom.estimators.online",
 }

@@ -86,23 +86,36 @@ def feasible(penalty: Any, g: Floats) -> tuple[float, float]:
 def balance(smooth: LinearSmooth, alpha: Floats, scores: Floats) -> Floats | None:
     """alpha moved to sum to zero, as an unpenalised intercept asks of a dual point; None if no way is known.
 
-    The derivatives at the best intercept for these scores do; Newton's method finds it.
+    The derivatives at the best intercept for these scores do.
     """
-    loss = smooth.loss
-    if isinstance(loss, Squared):
+    if isinstance(smooth.loss, Squared):
         weights = smooth.weights if alpha.ndim == 1 else smooth.weights[:, None]
         return np.asarray(alpha - weights * alpha.sum(axis=0))
-    if not isinstance(loss, (Logistic, MulticlassLogistic)):
-        return alpha if np.abs(alpha.sum(axis=0)).max(initial=0.0) <= 1e-13 else None
-    scores = scores.copy()
-    for _ in range(20):
-        total = np.atleast_1d(alpha.sum(axis=0))
+    alpha = best_intercept(smooth, alpha, scores)[1]
+    return alpha if np.abs(alpha.sum(axis=0)).max(initial=0.0) <= 1e-13 else None
+
+
+def best_intercept(smooth: LinearSmooth, alpha: Floats, scores: Floats) -> tuple[Any, Floats]:
+    """(b, alpha): what to add to these scores for the least loss, by Newton's method, and the derivatives there.
+
+    b is 0 for losses other than the logistic ones.
+    """
+    b: Any = np.zeros(alpha.shape[1:])
+    if not isinstance(smooth.loss, (Logistic, MulticlassLogistic)):
+        return b, alpha
+    for _ in range(30):
+        total = alpha.sum(axis=0)
         if np.abs(total).max() <= 1e-15:
             break
-        shift = np.linalg.lstsq(_intercept_hessian(smooth, alpha), -total, rcond=1e-12)[0]
-        scores += np.clip(shift, -5.0, 5.0)
-        alpha = smooth.dual_at(scores)
-    return alpha if np.abs(alpha.sum(axis=0)).max(initial=0.0) <= 1e-13 else None
+        H = _intercept_hessian(smooth, alpha)
+        if alpha.ndim == 1:
+            step = -float(total) / max(float(H[0, 0]), 1e-300)
+        else:
+            # The scores of all classes may move together: one direction is flat.
+            step = -np.linalg.lstsq(H, total, rcond=1e-12)[0]
+        b = b + np.clip(step, -5.0, 5.0)
+        alpha = smooth.dual_at(scores + b)
+    return b, alpha
 
 
 def _intercept_hessian(smooth: LinearSmooth, alpha: Floats) -> Floats:

@@ -80,6 +80,7 @@ class LinearSmooth:
         rows = p + self.fit_intercept
         self.shape: tuple[int, ...] = (rows,) if outputs is None else (rows, outputs)
         self._lipschitz: dict[str, float] = {}
+        self.constant: Floats | None = None  # the scores of the best constant, once somebody asked for them
 
     @property
     def penalised(self) -> slice:
@@ -147,7 +148,8 @@ class LinearSmooth:
         if exponent != 1.0 or not np.isfinite(constant):
             raise Unsupported(
                 f"{type(self.loss).__name__} has no Lipschitz derivative (Hoelder exponent {exponent:g}); "
-                "smooth losses are Squared, Logistic, MulticlassLogistic and PowerHinge with q = 2"
+                "smooth losses are Squared, Logistic, MulticlassLogistic and PowerHinge with q = 2; "
+                "OnlineClassifier and OnlineRegressor take the others"
             )
         return float(constant)
 

@@ -16,7 +16,7 @@ from spom.solvers.duality import linear_gap
 from spom.solvers.smooth import LinearSmooth
 from spom.solvers.working_set_blocks import blocks_of
 from spom.solvers.working_set_models import inner_for
-from spom.solvers.working_set_rows import row_blocks, row_rounds
+from spom.solvers.working_set_rows import no_progress, row_blocks, row_rounds
 
 
 class WorkingSet:
@@ -71,7 +71,7 @@ class WorkingSet:
         theta = self.theta.copy()
         inner = inner_for(smooth, self.blocks)
         scores = smooth.scores(theta)
-        first, order = self.first or inner.first, self.blocks.order
+        first, order, stop = self.first or inner.first, self.blocks.order, no_progress()
         while True:
             alpha = smooth.dual_at(scores)
             loss, g = smooth.value_at(scores), smooth.adjoint(alpha)
@@ -89,6 +89,8 @@ class WorkingSet:
                 seconds=time.perf_counter() - begin,
                 internal={"gap": np.array(gap), "residual": np.array(worst)},
             )
+            if stop(worst):
+                return
             k += 1
             used = (self.blocks.sums(np.abs(w)) > 0.0) | self.blocks.free
             scores = inner.solve(choose(used, violations, first), theta, scores, g, worst)

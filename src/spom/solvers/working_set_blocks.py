@@ -61,7 +61,7 @@ class Blocks:
         """The sum of `values`, one a coordinate in the order of the blocks, over each block."""
         return values if self.single else np.add.reduceat(values, self.ptr[:-1])
 
-    def spread(self, values: Floats) -> Floats:
+    def spread(self, values: Any) -> Any:
         """One value a block, repeated for each of its coordinates."""
         return values if self.single else np.repeat(values, np.diff(self.ptr))
 

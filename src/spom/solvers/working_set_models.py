@@ -14,8 +14,8 @@ from spom.solvers.working_set_blocks import Blocks
 from spom.solvers.working_set_columns import DenseColumns, SparseColumns
 from spom.solvers.working_set_gram import Gram
 
-# A dense Gram matrix of more columns than this is not made.
-LARGEST = 1500
+# A dense Gram matrix of more columns than this is not made, nor a sparse X of more entries treated as dense.
+LARGEST, DENSE = 1500, 5_000_000
 # Residuals of a subproblem are brought down to this part of the largest violation before it.
 PRECISION = 1e-3
 
@@ -32,7 +32,7 @@ class Inner(Protocol):
 
 def inner_for(smooth: LinearSmooth, blocks: Blocks) -> Inner:
     """The method for this loss and kind of matrix: Gram matrices where X is dense, columns where it is not."""
-    if sparse.issparse(smooth.X):
+    if sparse.issparse(smooth.X) and (smooth.X.shape[1] > LARGEST or np.prod(smooth.X.shape) > DENSE):
         return ColumnNewton(smooth, blocks)
     if isinstance(smooth.loss, Squared):
         return SquaredGram(smooth, blocks)
@@ -165,7 +165,8 @@ def dense_columns(smooth: LinearSmooth, order: Ints) -> Floats:
     """These columns of X, as rows; coordinate p is the column of ones of an intercept."""
     p = smooth.X.shape[1]
     inside = order < p
-    rows = np.ascontiguousarray(smooth.X[:, order[inside]].T)
+    part = smooth.X[:, order[inside]].T
+    rows = np.ascontiguousarray(part.toarray() if sparse.issparse(part) else part)
     return rows if inside.all() else np.insert(rows, np.flatnonzero(~inside), 1.0, axis=0)
 
 

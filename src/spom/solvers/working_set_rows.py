@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -33,6 +33,8 @@ from spom.solvers.working_set_newton import newton_step
 
 # All features are in the set up to so many; a Gram matrix has no more than so many rows.
 ALL, LARGEST = 1500, 4000
+# A new Gram matrix of so many multiplications is made whenever the curvature has changed.
+CHEAP = 300_000_000
 # Proximal steps in one round, each of which ends with a Newton step once the first rounds have shown the rows.
 STEPS, NEWTON_AFTER = 2, 4
 
@@ -109,19 +111,38 @@ class _Set:
         self.smooth, self.rows = smooth, rows
         p = smooth.X.shape[1]
         self.X = smooth.X[:, rows[rows < p]]
+        if not sparse.issparse(self.X):
+            self.X = np.ascontiguousarray(self.X)
         self.ones = bool((rows >= p).any())  # the intercept is the last row, so its column is the last too
-        root = np.sqrt(smooth.weights * smooth.curvature())
+        self.weigh(np.full(self.X.shape[0], smooth.curvature()))
+        self.bound = True  # the metric is above every Hessian, not only the one here
+
+    def weigh(self, h: Floats) -> None:
+        """Q = X^T diag(S h) X, for curvatures h of the examples."""
+        root = np.sqrt(self.smooth.weights * h)
         if sparse.issparse(self.X):
             scaled = sparse.diags_array(root) @ self.X
             Q = (scaled.T @ scaled).toarray()
         else:
-            self.X = np.ascontiguousarray(self.X)
             scaled = root[:, None] * self.X
             Q = scaled.T @ scaled
         if self.ones:
             edge = np.asarray(scaled.T @ root).reshape(-1, 1)
             Q = np.block([[Q, edge], [edge.T, np.full((1, 1), float(root @ root))]])
         self.Q = np.ascontiguousarray(Q)
+
+    def follow(self, scores: Floats) -> bool:
+        """Take the curvatures at these scores, where a new Gram matrix is cheap; whether it was done.
+
+        The largest eigenvalue of diag(p) - p p^T is at most 2 max p (1 - p), by its row sums.
+        """
+        if isinstance(self.smooth.loss, Squared) or self.Q.size * scores.shape[0] > CHEAP:
+            return False
+        p = self.smooth.loss.probability(scores)
+        h = 2.0 * (p * (1.0 - p)).max(axis=1)
+        self.weigh(np.maximum(h, 1e-3 * h.max()))
+        self.bound = False
+        return True
 
     def scores(self, W: Floats) -> Floats:
         """X W + b."""
@@ -166,9 +187,10 @@ class _Fista:
             D, A = W - self.Y, self.inner.scores(W)
             f = self.smooth.value_at(A)
             bound = f_y + float(np.vdot(G, D)) + 0.5 * float(np.vdot(slope - G, D))
-            if self.L >= 1.0 or f <= bound + SLACK * (abs(f) + abs(f_y)):
+            top = 1.0 if self.inner.bound else np.inf
+            if top <= self.L or f <= bound + SLACK * (abs(f) + abs(f_y)):
                 break
-            self.L = min(1.5 * self.L, 1.0)
+            self.L = min(1.5 * self.L, top)
         objective = f + omega(self.blocks, W)
         if objective > self.best and self.Y is not self.W:
             self.Y, self.B, self.t, self.L = self.W, self.A, 1.0, 0.8 * self.L
@@ -190,7 +212,9 @@ class _Fista:
         if found is not None:
             self.W, self.A = found
             self.best = objective(*found)
-            self.Y, self.B, self.t = self.W, self.A, 1.0
+        if self.inner.follow(self.A):
+            self.L = 0.7
+        self.Y, self.B, self.t = self.W, self.A, 1.0
 
 
 def omega(blocks: Blocks, W: Floats) -> float:
@@ -219,6 +243,7 @@ def row_rounds(smooth: LinearSmooth, penalty: Any, theta: Floats, first: int = 1
     exact = isinstance(smooth.loss, Squared)
     theta, scores = theta.copy(), smooth.scores(theta)
     inner: _Set | None = None
+    stop = no_progress()
     run: _Fista | None = None
     while True:
         alpha = smooth.dual_at(scores)
@@ -237,6 +262,8 @@ def row_rounds(smooth: LinearSmooth, penalty: Any, theta: Floats, first: int = 1
                 "residual": np.array(violations.max(initial=0.0)),
             },
         )
+        if stop(float(violations.max(initial=0.0))):
+            return
         rows = _choose(blocks, theta, violations, first)
         if rows.size > LARGEST:
             yield from BatchProximal(smooth, penalty, start=theta)
@@ -250,6 +277,19 @@ def row_rounds(smooth: LinearSmooth, penalty: Any, theta: Floats, first: int = 1
         if k > NEWTON_AFTER:
             run.newton()
         theta[rows], scores, L = run.W, run.A, run.L
+
+
+def no_progress(patience: int = 20) -> Callable[[float], bool]:
+    """A rule that says when the largest violation has not fallen for so many rounds: rounding is all there is."""
+    best, since = math.inf, 0
+
+    def stop(violation: float) -> bool:
+        nonlocal best, since
+        since = 0 if violation < 0.999 * best else since + 1
+        best = min(best, violation)
+        return violation == 0.0 or since >= patience
+
+    return stop
 
 
 def _choose(blocks: Blocks, theta: Floats, violations: Floats, first: int) -> Ints:
