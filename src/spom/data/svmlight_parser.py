@@ -39,7 +39,7 @@ def decimal(m: Any, e: int, powers: Floats) -> float:
     """m 10^e as the nearest float: exact by the rules of IEEE where both are floats, else in double-double.
 
     The second way errs only where the true value is within 2^-45 of half way between two floats, and
-    beyond 1e-280 and 1e280, by a unit in the last place.
+    outside of 1e-260 to 1e280, by a few units in the last place.
     """
     if m == 0:
         return 0.0
