@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -61,8 +62,8 @@ class Proximal(LinearModel):
             found = type(found)(**{**params, "groups": "rows"})
         return found
 
-    def _solve(self, problem: LinearSmooth, penalty: Any) -> None:
-        """Run the solver and keep what it found."""
+    def _solve(self, problem: LinearSmooth, penalty: Any, polish: bool = False) -> None:
+        """Run the solver and keep what it found; `polish` goes on for a few rounds, to near rounding."""
         solution = solve(
             problem,
             penalty,
@@ -72,6 +73,11 @@ class Proximal(LinearModel):
             start=self._start(problem) if self.warm_start else None,
             verbose=bool(self.verbose),
         )
+        if polish and solution.converged:
+            start = solution.theta
+            better = solve(problem, penalty, solver=self.solver, tol=1e-9 * self.tol, max_iter=100, start=start)
+            if better.objective <= solution.objective:
+                solution = replace(better, converged=True, rounds=solution.rounds + better.rounds)
         self.loss_, self.penalty_ = problem.loss, penalty
         self._keep(solution, problem)
         warn_if_not(solution, self.max_iter)
@@ -305,7 +311,8 @@ class ProximalClassifier(LinearClassifier, Proximal):
     def _shaped(self, w: Floats, b: Any) -> tuple[Floats, Any]:
         if w.ndim == 1:
             return w[None, :].copy(), np.atleast_1d(np.asarray(b, dtype=np.float64)).copy()
-        bias = np.zeros(w.shape[1]) if np.ndim(b) == 0 else np.array(b)
+        # All intercepts may rise together without a change of the loss; those that sum to zero stand for all.
+        bias = np.zeros(w.shape[1]) if np.ndim(b) == 0 else b - np.mean(b)
         return np.ascontiguousarray(w.T), bias
 
 

@@ -46,7 +46,8 @@ class ProximalCV:
         means = self.cv_scores_ @ (shares / shares.sum())
         best = int(np.argmax(means))
         self.strength_, self.best_score_ = float(grid[best]), float(means[best])
-        self._solve(problem, with_strength(penalty, self.strength_))
+        # One more problem among hundreds: it may as well be solved to many digits.
+        self._solve(problem, with_strength(penalty, self.strength_), polish=True)
 
     def _grid(self: Any, problem: LinearSmooth, penalty: Any) -> Floats:
         if "strength" not in penalty.get_params(deep=False):

@@ -14,14 +14,26 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
+from scipy.linalg.lapack import dposv
 
 from spom.core.arrays import Floats
 from spom.losses import MulticlassLogistic
 from spom.solvers.smooth import LinearSmooth
 from spom.solvers.working_set_blocks import Blocks
 
+# Up to so many variables the Hessian is made and factored.
+SMALL = 300
 Operator = Callable[[Floats], Floats]
+
+
+def curvature_blocks(smooth: LinearSmooth, scores: Floats, K: int) -> Floats:
+    """S_i J_i as K x K vectors over the examples."""
+    if not isinstance(smooth.loss, MulticlassLogistic):
+        return np.eye(K)[:, :, None] * smooth.weights
+    p = np.ascontiguousarray(smooth.loss.probability(scores).T)
+    return np.asarray((np.eye(K)[:, :, None] * p - p[:, None] * p[None]) * smooth.weights)
 
 
 def curvature_product(smooth: LinearSmooth, scores: Floats) -> Operator:
@@ -49,6 +61,7 @@ class Manifold:
         self.intercept = inner.ones and self.on.size > 0 and self.on[-1] == W.shape[0] - 1
         columns = self.on[:-1] if self.intercept else self.on
         self.X = inner.X[:, columns]
+        self.smooth, self.scores = inner.smooth, scores
         self.curve = curvature_product(inner.smooth, scores)
         norms = np.sqrt(np.einsum("ij,ij->i", self.at, self.at))
         self.pull = np.divide(b.weights, norms, out=np.zeros_like(norms), where=norms > 0)[:, None]
@@ -77,8 +90,37 @@ class Manifold:
         """The inverse of the metric on each column; the same for all classes."""
         return np.asarray(self.mask * cho_solve(self.factor, R, check_finite=False))
 
-    def direction(self, precision: float = 0.1, limit: int = 60) -> Floats:
-        """An inexact Newton step, by preconditioned conjugate gradients."""
+    def direction(self) -> Floats:
+        """A Newton step: exact where the Hessian is small, else by conjugate gradients."""
+        exact = self._exact() if self.slope.size <= SMALL else None
+        return self._inexact() if exact is None else exact
+
+    def _exact(self) -> Floats | None:
+        s, K = self.slope.shape
+        A = self.X.toarray() if sparse.issparse(self.X) else self.X
+        if self.intercept:
+            A = np.column_stack([A, np.ones(A.shape[0])])
+        blocks = curvature_blocks(self.smooth, self.scores, K)
+        H = np.empty((s, K, s, K))
+        for k in range(K):
+            for m in range(k + 1):
+                H[:, k, :, m] = H[:, m, :, k] = A.T @ (blocks[k, m][:, None] * A)
+        rows = np.arange(s)
+        turned = np.eye(K) - self.unit[:, :, None] * self.unit[:, None, :]
+        H[rows, :, rows, :] += self.pull[:, :, None] * turned + self.ridge[:, :, None] * np.eye(K)
+        on = np.flatnonzero(self.mask.reshape(-1))
+        flat = H.reshape(s * K, s * K)[np.ix_(on, on)]
+        # An unpenalised row has a flat direction: the scores of all classes move together.
+        flat[np.diag_indices(on.size)] += 1e-12 * np.trace(flat)
+        _, step, failed = dposv(flat, -self.slope.reshape(-1)[on], lower=1)
+        if failed:
+            return None
+        D = np.zeros(s * K)
+        D[on] = step
+        return D.reshape(s, K)
+
+    def _inexact(self, precision: float = 0.1, limit: int = 60) -> Floats:
+        """By preconditioned conjugate gradients."""
         D, R = np.zeros_like(self.slope), -self.slope
         Z = self.precondition(R)
         P, rz = Z, float(np.vdot(R, Z))
