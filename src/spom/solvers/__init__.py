@@ -9,6 +9,9 @@ import importlib
 from typing import Any
 
 _NAMES: dict[str, str] = {
+    "VarianceReduced": "spom.solvers.variance_reduced",
+    "Subgradient": "spom.solvers.baselines",
+    "Pegasos": "spom.solvers.baselines",
     "BatchProximal": "spom.solvers.batch",
     "LinearSmooth": "spom.solvers.smooth",
     "OnlineProximal": "spom.solvers.online",

@@ -182,13 +182,18 @@ def close_pass(
 
 
 class ProximalPoint:
-    """The engine of `step="auto"`: theta, the dual numbers and the metric of a run; see the module's text."""
+    """The engine of `step="auto"`: theta, the dual numbers and the metric of a run; see the module's text.
+
+    With `exact` the passes are compared on all rows, which a run that goes on to the optimum needs.
+    """
 
     name = "proximal-point"
 
-    def __init__(self, loss: Any, l1: float, l2: float, features: int, intercept: bool, jobs: int = 1) -> None:
+    def __init__(
+        self, loss: Any, l1: float, l2: float, features: int, intercept: bool, jobs: int = 1, exact: bool = False
+    ) -> None:
         self.l1, self.l2, self.features, self.intercept = l1, l2, features, intercept
-        self.jobs = jobs
+        self.jobs, self.exact = jobs, exact
         self.loss = loss_arguments(loss)
         ours = type(loss).__module__.startswith("spom.losses.")
         self.code = _CODES.get(type(loss).__name__, OTHER) if ours else OTHER
@@ -210,7 +215,8 @@ class ProximalPoint:
     def _prepare(self, rows: Rows) -> None:
         """The metric for c = 1, and the rows on which passes are compared."""
         n = len(rows)
-        self._sample = np.arange(0, n, max(1, n // max(1000, n // 20)), dtype=np.int64)
+        some = n if self.exact else max(1000, n // 20)
+        self._sample = np.arange(0, n, max(1, n // some), dtype=np.int64)
         per_row = max(1.0, rows.data.size / n)
         chosen = np.arange(0, n, max(1, round(n * per_row / ENTRIES)), dtype=np.int64)
         squares = rows.squares(chosen)
@@ -243,7 +249,7 @@ class ProximalPoint:
         value = omega + (self._sampled(rows, w) if self.passes > 1 else 0.0)
         room = ROOM if self._sample.size < len(rows) else 0.0
         if value <= self.kept * (1.0 + room):
-            self.scale *= DOWN if value < self.kept else 1.0 / DOWN
+            self.scale *= DOWN if value < self.kept else 1.0
             self.kept, self.anchor, self._spare = value, w, self.anchor
         else:
             self.scale *= UP
