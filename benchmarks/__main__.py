@@ -1,0 +1,50 @@
+"""Run benchmarks: all of them, or those that are named."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import pkgutil
+import sys
+import time
+
+import benchmarks
+
+
+def names() -> list[str]:
+    """The modules here that have a `main`."""
+    skip = {"common", "__main__"}
+    return sorted(m.name for m in pkgutil.iter_modules(benchmarks.__path__) if m.name not in skip)
+
+
+def main() -> int:
+    """Run them one after another; the exit status is 1 where one of them fails."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("names", nargs="*", help="which ones (default: all); a name may be module:part")
+    parser.add_argument("--list", action="store_true", help="say what there is")
+    arguments = parser.parse_args()
+    if arguments.list:
+        print("\n".join(names()))
+        return 0
+    failed = 0
+    for wanted in arguments.names or names():
+        name, _, part = wanted.partition(":")
+        if name not in names():
+            print(f"there is no benchmark {name!r}; there are: {', '.join(names())}", file=sys.stderr)
+            return 2
+        module = importlib.import_module(f"benchmarks.{name}")
+        if not hasattr(module, "main"):
+            continue
+        begin = time.perf_counter()
+        print(f"\n=== {wanted} " + "=" * max(0, 90 - len(wanted)))
+        try:
+            module.main(part) if part else module.main()
+        except Exception as error:
+            failed += 1
+            print(f"  FAILED: {type(error).__name__}: {error}", file=sys.stderr)
+        print(f"=== {wanted}: {time.perf_counter() - begin:.0f} s")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
