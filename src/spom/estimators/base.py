@@ -122,8 +122,9 @@ class LinearClassifier(ClassifierMixin, LinearModel):  # type: ignore[misc]  # s
     def predict_proba(self, X: Any) -> Floats:
         """The probability of each class, a column a class."""
         scores = self.decision_function(X)
-        p = np.asarray(self.loss_.probability(scores))
-        return np.column_stack([1.0 - p, p]) if p.ndim == 1 else p
+        if scores.ndim == 2:
+            return np.asarray(self.loss_.probability(scores))
+        return np.column_stack([self.loss_.probability(-scores), self.loss_.probability(scores)])
 
     @available_if(_gives_probabilities)  # type: ignore[untyped-decorator]  # scikit-learn has no types
     def predict_log_proba(self, X: Any) -> Floats:

@@ -209,7 +209,12 @@ def merged(X: Any, y: Any, weight: Floats | None) -> tuple[Any, Any, Floats | No
 
 
 def _row_bytes(X: Any, i: int) -> bytes:
-    if not sparse.issparse(X):
-        return bytes(X[i].tobytes())
-    part = slice(X.indptr[i], X.indptr[i + 1])
-    return bytes(X.indices[part].tobytes() + X.data[part].tobytes())
+    """The entries of row i that are not zero, the same for dense and sparse rows."""
+    if sparse.issparse(X):
+        part = slice(X.indptr[i], X.indptr[i + 1])
+        where, values = X.indices[part], X.data[part]
+        where, values = where[values != 0], values[values != 0]
+    else:
+        where = np.flatnonzero(X[i])
+        values = X[i, where]
+    return bytes(where.astype(np.int64).tobytes() + values.tobytes())

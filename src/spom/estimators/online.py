@@ -44,8 +44,9 @@ class OnlineClassifier(Online, LinearClassifier):
     batch_size : examples a round, None for all of them.
     fit_intercept, class_weight, warm_start, random_state, n_jobs : as in scikit-learn; n_jobs are threads.
     early_stopping : hold out `validation_fraction` of the data, stop when their loss has not fallen by `tol` for
-        `n_iter_no_change` epochs, and keep the best epoch's weights. Without it the run stops when the mean loss
-        before the updates no longer falls.
+        `n_iter_no_change` epochs, and keep the best epoch's weights.
+    tol : without early stopping, stop when the objective has fallen by less than this (times its size, where that
+        is over one) in `n_iter_no_change` epochs in a row; None makes all `epochs`, and computes no objective.
     verbose : 1 shows a line of progress on a terminal, for runs of more than two seconds.
 
     Up to a thousand rows in memory, rows that are equal are taken together and their order does not matter (unless
@@ -91,7 +92,7 @@ class OnlineClassifier(Online, LinearClassifier):
         early_stopping: bool = False,
         validation_fraction: float = 0.1,
         n_iter_no_change: int = 3,
-        tol: float | None = 1e-4,
+        tol: float | None = None,
         n_jobs: int | None = None,
         random_state: Any = None,
         verbose: int = 1,
@@ -245,7 +246,7 @@ class OnlineRegressor(Online, LinearRegressor):
         early_stopping: bool = False,
         validation_fraction: float = 0.1,
         n_iter_no_change: int = 3,
-        tol: float | None = 1e-4,
+        tol: float | None = None,
         n_jobs: int | None = None,
         random_state: Any = None,
         verbose: int = 1,

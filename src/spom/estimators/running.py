@@ -15,7 +15,7 @@ from spom.errors import Unsupported
 from spom.estimators.base import LinearModel
 from spom.estimators.checking import merged, operator
 from spom.penalties import L1
-from spom.solvers.iterate import History, halt, last, progress, record, stalled
+from spom.solvers.iterate import History, Rule, halt, last, progress, record, stalled
 from spom.solvers.online import OnlineProximal
 
 # What `penalty=None` means.
@@ -94,8 +94,10 @@ class Online(LinearModel):
         if self.early_stopping:
             X, y, weight, held = self._held_out(X, y, weight, loss)
         begin = None if start is None else State(k=0, theta=start)
-        solver = self._solver(X, y, loss, outputs, sample_weight=weight, start=begin)
-        final, stopped = self._run(solver, self.epochs, held)
+        watched = self.tol is not None and held is None
+        solver = self._solver(X, y, loss, outputs, sample_weight=weight, start=begin, objective=watched)
+        rule = held or (stalled(self.tol, self.n_iter_no_change) if self.tol is not None else None)
+        final, stopped = self._run(solver, self.epochs, rule)
         self._keep(final if held is None or held.best is None else held.best, stopped)
 
     def _fit_blocks(
@@ -110,20 +112,17 @@ class Online(LinearModel):
         if self.early_stopping:
             raise Unsupported("early_stopping needs data in memory, to hold some out; a stream is read once")
         solver = self._solver(blocks, None, loss, outputs, start=start)
-        final, _ = self._run(solver, total, None, stop=False)
+        final, _ = self._run(solver, total, None)
         self._keep(final, False)
         self._resume = final
 
     # --- a run -------------------------------------------------------------------------------------------
 
-    def _run(
-        self, solver: Iterable[State], total: int | None, held: HeldOut | None, stop: bool = True
-    ) -> tuple[State, bool]:
+    def _run(self, solver: Iterable[State], total: int | None, rule: Rule | None) -> tuple[State, bool]:
         """The last state, and whether a rule stopped the run before its end."""
         self.history_ = History()
         states: Iterable[State] = record(solver, self.history_)
         fired = False
-        rule = held or (_progress_stalls(self.tol, self.n_iter_no_change) if stop and self.tol else None)
 
         def watched(state: State) -> bool:
             nonlocal fired
@@ -200,14 +199,6 @@ class HeldOut:
         if value < self._least:
             self.best, self._least = state, value
         return self._bad >= self.patience
-
-
-def _progress_stalls(tol: float, patience: int) -> Any:
-    """Stop when the mean loss before each update no longer falls from epoch to epoch."""
-    from dataclasses import replace
-
-    rule = stalled(tol, patience)
-    return lambda state: rule(replace(state, objective=state.loss))
 
 
 def _shape(X: Any, intercept: bool, outputs: int | None) -> tuple[int, ...]:
