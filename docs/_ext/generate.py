@@ -30,9 +30,9 @@ ROOMS = (
     "core",
     "errors",
 )
-# Modules of a room whose names are for users but do not stand in the room itself.
+# Modules of a room whose names are for users, and that are too many for the room itself.
 EXTRA = {
-    "solvers": ("spom.solvers.iterate", "spom.solvers.steps", "spom.solvers.smooth"),
+    "solvers": ("spom.solvers.iterate", "spom.solvers.steps"),
     "core": ("spom.core.protocols", "spom.core.registry", "spom.core.state", "spom.core.jit", "spom.core.params"),
 }
 

@@ -22,7 +22,7 @@ from spom.core import registry
 from tests.penalties import naive
 
 ROOT = Path(__file__).parents[2]
-FLAGS = doctest.NORMALIZE_WHITESPACE
+FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
 PAGES = sorted([*(ROOT / "docs").glob("*.rst"), *(ROOT / "docs" / "guide").glob("*.rst")])
 KINDS = [kind for kind, room in registry.ROOMS.items() if (ROOT / "src" / room.replace(".", "/")).is_dir()]
 
@@ -59,6 +59,12 @@ def test_the_readme_prints_what_it_says() -> None:
         with contextlib.redirect_stdout(printed):
             exec(compile(code, "README.md", "exec"), {"__name__": "readme"})
         assert printed.getvalue().split() == expected.split()
+
+
+def test_the_readme_names_every_operator() -> None:
+    text = (ROOT / "README.md").read_text()
+    for kind in ("penalty", "loss", "mirror"):
+        assert [e.cls.__name__ for e in registry.entries(kind) if f"`{e.cls.__name__}`" not in text] == []
 
 
 def test_the_ten_steps_make_a_penalty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
