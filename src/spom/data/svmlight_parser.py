@@ -137,7 +137,7 @@ def parse_lines(
     the text, rows, nnz, lines read); at FULL the line at `at` is still to be read, at an error `at` is the
     offending byte. `width` is the largest index allowed, `base` the index of the first feature.
     """
-    read = np.empty(1)
+    read, reach = np.empty(1), (powers.shape[0] - 1) // 2
     while at < text.size and rows < y.size:
         i, start = at, nnz
         while text[i] <= 32 and text[i] != 10:
@@ -178,12 +178,39 @@ def parse_lines(
                 return (ZERO if index < base else ORDER), begin, rows, start, line
             if nnz == data.size:
                 return FULL, at, rows, start, line
-            i = number(text, i + 1, read, powers)
-            if i < 0 or not abs(read[0]) < np.inf or not (text[i] <= 32 or text[i] == 35):
-                return VALUE, begin, rows, start, line
+            # The common case in line: digits, perhaps a point and digits, then a blank.
+            i += 1
+            value, places = i, 0
+            m: Any = 0
+            negative = text[i] == 45
+            if negative:
+                i += 1
+            digit = np.int64(text[i]) - 48
+            while 0 <= digit <= 9:
+                m = m * 10 + digit
+                i += 1
+                digit = np.int64(text[i]) - 48
+            if digit == -2:
+                i += 1
+                places = i
+                digit = np.int64(text[i]) - 48
+                while 0 <= digit <= 9:
+                    m = m * 10 + digit
+                    i += 1
+                    digit = np.int64(text[i]) - 48
+                places = i - places
+            if digit > -16 or i - value > 19 or not 48 <= text[i - 1] <= 57:
+                i = number(text, value, read, powers)
+                x = abs(read[0])
+                if i < 0 or not x < np.inf or not (text[i] <= 32 or text[i] == 35):
+                    return VALUE, begin, rows, start, line
+            elif i - value <= 15:
+                x = float(m) / powers[reach + places, 0]
+            else:
+                x = decimal(np.uint64(m), -places, powers)
             last = index
             indices[nnz] = index - base
-            data[nnz] = read[0]
+            data[nnz] = -x if negative else x
             nnz += 1
         rows += 1
         indptr[rows] = nnz

@@ -1,0 +1,86 @@
+"""Learning from a text file that does not have to fit in memory: spom from svmlight, vw from its own format.
+
+`python -m benchmarks svmlight:200` takes a file of 200 MB instead of one of 1 GB. Both programs run in a process of
+their own, over the same rows and one pass, with an l1-logistic model; the times are wall seconds with start-up, as
+both read in one thread and learn in another.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.common import Table
+
+FEATURES, ENTRIES, DISTINCT = 1 << 18, 40, 20_000
+
+OURS = """
+import sys, resource, time
+from spom import OnlineClassifier
+from spom.penalties import L1
+begin = time.perf_counter()
+model = OnlineClassifier(penalty=L1(1e-6), epochs=1, verbose=0, random_state=0).fit(sys.argv[1])
+print(time.perf_counter() - begin, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, model.n_rounds_)
+"""
+
+
+def write(folder: Path, megabytes: float) -> tuple[Path, Path, int]:
+    """The same rows in both formats; features are drawn as words are, a few of them often."""
+    rng = np.random.default_rng(0)
+    truth = rng.standard_normal(FEATURES)
+    ours, theirs = [], []
+    for _ in range(DISTINCT):
+        drawn = np.minimum(rng.zipf(1.3, ENTRIES), FEATURES) * 2654435761 % FEATURES
+        at = np.unique(drawn)
+        values = np.round(rng.random(at.size), 3)
+        label = 1 if truth[at] @ values > 0 else -1
+        entries = [f"{j + 1}:{v:g}" for j, v in zip(at, values, strict=True)]
+        ours.append(f"{label} " + " ".join(entries))
+        theirs.append(f"{label} | " + " ".join(entries))
+    blocks = ["\n".join(lines) + "\n" for lines in (ours, theirs)]
+    times = max(1, round(megabytes * 1e6 / len(blocks[0])))
+    paths = folder / "rows.svm", folder / "rows.vw"
+    for path, block in zip(paths, blocks, strict=True):
+        with open(path, "w") as file:
+            for _ in range(times):
+                file.write(block)
+    return *paths, times * DISTINCT
+
+
+def run(command: list[str]) -> tuple[float, str]:
+    """Wall seconds and what was printed."""
+    begin = time.perf_counter()
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    return time.perf_counter() - begin, done.stdout
+
+
+def main(part: str = "1000") -> None:
+    """One pass over `part` megabytes."""
+    with tempfile.TemporaryDirectory() as name:
+        svm, vw, rows = write(Path(name), float(part))
+        small = Path(name) / "small.svm"
+        small.write_text("1 1:1\n-1 2:1\n")
+        run([sys.executable, "-c", OURS, str(small)])  # compiled once, as after an install
+        theirs = [sys.executable, "-m", "vowpalwabbit", "-d", str(vw), "--ftrl", "--ftrl_alpha", "0.1", "--l1", "1e-6"]
+        theirs += ["--loss_function", "logistic", "--noconstant", "-b", "18", "--quiet"]
+        ours_best = theirs_best = np.inf
+        for _ in range(3):
+            ours_best = min(ours_best, run([sys.executable, "-c", OURS, str(svm)])[0])
+            theirs_best = min(theirs_best, run(theirs)[0])
+        _, printed = run([sys.executable, "-c", OURS, str(svm)])
+        _, idle = run([sys.executable, "-c", OURS, str(small)])
+        memory = (float(printed.split()[1]) - float(idle.split()[1])) / 1024
+        assert int(printed.split()[2]) == rows
+    size = svm.name, float(part)
+    table = Table(f"one pass over {size[1]:g} MB of text, {rows:,} rows (wall seconds; peer: vw --ftrl)")
+    table.add("seconds", ours_best, theirs_best, "at least vw's rows/s", ours_best <= theirs_best)
+    table.add("memory above that of a file of two rows, MB", memory, target="under 300", reached=memory < 300)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
