@@ -15,6 +15,7 @@ from spom.solvers.lazy_vector import LazyVector
 from spom.solvers.proximal_point import ProximalPoint
 from spom.solvers.rows import Rows, not_lazy, too_wide
 from spom.solvers.steps import PLAIN, Auto, InverseSqrt, Step, Theory
+from spom.solvers.streaming_point import StreamingPoint
 
 UPDATES = ("auto", "forward-backward", "dual-averaging", "proximal-point")
 
@@ -105,7 +106,6 @@ def _fits_proximal_point(problem: Problem) -> str | None:
         (elastic_parts(problem.penalty) is None, "it works with l1 and squared l2 penalties"),
         (problem.batch != 1, "it takes one example a round"),
         (problem.averages, "its output is the last iterate"),
-        (problem.stream, "it needs the data in memory"),
     ]
     return next((why for bad, why in reasons if bad), None)
 
@@ -116,7 +116,8 @@ def _proximal_point(problem: Problem) -> Engine:
         raise Unsupported(f"update='proximal-point' cannot do this: {why}; update='forward-backward' can")
     l1, l2 = elastic_parts(problem.penalty) or (0.0, 0.0)
     features = problem.shape[0] - problem.intercept
-    return ProximalPoint(problem.loss, l1, l2, features, problem.intercept, problem.jobs)
+    kind = StreamingPoint if problem.stream else ProximalPoint
+    return kind(problem.loss, l1, l2, features, problem.intercept, problem.jobs)
 
 
 def _forward_backward(problem: Problem, rows: Rows) -> Engine:

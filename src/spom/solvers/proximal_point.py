@@ -17,7 +17,7 @@ dual averaging; later ones replace the example's old derivative by its new one, 
 keeps a plain stochastic step from the optimum (Shalev-Shwartz and Zhang 2013; Lin, Mairal and Harchaoui 2015).
 
 There is no step size. M_j = c L / N sqrt(s_j) sum_l sqrt(s_l), with s_j the mean square of feature j and L the
-loss's smoothness, makes the mean of L/N norm_{1/M}(x_i)^2 one for c = 1. c starts at 1/2, falls by a fifth after
+loss's smoothness, makes the mean of L/N norm_{1/M}(x_i)^2 one for c = 1. c starts at 1/2, or above it where examples are many (`first_scale`), falls by a fifth after
 a pass that lowered the objective on a fixed sample of rows, and doubles after one that raised it, which is then
 taken back: any c > 0 converges, and the sample only decides how fast.
 """
@@ -40,7 +40,9 @@ _CODES = {"Logistic": SMOOTH, "Squared": LINEAR, "Hinge": HINGE}
 # The scale c of the metric: where it starts, how it falls and rises, and its limits.
 START, DOWN, UP, LEAST, MOST = 0.5, 0.8, 2.0, 0.02, 8.0
 # A sample's optimum is not the optimum: near it, this much of a rise on the sample is no sign of a bad pass.
-ROOM = 2e-3
+ROOM = 1e-2
+# Up to this many examples a feature, a first pass may take the largest steps.
+FEW = 5.0
 # The metric is measured on a sample of rows with about this many entries.
 ENTRIES = 8e6
 # Threads: how often they meet in a pass, and how much larger each thinks its own changes are.
@@ -181,6 +183,17 @@ def close_pass(
     return total
 
 
+def first_scale(n: float, root: Floats) -> float:
+    """c for the first n examples: 1/2 sqrt(1 + n / (5 k)), k = (sum sqrt(s))^2 / sum(s) the features that count.
+
+    One pass leaves an error of about 1 / (n step) from the start and of step * k from the noise: where examples
+    are many for the features the step has to be smaller, and the best one falls with sqrt(k / n).
+    """
+    squared = float((root * root).sum())
+    features = float(root.sum()) ** 2 / squared if squared > 0 else 1.0
+    return START * math.sqrt(1.0 + n / (FEW * features))
+
+
 class ProximalPoint:
     """The engine of `step="auto"`: theta, the dual numbers and the metric of a run; see the module's text.
 
@@ -225,8 +238,8 @@ class ProximalPoint:
             typical = float(rows.data[:1000] @ rows.data[:1000]) / max(1, rows.data[:1000].size)
             squares = np.maximum(squares, 0.5 * typical / chosen.size)
         root = np.sqrt(np.append(squares, 1.0) if self.intercept else squares)
-        total = float(root.sum())
-        self.metric = self.smoothness / n * root * total
+        self.scale = first_scale(n, root)
+        self.metric = self.smoothness / n * root * float(root.sum())
         # A feature that never occurs stays zero whatever its metric is; it must only not divide by zero.
         self.metric[root == 0.0] = 1.0
         if self.slopes.size != n:
