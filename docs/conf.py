@@ -41,7 +41,9 @@ sphinx_gallery_conf = {
     "examples_dirs": ["../examples"],
     "gallery_dirs": ["auto_examples"],
     "filename_pattern": r"/plot_",
-    "ignore_pattern": r"__init__\.py",
+    "ignore_pattern": r"demo\.py",
+    # That page loads its scripts from the network.
+    "write_computation_times": False,
     "download_all_examples": False,
     "show_memory": False,
     "min_reported_time": 60,

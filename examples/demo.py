@@ -136,6 +136,7 @@ def warm_up() -> None:
         penalty.prox(X[0])
 
 
+@threadpool_limits.wrap(limits=1)  # one thread for everybody, so that the times can be compared
 def main(quick: bool = False) -> None:
     begin = time.perf_counter()
     print("spom: learn the weights, and at the same time which features they need.")
@@ -153,5 +154,4 @@ def main(quick: bool = False) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="smaller data: a few seconds")
-    with threadpool_limits(1):  # one thread for everybody, so that the times can be compared
-        main(**vars(parser.parse_args()))
+    main(**vars(parser.parse_args()))
