@@ -11,6 +11,7 @@ from spom.core.arrays import Floats, Ints
 from spom.errors import Unsupported
 from spom.penalties import L1, ElasticNet, L2Ball, SquaredL2, Sum, Zero
 from spom.solvers.full_update import Eager, MirrorLoop, has_pointer
+from spom.solvers.lazy_rows import LazyRows, row_penalty
 from spom.solvers.lazy_vector import LazyVector
 from spom.solvers.proximal_point import ProximalPoint
 from spom.solvers.rows import Rows, not_lazy, too_wide
@@ -130,11 +131,17 @@ def _forward_backward(problem: Problem, rows: Rows) -> Engine:
     if may and wanted and parts is not None:
         features = p.shape[0] - p.intercept
         return LazyVector(p.loss, parts[0], parts[1], features, p.intercept, p.step, p.batch, p.averages)
+    if plain and p.loss.target == "class" and p.batch == 1 and not p.averages:
+        kind = row_penalty(p.penalty, parts, p.shape[0] - p.intercept)
+        # Adaptive steps by rows are this engine's own, whatever the data.
+        adaptive = p.step.mode != PLAIN
+        if kind is not None and not (adaptive and kind[2] > 0) and (wanted or adaptive):
+            return LazyRows(p.loss, kind, p.shape, p.intercept, p.step)
     if p.lazy is True or (p.lazy is None and too_wide(rows) and p.batch < len(rows)):
         raise not_lazy(p.penalty, rows)
     compiled = has_pointer(p.penalty, p.penalised) and (p.projection is None or has_pointer(p.projection, p.penalised))
     if p.mirror is None and compiled:
-        norms = parts if p.step.mode != PLAIN else None
+        norms = parts if p.step.mode != PLAIN and vector else None
         return Eager(p.loss, p.penalty, p.projection, p.shape, p.intercept, p.step, p.batch, p.averages, norms)
     return MirrorLoop(p.loss, p.penalty, p.projection, p.mirror, p.shape, p.intercept, p.step, p.batch, p.averages)
 
