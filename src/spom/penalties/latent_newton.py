@@ -55,7 +55,8 @@ class _Function:
     def derivatives(self, d: Floats) -> tuple[Floats, Floats]:
         """(phi', phi'')."""
         if self.q == np.inf:
-            return -np.maximum(self.a - d, 0.0), (self.a > d).astype(np.float64)
+            # At the kink itself the curvature of the side towards smaller weights, the only one that has some.
+            return -np.maximum(self.a - d, 0.0), (self.a >= d * (1.0 - 1e-12)).astype(np.float64)
         ratio = self.a / (d + self.strength)
         return -0.5 * self.strength * ratio**2, self.strength * ratio**2 / (d + self.strength)
 
@@ -87,78 +88,91 @@ def _minimise(f: _Function, B: Any, Bt: Any, w: Floats) -> tuple[Floats, Floats,
     """(weights, B weights, objective, rounds)."""
     d = B @ w
     value = f.value(d) + f.cost * float(w.sum())
-    rounds = 0
+    rounds, damping, best, idle = 0, 1e-3, np.inf, 0
     while rounds < _LIMIT:
         rounds += 1
         slope, curve = f.derivatives(d)
         gradient = f.cost + Bt @ slope
-        free = (w > 0) | (gradient < 0)
-        worst = np.abs(np.where(w > 0, gradient, np.minimum(gradient, 0.0))).max(initial=0.0)
-        if worst <= 1e-15 * f.cost or not free.any():
+        worst = float(np.abs(np.where(w > 0, gradient, np.minimum(gradient, 0.0))).max(initial=0.0))
+        # Along a flat bottom rounding can go on for ever: a few rounds without gain end it.
+        idle = 0 if value < best * (1.0 - 1e-15) else idle + 1
+        best = min(best, value)
+        if worst <= 1e-15 * f.cost or idle > 6:
             break
-        moved = _descend(f, B, Bt, w, worst, value, gradient, _direction(B, Bt, curve, gradient, free))
+        # The closer to the optimum the less damping: Newton's method itself in the end.
+        direction = _direction(B, Bt, curve, w, gradient, damping * min(1.0, worst / f.cost), f.q == np.inf)
+        moved, size = _descend(f, B, Bt, w, worst, value, gradient, direction)
         if moved is None:
-            break
+            if damping >= 1e6:
+                break
+            damping *= 100.0
+            continue
+        damping = max(damping / 10.0, 1e-10) if size == 1.0 else min(damping * (10.0 if size < 0.1 else 1.0), 1e6)
         w, d, value = moved
     return w, d, value, rounds
 
 
-def _direction(B: Any, Bt: Any, curve: Floats, gradient: Floats, free: Any) -> Floats:
-    """The Newton step on the free weights, zero on the others."""
-    direction = np.zeros(gradient.size)
-    which = np.flatnonzero(free)
+def _direction(B: Any, Bt: Any, curve: Floats, w: Floats, gradient: Floats, damping: float, flat: bool) -> Floats:
+    """The damped Newton step on the free weights; weights that are small and want to fall go to zero."""
+    direction = -w
+    small = min(1e-3, float(np.abs(w - np.maximum(w - gradient, 0.0)).max(initial=0.0)))
+    which = np.flatnonzero((gradient < 0) | (w > small * 1e-3))
+    if not which.size:
+        return direction
     part, part_t = B[:, which], Bt[which]
     diagonal = part_t.multiply(part_t) @ curve
-    ridge = 1e-13 * max(float(diagonal.max(initial=0.0)), 1e-300)
+    # Groups share coordinates, so the system may be singular; damping also bounds steps along flat directions.
+    floor = np.diff(part_t.indptr) if flat else 1e-3 * diagonal.max(initial=0.0) + 1e-300
+    ridge = (damping + 1e-13) * np.maximum(diagonal, floor)
+    target = -gradient[which]
     if which.size > DENSE:
-        step, failed = _iterative(part, part_t, curve, diagonal, ridge, -gradient[which])
+        step, failed = _iterative(part, part_t, curve, ridge, diagonal + ridge, target)
         if not failed or which.size > LARGEST_DENSE:
             direction[which] = step
             return direction
     hessian = (part_t.multiply(curve) @ part).toarray()
-    step = -gradient[which] / np.maximum(diagonal, 1.0)
+    step = target / (diagonal + ridge)
     for _ in range(6):
         try:
             hessian[np.diag_indices(which.size)] += ridge
-            step = cho_solve(cho_factor(hessian, lower=True, check_finite=False), -gradient[which])
+            step = cho_solve(cho_factor(hessian, lower=True, check_finite=False), target)
             break
         except LinAlgError:
-            ridge *= 100.0
+            ridge = ridge * 100.0
     direction[which] = step
     return direction
 
 
 def _iterative(
-    part: Any, part_t: Any, curve: Floats, diagonal: Floats, ridge: float, target: Floats
+    part: Any, part_t: Any, curve: Floats, ridge: Floats, diagonal: Floats, target: Floats
 ) -> tuple[Floats, bool]:
     """The Newton step by conjugate gradients, and whether they failed to converge."""
     shape = (target.size, target.size)
     operator = LinearOperator(shape, matvec=lambda v: part_t @ (curve * (part @ v)) + ridge * v, dtype=np.float64)
-    scale = 1.0 / np.maximum(diagonal, ridge + 1e-300)
-    jacobi = LinearOperator(shape, matvec=lambda v: scale * v.reshape(-1), dtype=np.float64)
+    jacobi = LinearOperator(shape, matvec=lambda v: v / diagonal, dtype=np.float64)
     step, info = cg(operator, target, rtol=1e-12, maxiter=500, M=jacobi)
     return step, info != 0
 
 
 def _descend(
     f: _Function, B: Any, Bt: Any, w: Floats, worst: float, value: float, gradient: Floats, direction: Floats
-) -> tuple[Floats, Floats, float] | None:
-    """A step along the arc max(w + a direction, 0) with enough descent; None if rounding allows none."""
+) -> tuple[tuple[Floats, Floats, float] | None, float]:
+    """A step along the arc max(w + size direction, 0) with enough descent, and its size; None if there is none."""
     size = 1.0
-    for _ in range(60):
+    while size > 1e-4:
         trial = np.maximum(w + size * direction, 0.0)
         reach = B @ trial
         reached = f.value(reach) + f.cost * float(trial.sum())
         promised = float(gradient @ (w - trial))
-        if reached <= value - 1e-4 * promised and promised > 0:
-            return trial, reach, reached
-        if abs(promised) <= 1e-15 * abs(value):
+        if promised > 0 and reached <= value - 1e-4 * promised:
+            return (trial, reach, reached), size
+        if abs(promised) <= 1e-13 * abs(value):
             # Values cannot tell steps this small apart; gradients still can.
             slope = f.cost + Bt @ f.derivatives(reach)[0]
-            rest = np.abs(np.where(trial > 0, slope, np.minimum(slope, 0.0))).max(initial=0.0)
-            return (trial, reach, reached) if rest < 0.5 * worst else None
+            rest = float(np.abs(np.where(trial > 0, slope, np.minimum(slope, 0.0))).max(initial=0.0))
+            return ((trial, reach, reached), size) if rest < 0.5 * worst else (None, size)
         size *= 0.5
-    return None
+    return None, size
 
 
 def _gap(f: _Function, Bt: Any, rest: Floats, value: float) -> float:
