@@ -1,12 +1,13 @@
 """Learning from a text file that does not have to fit in memory: spom from svmlight, vw from its own format.
 
 `python -m benchmarks svmlight:200` takes a file of 200 MB instead of one of 1 GB. Both programs run in a process of
-their own, over the same rows and one pass, with an l1-logistic model; the times are wall seconds with start-up, as
-both read in one thread and learn in another.
+their own, over the same rows and one pass, with an l1-logistic model; both read in one thread and learn in another, so
+that wall seconds decide, and CPU seconds are shown for a machine that is busy.
 """
 
 from __future__ import annotations
 
+import resource
 import subprocess
 import sys
 import tempfile
@@ -52,11 +53,13 @@ def write(folder: Path, megabytes: float) -> tuple[Path, Path, int]:
     return *paths, times * DISTINCT
 
 
-def run(command: list[str]) -> tuple[float, str]:
-    """Wall seconds and what was printed."""
-    begin = time.perf_counter()
+def run(command: list[str]) -> tuple[float, float, str]:
+    """Wall seconds, CPU seconds, and what was printed."""
+    begin, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
     done = subprocess.run(command, check=True, capture_output=True, text=True)
-    return time.perf_counter() - begin, done.stdout
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return time.perf_counter() - begin, cpu, done.stdout
 
 
 def main(part: str = "1000") -> None:
@@ -68,17 +71,23 @@ def main(part: str = "1000") -> None:
         run([sys.executable, "-c", OURS, str(small)])  # compiled once, as after an install
         theirs = [sys.executable, "-m", "vowpalwabbit", "-d", str(vw), "--ftrl", "--ftrl_alpha", "0.1", "--l1", "1e-6"]
         theirs += ["--loss_function", "logistic", "--noconstant", "-b", "18", "--quiet"]
-        ours_best = theirs_best = np.inf
+        best = np.full((3, 2), np.inf)
         for _ in range(3):
-            ours_best = min(ours_best, run([sys.executable, "-c", OURS, str(svm)])[0])
-            theirs_best = min(theirs_best, run(theirs)[0])
-        _, printed = run([sys.executable, "-c", OURS, str(svm)])
-        _, idle = run([sys.executable, "-c", OURS, str(small)])
+            ours = run([sys.executable, "-c", OURS, str(svm)])
+            printed = ours[2]
+            best[0] = np.minimum(best[0], ours[:2])
+            best[1] = np.minimum(best[1], run(theirs)[:2])
+            start = run([sys.executable, "-c", OURS, str(small)])
+            idle = start[2]
+            best[2] = np.minimum(best[2], start[:2])
         memory = (float(printed.split()[1]) - float(idle.split()[1])) / 1024
         assert int(printed.split()[2]) == rows
-    size = svm.name, float(part)
-    table = Table(f"one pass over {size[1]:g} MB of text, {rows:,} rows (wall seconds; peer: vw --ftrl)")
-    table.add("seconds", ours_best, theirs_best, "at least vw's rows/s", ours_best <= theirs_best)
+    table = Table(
+        f"one pass over {float(part):g} MB of text, {rows:,} rows (seconds of a whole process; peer: vw --ftrl)"
+    )
+    table.add("wall", best[0, 0], best[1, 0], "at least vw's rows/s", bool(best[0, 0] <= best[1, 0]))
+    table.add("CPU", best[0, 1], best[1, 1])
+    table.add("CPU for a file of two rows: start, imports, compiled code", best[2, 1])
     table.add("memory above that of a file of two rows, MB", memory, target="under 300", reached=memory < 300)
 
 

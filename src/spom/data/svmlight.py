@@ -111,7 +111,8 @@ class SvmlightFile:
         widest = -1 if self.zero_based else 0
         with _opened(self.path) as (_, file):
             for text in _chunks(file):
-                more, widest, count = parser.scan_lines(text, widest, labels, count, parser.POWERS)
+                ends, comments = np.flatnonzero(text == ord("\n")), bool((text == ord("#")).any())
+                more, widest, count = parser.scan_lines(text, ends, comments, widest, labels, count, parser.POWERS)
                 rows += more
         if widest > LARGEST_INDEX:
             raise DataError(f"expected feature indices up to {LARGEST_INDEX}, found {widest}", str(self.path))

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spom.core.arrays import Floats
+from spom.core.arrays import Floats, Ints
 from spom.core.jit import kernel
 
 Bytes = NDArray[np.uint8]
@@ -219,23 +219,26 @@ def parse_lines(
     return DONE, at, rows, nnz, line
 
 
-@kernel("UniTuple(int64, 3)(uint8[::1], int64, float64[::1], int64, float64[:, ::1])")
-def scan_lines(text: Bytes, widest: int, labels: Floats, count: int, powers: Floats) -> tuple[int, int, int]:
+@kernel("UniTuple(int64, 3)(uint8[::1], int64[::1], boolean, int64, float64[::1], int64, float64[:, ::1])")
+def scan_lines(
+    text: Bytes, ends: Ints, comments: bool, widest: int, labels: Floats, count: int, powers: Floats
+) -> tuple[int, int, int]:
     """The rows, the largest index (or `widest`) and the number of distinct labels: a quick look.
 
-    Indices increase, so that the last one of a line is its largest. New labels are appended to `labels` from
-    `count` on; when there is no more room the count is one more than its size. Lines that are malformed are
-    left for `parse_lines` to complain about.
+    `ends` are the places of the ends of lines, `comments` whether there is a # at all. Indices increase, so that the
+    last one of a line is its largest. New labels are appended to `labels` from `count` on; when there is no more room
+    the count is one more than its size. Lines that are malformed are left for `parse_lines` to complain about.
     """
     at, rows, read = 0, 0, np.empty(1)
-    while at < text.size:
-        i = at
-        while text[i] <= 32 and text[i] != 10:
+    for stop in ends:
+        i, end = at, stop
+        at = stop + 1
+        if comments:
+            end = i
+            while text[end] != 10 and text[end] != 35:
+                end += 1
+        while i < end and text[i] <= 32:
             i += 1
-        end = i
-        while text[end] != 10 and text[end] != 35:
-            end += 1
-        at = _next_line(text, end)
         if i == end:
             continue
         rows += 1
