@@ -100,6 +100,6 @@ def choose(used: Any, violations: Floats, first: int) -> Ints:
     """The blocks in use and as many more, at least `first`, that violate most; sorted."""
     need = int(used.sum())
     wanting = int(np.count_nonzero((violations > 0.0) & ~used))
-    count = need + min(wanting, max(first, need))
+    count = need + min(wanting, max(first, need // 2))
     rank = np.where(used, np.inf, violations)
     return np.sort(np.argpartition(-rank, count - 1)[:count]) if count else np.zeros(0, dtype=np.int64)

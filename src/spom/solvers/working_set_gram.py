@@ -18,6 +18,8 @@ from spom.solvers.working_set_blocks import Blocks, prox_step
 # Passes of coordinate descent in a row, and how often.
 PASSES = 5
 ROUNDS = 200
+# Newton steps in a row.
+NEWTON = 3
 # Nanoseconds: of a pass for each entry of the Gram matrix in use, of a Cholesky factor for each s^3, of
 # gathering for each s^2. Only their ratios matter.
 PASS_COST, CHOLESKY_COST, COPY_COST = 0.3, 0.02, 3.0
@@ -98,7 +100,7 @@ class Gram:
         """Newton steps on the entries that are not zero; one that would cross zero stops there."""
         b = self.blocks
         free = b.spread(b.free)
-        for _ in range(20):
+        for _ in range(NEWTON):
             on = np.flatnonzero((w != 0.0) | free)
             if on.size == 0:
                 return
@@ -122,14 +124,23 @@ class Gram:
         return slope, H.T
 
     def _move(self, w: Floats, g: Floats, on: Ints, step: Floats) -> bool:
-        """w + t step for the largest t = 1, 1/2, ... that lowers the objective; whether one did."""
+        """w + t step for the first t that lowers the objective; whether one did.
+
+        Signed entries that would cross zero stop there at first; if that is too much, the best t on the ray
+        is taken, crossings and all.
+        """
         b = self.blocks
         before, at, rows = b.value(w), w[on], self.Q[on]
-        signed = b.spread(b.l1)[on] > 0.0
+        l1 = b.spread(b.l1)[on]
         trial = w.copy()
-        for t in (1.0, 0.5, 0.25, 0.125):
-            new = at + t * step
-            new[signed & (new * at < 0.0)] = 0.0
+        for t in (1.0, 0.5, 0.25, 0.0):
+            if t == 0.0:
+                t = best_on_ray(at, step, g[on], float(step @ rows[:, on] @ step), l1)
+                new = at + t * step
+                new[np.abs(new) <= 1e-14 * np.abs(at)] = 0.0
+            else:
+                new = at + t * step
+                new[(l1 > 0.0) & (new * at < 0.0)] = 0.0
             delta = new - at
             change = delta @ rows
             trial[on] = new
@@ -138,6 +149,21 @@ class Gram:
                 g += change
                 return True
         return False
+
+
+def best_on_ray(at: Floats, step: Floats, g: Floats, curvature: float, l1: Floats) -> float:
+    """The t >= 0 that minimises the quadratic plus the l1 term at at + t step: its slope jumps at each crossing."""
+    crossing = np.flatnonzero((at * step < 0.0) & (l1 > 0.0))
+    times = -at[crossing] / step[crossing]
+    order = np.argsort(times)
+    times, jumps = times[order], 2.0 * (l1 * np.abs(step))[crossing[order]]
+    slope = float(g @ step + l1 @ (np.where(at != 0.0, np.sign(at), np.sign(step)) * step))
+    # The slope just after each crossing, as t grows; the first that is not below zero ends the search.
+    after = slope + np.cumsum(jumps) + curvature * times
+    first = int(np.searchsorted(after >= 0.0, True)) if times.size else 0
+    base = slope + float(jumps[:first].sum())
+    t = -base / curvature if curvature > 0.0 else 0.0
+    return min(t, float(times[first])) if first < times.size else t
 
 
 @kernel("void(float64[:, ::1], float64[::1], float64[::1], int64[::1], float64[::1])")

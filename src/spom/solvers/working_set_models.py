@@ -15,7 +15,7 @@ from spom.solvers.working_set_columns import DenseColumns, SparseColumns
 from spom.solvers.working_set_gram import Gram
 
 # A dense Gram matrix of more columns than this is not made, nor a sparse X of more entries treated as dense.
-LARGEST, DENSE = 1500, 5_000_000
+LARGEST, DENSE = 700, 5_000_000
 # Residuals of a subproblem are brought down to this part of the largest violation before it.
 PRECISION = 1e-3
 
@@ -42,7 +42,7 @@ def inner_for(smooth: LinearSmooth, blocks: Blocks) -> Inner:
 class SquaredGram:
     """The squared loss: one quadratic, whose Gram matrix grows by the columns that are new."""
 
-    first = 20
+    first = 10
 
     def __init__(self, smooth: LinearSmooth, blocks: Blocks) -> None:
         self.smooth, self.blocks = smooth, blocks
@@ -89,7 +89,7 @@ class SquaredGram:
 class GramNewton:
     """Another loss: Newton's method, a quadratic model a step, with the Gram matrix of the step's weights."""
 
-    first = 20
+    first = 10
 
     def __init__(self, smooth: LinearSmooth, blocks: Blocks) -> None:
         self.smooth, self.blocks = smooth, blocks

@@ -22,18 +22,29 @@ from spom.core.arrays import Floats
 from spom.losses import MulticlassLogistic
 from spom.solvers.smooth import LinearSmooth
 from spom.solvers.working_set_blocks import Blocks
+from spom.solvers.working_set_gram import Gram
+from spom.solvers.working_set_models import line_search
 
 # Up to so many variables the Hessian is made and factored.
 SMALL = 300
 Operator = Callable[[Floats], Floats]
 
 
-def curvature_blocks(smooth: LinearSmooth, scores: Floats, K: int) -> Floats:
-    """S_i J_i as K x K vectors over the examples."""
+def dense_hessian(X: Any, ones: bool, smooth: LinearSmooth, scores: Floats) -> Floats:
+    """The Hessian of the mean loss in the entries of W, as an array (rows, classes, rows, classes)."""
+    K = scores.shape[1]
+    A = X.toarray() if sparse.issparse(X) else X
+    A = np.column_stack([A, np.ones(A.shape[0])]) if ones else A
+    H = np.zeros((A.shape[1], K, A.shape[1], K))
     if not isinstance(smooth.loss, MulticlassLogistic):
-        return np.eye(K)[:, :, None] * smooth.weights
+        H[:, np.arange(K), :, np.arange(K)] = A.T @ (smooth.weights[:, None] * A)
+        return H
     p = np.ascontiguousarray(smooth.loss.probability(scores).T)
-    return np.asarray((np.eye(K)[:, :, None] * p - p[:, None] * p[None]) * smooth.weights)
+    for k in range(K):
+        for m in range(k + 1):
+            h = smooth.weights * (p[k] * (1.0 - p[k]) if k == m else -p[k] * p[m])
+            H[:, k, :, m] = H[:, m, :, k] = A.T @ (h[:, None] * A)
+    return H
 
 
 def curvature_product(smooth: LinearSmooth, scores: Floats) -> Operator:
@@ -97,14 +108,7 @@ class Manifold:
 
     def _exact(self) -> Floats | None:
         s, K = self.slope.shape
-        A = self.X.toarray() if sparse.issparse(self.X) else self.X
-        if self.intercept:
-            A = np.column_stack([A, np.ones(A.shape[0])])
-        blocks = curvature_blocks(self.smooth, self.scores, K)
-        H = np.empty((s, K, s, K))
-        for k in range(K):
-            for m in range(k + 1):
-                H[:, k, :, m] = H[:, m, :, k] = A.T @ (blocks[k, m][:, None] * A)
+        H = dense_hessian(self.X, self.intercept, self.smooth, self.scores)
         rows = np.arange(s)
         turned = np.eye(K) - self.unit[:, :, None] * self.unit[:, None, :]
         H[rows, :, rows, :] += self.pull[:, :, None] * turned + self.ridge[:, :, None] * np.eye(K)
@@ -161,3 +165,31 @@ def newton_step(
         if objective(trial, moved) < before:
             return trial, moved
     return None
+
+
+def prox_newton_step(
+    inner: Any, blocks: Blocks, W: Floats, scores: Floats, precision: float
+) -> tuple[Floats, Floats] | None:
+    """(W, scores) after a step on the quadratic model with the whole Hessian, penalty and all; None if stuck.
+
+    For few variables: the model is then a problem of `Gram`, solved to residuals of `precision`.
+    """
+    flat = flat_blocks(blocks, W.shape[1])
+    H = dense_hessian(inner.X, inner.ones, inner.smooth, scores).reshape(W.size, W.size)
+    H[np.diag_indices(W.size)] += 1e-12 * np.trace(H)
+    w, slope = W.reshape(-1), inner.gradient(scores).reshape(-1)
+    new = w.copy()
+    Gram(H, flat).solve(new, slope.copy(), precision)
+    d = new - w
+    moved = inner.scores(d.reshape(W.shape))
+    t = line_search(inner.smooth, flat, w, d, scores, moved, slope)
+    if t == 0.0:
+        return None
+    return (new if t == 1.0 else w + t * d).reshape(W.shape), scores + t * moved
+
+
+def flat_blocks(blocks: Blocks, K: int) -> Blocks:
+    """Blocks of rows as blocks of K entries of the flattened matrix."""
+    size = blocks.count * K
+    ptr = np.arange(0, size + 1, K, dtype=np.int64)
+    return Blocks(ptr, np.arange(size, dtype=np.int64), blocks.weights, blocks.l1, blocks.ridge)

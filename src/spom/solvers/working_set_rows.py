@@ -29,10 +29,13 @@ from spom.solvers.batch import SLACK, BatchProximal
 from spom.solvers.duality import linear_gap
 from spom.solvers.smooth import LinearSmooth
 from spom.solvers.working_set_blocks import Blocks, blocks_of, prox_step
-from spom.solvers.working_set_newton import newton_step
+from spom.solvers.working_set_models import PRECISION
+from spom.solvers.working_set_newton import flat_blocks, newton_step, prox_newton_step
 
 # All features are in the set up to so many; a Gram matrix has no more than so many rows.
 ALL, LARGEST = 1500, 4000
+# Problems of no more weights than this take Newton steps with the whole Hessian.
+SMALL = 700
 # A new Gram matrix of so many multiplications is made whenever the curvature has changed.
 CHEAP = 300_000_000
 # Proximal steps in one round, each of which ends with a Newton step once the first rounds have shown the rows.
@@ -216,20 +219,21 @@ class _Fista:
             self.L = 0.7
         self.Y, self.B, self.t = self.W, self.A, 1.0
 
+    def whole_newton(self, precision: float) -> bool:
+        """A Newton step on all rows, for a small problem; whether there was one."""
+        found = prox_newton_step(self.inner, self.blocks, self.W, self.A, precision)
+        if found is None:
+            return False
+        self.W, self.A = self.Y, self.B = found
+        self.t, self.best = 1.0, self.smooth.value_at(self.A) + omega(self.blocks, self.W)
+        return True
+
 
 def omega(blocks: Blocks, W: Floats) -> float:
     """The penalty of a matrix by rows."""
     squares = np.einsum("ij,ij->i", W, W)
     total = float(blocks.weights @ np.sqrt(squares)) + 0.5 * float(blocks.ridge @ squares)
     return total + float(blocks.l1 @ np.abs(W).sum(axis=1))
-
-
-def row_violations(blocks: Blocks, W: Floats, G: Floats) -> Floats:
-    """The distance of -G_j from the subdifferential of the penalty at w_j, for each row j."""
-    K = W.shape[1]
-    ptr = np.arange(0, W.size + 1, K)
-    flat = Blocks(ptr, np.arange(W.size), blocks.weights, blocks.l1, blocks.ridge)
-    return flat.violations(W.reshape(-1), G.reshape(-1))
 
 
 def row_rounds(smooth: LinearSmooth, penalty: Any, theta: Floats, first: int = 100) -> Iterator[State]:
@@ -240,7 +244,7 @@ def row_rounds(smooth: LinearSmooth, penalty: Any, theta: Floats, first: int = 1
             f'{type(smooth.loss).__name__}; solver="fista" takes any smooth loss'
         )
     blocks, begin, k, L = row_blocks(penalty, smooth), time.perf_counter(), 0, 0.3
-    exact = isinstance(smooth.loss, Squared)
+    flat, exact = flat_blocks(blocks, theta.shape[1]), isinstance(smooth.loss, Squared)
     theta, scores = theta.copy(), smooth.scores(theta)
     inner: _Set | None = None
     stop = no_progress()
@@ -249,7 +253,7 @@ def row_rounds(smooth: LinearSmooth, penalty: Any, theta: Floats, first: int = 1
         alpha = smooth.dual_at(scores)
         loss, g = smooth.value_at(scores), smooth.adjoint(alpha)
         objective = loss + omega(blocks, theta)
-        violations = row_violations(blocks, theta, g)
+        violations = flat.violations(theta.reshape(-1), g.reshape(-1))
         yield State(
             k=k,
             theta=theta.copy(),
@@ -271,11 +275,14 @@ def row_rounds(smooth: LinearSmooth, penalty: Any, theta: Floats, first: int = 1
             inner = _Set(smooth, rows)
             run = _Fista(inner, blocks.restrict(rows), theta[rows], scores, 1.0 if exact else L)
         assert run is not None  # made with `inner`
-        for _ in range(STEPS):
-            run.round()
+        if theta.size <= SMALL and run.whole_newton(PRECISION * float(violations.max())):
             k += 1
-        if k > NEWTON_AFTER:
-            run.newton()
+        else:
+            for _ in range(STEPS):
+                run.round()
+                k += 1
+            if k > NEWTON_AFTER:
+                run.newton()
         theta[rows], scores, L = run.W, run.A, run.L
 
 
