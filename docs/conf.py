@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
+
+# The examples are small: several threads of BLAS would only wait for each other.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE / "_ext"))
@@ -29,6 +34,8 @@ html_math_renderer = "mathml"
 
 # `name` in prose links to what is documented under that name, and is plain code otherwise.
 default_role = "py:obj"
+# Dashes and quotes stay as they are typed: much of the text is code.
+smartquotes = False
 exclude_patterns = ["_build", "generated/*.inc", "auto_examples/*.ipynb"]
 templates_path: list[str] = []
 

@@ -64,13 +64,20 @@ def _process(app: Any, what: str, name: str, obj: Any, options: Any, lines: list
     lines[:] = list(convert(lines))
 
 
+def _signature(app: Any, what: str, name: str, obj: Any, options: Any, signature: str, result: str) -> Any:
+    """Names of types as they stand in the code."""
+    shown = [re.sub(r"TypeAliasForwardRef\('(\w+)'\)", r"\1", text or "") for text in (signature, result)]
+    return tuple(text or None for text in shown)
+
+
 def _skip(app: Any, what: str, name: str, obj: Any, skip: bool, options: Any) -> bool | None:
     """scikit-learn gives estimators methods of its own for the routing of metadata; they are described there."""
     return True if re.fullmatch(r"set_\w+_request", name) else None
 
 
 def setup(app: Any) -> dict[str, bool]:
-    """Register both."""
+    """Register them."""
     app.connect("autodoc-process-docstring", _process)
+    app.connect("autodoc-process-signature", _signature)
     app.connect("autodoc-skip-member", _skip)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

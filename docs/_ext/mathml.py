@@ -18,11 +18,12 @@ logger = logging.getLogger(__name__)
 
 
 def convert(latex: str, *, block: bool) -> str:
-    r"""MathML of a formula; also of plain `\big` and `\Big` before a bracket, which docutils wants as `\bigl`.
+    r"""MathML of a formula; also of plain `\big` before a bracket and of `\tfrac12`, which docutils misreads.
 
     >>> "<mi>x</mi>" in convert("x", block=False)
     True
     """
+    latex = re.sub(r"(\\[td]?frac)(\d)(\d)", r"\1{\2}{\3}", latex)
     latex = re.sub(r"\\(big|Big|bigg|Bigg)(?=\(|\[|\\\{)", r"\\\1l", latex)
     latex = re.sub(r"\\(big|Big|bigg|Bigg)(?=\)|\]|\\\})", r"\\\1r", latex)
     return _fences(tex2mathml(latex, as_block=block))

@@ -22,19 +22,19 @@ from spom.solvers.working_set import WorkingSet
 
 RULES = {
     "batch": (
-        "`BatchProximal <spom.solvers.BatchProximal>`, full gradients (ISTA and FISTA): any convex penalty, by its "
+        "`~spom.solvers.BatchProximal`, full gradients (ISTA and FISTA): any convex penalty, by its "
         "prox; any loss with a Lipschitz derivative (Hölder exponent 1)."
     ),
     "working set": (
-        "`WorkingSet <spom.solvers.WorkingSet>`, coordinate descent on the few blocks that matter: a penalty that is a "
+        "`~spom.solvers.WorkingSet`, coordinate descent on the few blocks that matter: a penalty that is a "
         "sum over coordinates or disjoint groups and sets them to zero; the squared and the logistic losses."
     ),
     "online": (
-        "`OnlineProximal <spom.solvers.OnlineProximal>`, one example after another, all of theta in each round: "
+        "`~spom.solvers.OnlineProximal`, one example after another, all of theta in each round: "
         "anything with a prox, any loss."
     ),
     "online, sparse": (
-        "`OnlineProximal <spom.solvers.OnlineProximal>` at the cost of a sparse row's non-zeros: skipped steps must "
+        "`~spom.solvers.OnlineProximal` at the cost of a sparse row's non-zeros: skipped steps must "
         "have a closed form (*lazy*) that each coordinate, or each row of a matrix, can catch up with alone."
     ),
 }
