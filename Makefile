@@ -13,7 +13,7 @@ $(BIN)/python:
 
 # $(call install,extras) installs the project with the given extras at the locked versions.
 define install
-	$(BIN)/python -m pip install --quiet --constraint $(LOCK) --editable ".[$(1)]"
+	$(BIN)/python -m pip install --quiet --constraint $(LOCK) --editable ".$(if $(1),[$(1)])"
 	@touch $@
 endef
 
