@@ -11,6 +11,7 @@ from spom.penalties.l1 import L1
 from spom.penalties.l1_ball import L1Ball
 from spom.penalties.l2 import L2
 from spom.penalties.l2_ball import L2Ball
+from spom.penalties.latent_group_lasso import LatentGroupLasso
 from spom.penalties.linf import LInf
 from spom.penalties.linf_ball import LInfBall
 from spom.penalties.lq_mkl import LqMKL
@@ -38,6 +39,7 @@ __all__ = [
     "L2Ball",
     "LInf",
     "LInfBall",
+    "LatentGroupLasso",
     "LqMKL",
     "MoreauEnvelope",
     "OverlappingGroupLasso",
