@@ -9,8 +9,8 @@ gradient descent: its bound grows with the logarithm of the number of features i
 # %%
 # More and more features, five of which matter
 # --------------------------------------------
-# Features are -1 or +1. Each learner takes half the step that its geometry allows, the modulus of its map over the squared
-# dual norm of an example, and sees the same 300 examples once.
+# Features are -1 or +1. Each learner takes half the step that its geometry allows, the modulus of its map over the
+# squared dual norm of an example, and sees the same 300 examples once.
 import matplotlib.pyplot as plt
 import numpy as np
 
