@@ -107,7 +107,7 @@ def test_bad_strengths(penalty: Any, strength: Any) -> None:
 def test_a_matrix_is_its_entries_or_its_rows(penalty: Any) -> None:
     """Where coordinates are rows, one column is the vector itself."""
     column = W[:, None]
-    if name(penalty) in ("Box", "Translated") or "weights" in repr(penalty) and name(penalty) == "SquaredL1":
+    if name(penalty) in ("Box", "Translated") or ("weights" in repr(penalty) and name(penalty) == "SquaredL1"):
         pytest.skip("its parameters have the shape of a vector")
     np.testing.assert_allclose(penalty.prox(column)[:, 0], penalty.prox(W), atol=1e-12)
     assert penalty.value(column) == pytest.approx(penalty.value(W), rel=1e-12)

@@ -57,9 +57,9 @@ class Parameters:
 
     def __repr__(self) -> str:
         # Compared as text: values may be arrays, and a copy of a default is the default still.
-        given = {name: _short(getattr(self, name)) for name in self._defaults()}
-        shown = [f"{name}={given[name]}" for name, default in self._defaults().items() if given[name] != _short(default)]
-        return f"{type(self).__name__}({', '.join(shown)})"
+        pairs = [(name, _short(getattr(self, name)), _short(default)) for name, default in self._defaults().items()]
+        shown = ", ".join(f"{name}={value}" for name, value, default in pairs if value != default)
+        return f"{type(self).__name__}({shown})"
 
 
 def _short(value: Any) -> str:

@@ -11,6 +11,7 @@ import importlib
 import pkgutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, TypeVar
 
 from spom.errors import Unsupported
@@ -63,7 +64,9 @@ def register(
     return add
 
 
+@cache
 def _load(kind: str) -> None:
+    """Import the modules of a kind's room, once."""
     if kind not in ROOMS:
         raise Unsupported(f"there is no kind {kind!r}; the kinds are {sorted(ROOMS)}")
     package = importlib.import_module(ROOMS[kind])

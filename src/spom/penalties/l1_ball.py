@@ -9,7 +9,7 @@ from spom.core.jit import PROX, kernel
 from spom.core.registry import register
 from spom.penalties.balls import Ball
 from spom.penalties.base import Penalty
-from spom.penalties.threshold import solve, total_and_peak
+from spom.penalties.threshold import shrink, solve, total_and_peak
 
 
 @kernel(PROX)
@@ -19,11 +19,7 @@ def project_l1(w: Floats, step: float, reals: Floats, ints: Ints, out: Floats) -
     if total <= reals[0]:
         out[:] = w
         return
-    sigma = solve(w, True, total, peak, reals[0], 1.0, 0.0)
-    for i in range(w.size):
-        x = sigma - (peak - abs(w[i]))
-        magnitude = x if x > 0.0 else 0.0
-        out[i] = magnitude if w[i] > 0.0 else 0.0 - magnitude
+    shrink(w, peak, solve(w, True, total, peak, reals[0], 1.0, 0.0), out)
 
 
 @register(

@@ -14,7 +14,6 @@ from spom.core.registry import register
 from spom.errors import Unsupported
 from spom.penalties.groups import Groups
 from spom.penalties.overlap_solver import solve_overlap
-from spom.penalties.search import zero_threshold
 from spom.penalties.tree_group_lasso import TreeGroupLasso
 
 TOLERANCE = 1e-12
@@ -109,4 +108,16 @@ class OverlappingGroupLasso(TreeGroupLasso):
         return 0.0 if float(np.sqrt((found.x**2).sum())) <= slack else np.inf
 
     def _max_strength(self, g: Floats) -> float:
-        return zero_threshold(OverlappingGroupLasso(1.0, self.groups, self.weights), g, rtol=1e-10)
+        """The dual norm of g, from below: <g, x> / Omega(x) at x = prox of c Omega, which becomes the next c."""
+        unit = OverlappingGroupLasso(1.0, self.groups, self.weights)
+        x, c = g, 0.0
+        for _ in range(100):
+            norm = unit._value(x)
+            if norm == 0.0:
+                return np.inf if x.any() else c
+            better = float(np.vdot(g, x)) / norm
+            if better <= c * (1 + 1e-12):
+                return c
+            c = better
+            x = unit.prox_certified(g, c).x
+        return c

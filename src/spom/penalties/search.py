@@ -8,8 +8,8 @@ from spom.core.arrays import Floats
 from spom.penalties.base import LARGEST, Penalty
 
 
-def zero_threshold(unit: Penalty, g: Floats, rtol: float = 0.0) -> float:
-    """The smallest c for which prox of c * unit at g is exactly zero, to `rtol` or the last bit.
+def zero_threshold(unit: Penalty, g: Floats) -> float:
+    """The smallest c for which prox of c * unit at g is exactly zero, to the last bit.
 
     `unit` is homogeneous: then 0 minimises <g, w> + c unit(w) just when the prox of c * unit sends -g to 0.
     """
@@ -29,7 +29,7 @@ def zero_threshold(unit: Penalty, g: Floats, rtol: float = 0.0) -> float:
         high, low = low, low / 4.0
     while True:
         middle = 0.5 * (low + high)
-        if not low < middle < high or high - low <= rtol * high:
+        if not low < middle < high:
             return high
         if is_zero(middle):
             high = middle

@@ -11,7 +11,7 @@ from spom.core.jit import PROX, kernel
 from spom.core.registry import register
 from spom.penalties.base import NO_INTS, Strength
 from spom.penalties.groups import check_weights
-from spom.penalties.threshold import solve, solve_depths, total_and_peak
+from spom.penalties.threshold import shrink, solve, solve_depths, total_and_peak
 
 
 @kernel("UniTuple(float64, 2)(float64)")
@@ -47,11 +47,14 @@ def shrink_weighted(u: Floats, d: Floats, t: float, out: Floats) -> None:
     target = beta * peak
     sigma = (target + alpha * s) / (alpha * k + beta)
     sigma = solve_depths(depth[:kept], a[:kept], sigma, target, alpha, beta)
+    tau = max(peak - sigma, 0.0)
     for i in range(n):
-        if d[i] * d[i] > 0.0:
-            out[i] = d[i] * max(sigma - (peak - u[i] / d[i]), 0.0)
-        else:
+        if d[i] * d[i] == 0.0:
             out[i] = u[i]
+        elif tau < sigma:
+            out[i] = max(u[i] - tau * d[i], 0.0)
+        else:
+            out[i] = d[i] * max(sigma - (peak - u[i] / d[i]), 0.0)
 
 
 @kernel("void(float64[::1], float64, float64[::1])")
@@ -62,11 +65,7 @@ def shrink_plain(w: Floats, t: float, out: Floats) -> None:
         out[:] = w
         return
     alpha, beta = balance(t)
-    sigma = solve(w, True, total, peak, 0.0, alpha, beta)
-    for i in range(w.size):
-        x = sigma - (peak - abs(w[i]))
-        magnitude = x if x > 0.0 else 0.0
-        out[i] = magnitude if w[i] > 0.0 else 0.0 - magnitude
+    shrink(w, peak, solve(w, True, total, peak, 0.0, alpha, beta), out)
 
 
 @kernel(PROX)

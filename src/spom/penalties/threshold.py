@@ -167,6 +167,20 @@ def solve(w: Floats, absolute: bool, total: float, peak: float, r: float, alpha:
     return solve_depths(depth[:kept], np.ones(kept), sigma, target, alpha, beta)
 
 
+@kernel("void(float64[::1], float64, float64, float64[::1])")
+def shrink(w: Floats, peak: float, sigma: float, out: Floats) -> None:
+    """sign(w) max(abs(w) - tau, 0) with tau = peak - sigma, in whichever form keeps more digits."""
+    tau = peak - sigma
+    if tau < sigma:
+        tau = max(tau, 0.0)
+        for i in range(w.size):
+            out[i] = w[i] - min(max(w[i], -tau), tau)
+        return
+    for i in range(w.size):
+        magnitude = max(sigma - (peak - abs(w[i])), 0.0)
+        out[i] = magnitude if w[i] > 0.0 else 0.0 - magnitude
+
+
 @kernel("float64(float64[::1])", fastmath={"reassoc"})
 def _sum_of_squares(w: Floats) -> float:
     s = 0.0
