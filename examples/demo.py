@@ -94,7 +94,7 @@ def wide(rows: int, features: int) -> None:
     print(f"{'':34}{'weights kept':>12}{'accuracy':>10}{'seconds':>9}")
     for name, model in (
         ("scikit-learn SGDClassifier(l1)", SGDClassifier(loss="log_loss", penalty="l1", alpha=1e-3, random_state=0)),
-        ("spom OnlineClassifier(L1(1e-3))", OnlineClassifier(penalty=L1(1e-3), random_state=0, verbose=0)),
+        ("spom OnlineClassifier(L1(1e-3))", OnlineClassifier(penalty=L1(1e-3), random_state=0)),
     ):
         took = seconds(lambda model=model: model.fit(X[:half], y[:half]))
         kept = np.count_nonzero(model.coef_)
@@ -128,20 +128,24 @@ def operators(n: int) -> None:
 
 
 def warm_up() -> None:
-    """Compile what the demonstration calls, or load it from the cache of an earlier run."""
+    """Compile what the demonstration calls, or load it from the cache of an earlier run; a dot for each part."""
     X, y = np.random.default_rng(0).standard_normal((30, 10)), np.arange(30) % 3
-    ProximalClassifier(penalty=GroupLasso(0.01, groups="rows"), verbose=0).fit(X, y)
-    OnlineClassifier(penalty=L1(0.01), verbose=0, batch_size=1).fit(sparse.csr_matrix(X), y > 0)
-    for penalty in (L1(1.0), GroupLasso(1.0, groups=10), LInf(1.0), L1Ball(1.0), Simplex(1.0)):
-        penalty.prox(X[0])
+    parts = [
+        lambda: ProximalClassifier(penalty=GroupLasso(0.01, groups="rows")).fit(X, y),
+        lambda: OnlineClassifier(penalty=L1(0.01), batch_size=1).fit(sparse.csr_matrix(X), y > 0),
+        *(lambda p=p: p.prox(X[0]) for p in (L1(), GroupLasso(1.0, groups=10), LInf(), L1Ball(), Simplex())),
+    ]
+    for part in parts:
+        part()
+        print(".", end="", flush=True)
 
 
 @threadpool_limits.wrap(limits=1)  # one thread for everybody, so that the times can be compared
 def main(quick: bool = False) -> None:
     begin = time.perf_counter()
     print("spom: learn the weights, and at the same time which features they need.")
-    print("Compiling (the first run only; later ones load it) ... ", end="", flush=True)
-    print(f"{seconds(warm_up):.1f} s")
+    print("Compiling; later runs load it: ", end="", flush=True)
+    print(f" {seconds(warm_up):.1f} s")
     digits(quick)
     wide(*((2_000, 5_000) if quick else (40_000, 200_000)))
     operators(10_000 if quick else 1_000_000)
