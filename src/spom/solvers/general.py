@@ -178,7 +178,7 @@ class GeneralProximal:
             loss_x = float(self.smooth.value(result.x))
             counters = replace(counters, proxes=counters.proxes + 1, values=counters.values + 1)
             model = loss + float(gradient @ (result.x - y)) + 0.5 * L * result.t**2
-            if L >= self._cap or loss_x <= model + _ROUNDING * max(abs(loss), abs(loss_x)):
+            if self._cap <= L or loss_x <= model + _ROUNDING * max(abs(loss), abs(loss_x)):
                 return Step(result, y, loss, gradient, loss_x, L), counters
             L *= 2.0
             if L / first > _MOST_GROWTH:
@@ -233,7 +233,7 @@ class GeneralProximal:
             values=counters.values + 2,
         )
         model = loss + float(gradient @ (result.x - y)) + 0.5 * L * result.t**2
-        good = L >= self._cap or loss_x <= model + _ROUNDING * max(abs(loss), abs(loss_x))
+        good = self._cap <= L or loss_x <= model + _ROUNDING * max(abs(loss), abs(loss_x))
         if not good and L > 1e300:
             raise SpomError("backtracking found no L: the gradient does not belong to the value, or is not Lipschitz")
         return Step(result, y, loss, gradient, loss_x, L if good else 2.0 * L), counters
