@@ -127,9 +127,12 @@ def test_wide_dense_sets_go_through_the_columns():
     y = A[:, :5].sum(axis=1)
     f = LinearSmooth(A, y, losses.Squared())
     state = run(f, penalties.GroupLasso(1e-2, 40), first=30)  # 1200 coordinates at once: no Gram matrix
-    slow = last(halt(BatchProximal(f, penalties.GroupLasso(1e-2, 40)), any_of(small("gap", 1e-6), rounds(1500))))
-    assert state.internal["gap"] <= 1e-10
-    assert state.objective == pytest.approx(slow.objective, abs=1e-6)
+    # The duality gap of the group lasso, written out.
+    residual = (y - A @ state.theta) / n
+    norms = np.linalg.norm((A.T @ residual).reshape(-1, 40), axis=1)
+    dual = residual * min(1.0, 1e-2 / norms.max())
+    primal = n / 2 * residual @ residual + 1e-2 * np.linalg.norm(state.theta.reshape(-1, 40), axis=1).sum()
+    assert primal - (dual @ y - n / 2 * dual @ dual) <= 2e-10
 
 
 def test_sparse_text_like_data_logistic():
@@ -161,9 +164,10 @@ def test_rows_of_several_classes_agree_with_fista(penalty, kind, size):
         f = LinearSmooth(kind(A), CLASSES, losses.MulticlassLogistic(), fit_intercept=intercept, outputs=3)
         state = run(f, penalty, tol=1e-9, limit=200)
         assert state.internal["gap"] <= 1e-9
-        slow = last(halt(BatchProximal(f, penalty), any_of(small("gap", 1e-5), rounds(600))))
+        slow = last(halt(BatchProximal(f, penalty), any_of(small("gap", 1e-5), rounds(200))))
         assert state.objective <= slow.objective + 1e-9
-        assert state.objective >= slow.objective - 1e-3
+        if slow.internal["gap"] <= 1e-5:
+            assert state.objective >= slow.objective - 1e-5
 
 
 def test_rows_of_several_targets_agree_with_one_at_a_time():
