@@ -25,14 +25,14 @@ class CertifiedProx:
 
     x: Floats
     error: float
-    sweeps: int
+    steps: int
 
 
 @register(
     "penalty",
     "overlapping-group-lasso",
     formula=r"s \sum_m d_m \|w_m\|_2,\ \text{any groups}",
-    cost="iterative, each sweep O(sum of group sizes)",
+    cost="iterative, each step O(sum of group sizes)",
     examples=lambda: [
         OverlappingGroupLasso(0.5, [[0, 1, 2], [2, 3, 4], [4, 5]]),
         OverlappingGroupLasso(1.0, [[0, 1], [1, 2], [2, 0], [3, 4]], weights=[1.0, 0.5, 2.0, 1.0]),
@@ -42,8 +42,8 @@ class CertifiedProx:
 class OverlappingGroupLasso(TreeGroupLasso):
     """Omega(w) = s sum over groups of d_m norm2(w_m), whatever the groups have in common.
 
-    With `exact=True` the prox is solved for: block coordinate descent on the dual finds which groups are off,
-    Newton's method the rest, and a subgradient certifies the distance to the solution (`prox_certified`). With
+    With `exact=True` the prox is solved for: accelerated steps on the dual find which groups are off, Newton's
+    method the rest, and a subgradient certifies the distance to the solution (`prox_certified`). With
     `exact=False` it is the composition of the groups' proxes in the given order, as Alg. 1 of Martins et al.
     2011 takes J proximal steps: cheap, and not the prox of the sum. `method` says which one runs.
     A coordinate in no group is not penalised.
@@ -80,12 +80,12 @@ class OverlappingGroupLasso(TreeGroupLasso):
         return super().compiled(shape)
 
     def prox_certified(self, w: ArrayLike, step: float = 1.0) -> CertifiedProx:
-        """The exact prox, with a bound on its error and the number of sweeps it took."""
+        """The exact prox, with a bound on its error and the number of steps on the dual that it took."""
         a = as_finite(w)
         t = check_positive(step, "step") * self.strength
         groups, weights, _ = self._structure(a.shape)
-        x, error, sweeps = solve_overlap(a.reshape(-1), groups, t * weights, TOLERANCE)
-        return CertifiedProx(x.reshape(a.shape), error, sweeps)
+        x, error, steps = solve_overlap(a.reshape(-1), groups, t * weights, TOLERANCE)
+        return CertifiedProx(x.reshape(a.shape), error, steps)
 
     def _prox(self, w: Floats, step: float, out: Floats) -> None:
         if not self.exact:
@@ -95,7 +95,7 @@ class OverlappingGroupLasso(TreeGroupLasso):
         allowed = 1e3 * TOLERANCE * max(float(np.abs(w).max(initial=0.0)), 1e-300) * np.sqrt(max(w.size, 1))
         if found.error > allowed:
             warnings.warn(
-                f"OverlappingGroupLasso: the prox is certified to {found.error:.1e} only, after {found.sweeps} sweeps",
+                f"OverlappingGroupLasso: the prox is certified to {found.error:.1e} only, after {found.steps} steps on the dual",
                 UserWarning,
                 stacklevel=4,
             )
