@@ -62,8 +62,8 @@ class OnlineProximal:
     `step="auto"` needs no number. With one score an example and an l1, squared l2 or elastic net penalty it is the
     proximal point method with implicit dual steps (`update="proximal-point"`), which on data in memory remembers
     one number an example and goes on to the optimum, and on a stream is implicit dual averaging. Anywhere else it
-    is distance over gradients, for each coordinate where the penalty allows it. Both are compared with the best step of a grid in
-    `benchmarks/online.py`.
+    is distance over gradients, for each coordinate where the penalty allows it. Both are compared with the best
+    step of a grid in `benchmarks/online.py`.
 
     Sparse rows cost what their non-zeros cost wherever skipped proximal steps have a closed form. Where they have
     none and the data are wide, `Unsupported` is raised and names what would work.

@@ -17,9 +17,9 @@ dual averaging; later ones replace the example's old derivative by its new one, 
 keeps a plain stochastic step from the optimum (Shalev-Shwartz and Zhang 2013; Lin, Mairal and Harchaoui 2015).
 
 There is no step size. M_j = c L / N sqrt(s_j) sum_l sqrt(s_l), with s_j the mean square of feature j and L the
-loss's smoothness, makes the mean of L/N norm_{1/M}(x_i)^2 one for c = 1. c starts at 1/2, or above it where examples are many (`first_scale`), falls by a fifth after
-a pass that lowered the objective on a fixed sample of rows, and doubles after one that raised it, which is then
-taken back: any c > 0 converges, and the sample only decides how fast.
+loss's smoothness, makes the mean of L/N norm_{1/M}(x_i)^2 one for c = 1. c starts at 1/2, or above it where examples
+are many (`first_scale`), falls by a fifth after a pass that lowered the objective on a fixed sample of rows, and
+doubles after one that raised it, which is then taken back: any c > 0 converges, and the sample only decides how fast.
 """
 
 from __future__ import annotations
@@ -45,38 +45,25 @@ ROOM = 1e-2
 FEW = 5.0
 # The metric is measured on a sample of rows with about this many entries.
 ENTRIES = 8e6
+# A change of a derivative below this part of the mean change of the pass before is not worth an update.
+SMALL = 0.05
 # Threads: how often they meet in a pass, and how much larger each thinks its own changes are.
 MEETINGS, BOOST = 8, 1.2
 
 
-@kernel(f"UniTuple(float64, 2)(float64, float64, float64, float64, int64, {LOSS})")
+@kernel(f"float64(float64, float64, float64, float64, int64, {LOSS})")
 def implicit_slope(
     y: float, a: float, q: float, old: float, code: int, value: Any, derivative: Any, reals: Floats
-) -> tuple[float, float]:
-    """(s, phi(y, a)) with s = phi'(y, a - q (s - old)): the new derivative of an example with score a, and its loss."""
-    if code == 0:
-        # Two Newton steps for the new score, from the old one, and the derivative there.
-        m = y * a
-        e = math.exp(-abs(m))
-        loss = math.log1p(e) + max(-m, 0.0)
-        p = (e if m > 0.0 else 1.0) / (1.0 + e)
-        b = a + q * (y * p + old) / (1.0 + q * p * (1.0 - p))
-        m = y * b
-        e = math.exp(-abs(m))
-        p = (e if m > 0.0 else 1.0) / (1.0 + e)
-        b -= (b - a - q * (y * p + old)) / (1.0 + q * p * (1.0 - p))
-        m = y * b
-        e = math.exp(-abs(m))
-        return -y * (e if m > 0.0 else 1.0) / (1.0 + e), loss
-    loss = value(y, a, reals)
+) -> float:
+    """s = phi'(y, a - q (s - old)): the new derivative of an example with score a, for losses but the logistic."""
     if code == 1:
-        return (a - y + q * old) / (1.0 + q), loss
+        return (a - y + q * old) / (1.0 + q)
     if code == 2:
         if q == 0.0:
-            return (-y if y * a < 1.0 else 0.0), loss
+            return -y if y * a < 1.0 else 0.0
         # In terms of p = -y s in [0, 1]: the margin becomes y a + q (p - p_old), and is 1 where p is inside.
         p = -y * old + (1.0 - y * a) / q
-        return -y * min(1.0, max(0.0, p)), loss
+        return -y * min(1.0, max(0.0, p))
     # h(b) = b - a + q (phi'(b) - old) rises with slope >= 1: its root lies between a and a - h(a).
     h = q * (derivative(y, a, reals) - old)
     low, high = (a - h, a) if h > 0.0 else (a, a - h)
@@ -89,11 +76,13 @@ def implicit_slope(
             high = b
         else:
             low = b
-    return (old - (b - a) / q if q > 0.0 else derivative(y, a, reals)), loss
+    return old - (b - a) / q if q > 0.0 else derivative(y, a, reals)
 
 
 @kernel(
-    f"float64({ROWS}, float64, float64, float64[:, ::1], float64[::1], boolean, int64, {LOSS})", fastmath={"reassoc"}
+    f"float64({ROWS}, float64, float64, float64[::1], float64[::1], float64[::1], float64[::1], boolean, int64, "
+    f"{LOSS})",
+    fastmath={"reassoc"},
 )
 def dual_pass(
     indptr: Ints,
@@ -106,61 +95,92 @@ def dual_pass(
     boost: float,
     l1: float,
     u: Floats,
+    inverse: Floats,
     slopes: Floats,
+    numbers: Floats,
     intercept: bool,
     code: int,
     value: Any,
     derivative: Any,
     reals: Floats,
 ) -> float:
-    """One step on each row in `order`; row j of u is (u_j, 1 / (M_j + l2)). Returns the sum of the losses met."""
+    """One step on each row in `order`; `inverse` is 1 / (M + l2). Returns the sum of the losses met.
+
+    `numbers` are the least change of a derivative that is worth an update, and the sum of all changes, which grows.
+    """
     total = 0.0
     bias = u.shape[0] - 1
     share = 1.0 / y.size
     for place in range(order.size):
         i = order[place]
         low, high = indptr[i], indptr[i + 1]
-        shift = low if dense else 0
+        start = 0 if dense else low
+        count = high - low
         a = 0.0
         q = 0.0
-        for k in range(low, high):
-            j = indices[k - shift]
-            z = u[j, 0]
-            x = data[k]
+        for p in range(count):
+            j = indices[start + p]
+            z = u[j]
+            x = data[low + p]
+            # Without a branch: whether a coordinate is above the threshold cannot be predicted.
             over = z - min(max(z, -l1), l1)
-            scaled = x * u[j, 1]
+            scaled = x * inverse[j]
             a += scaled * over
             q += x * scaled if over != 0.0 else 0.0
         if intercept:
-            a += u[bias, 0] * u[bias, 1]
-            q += u[bias, 1]
+            a += u[bias] * inverse[bias]
+            q += inverse[bias]
         c = weight[i] * share
-        s, loss = implicit_slope(y[i], a, q * c * boost, slopes[i], code, value, derivative, reals)
-        total += weight[i] * loss
-        change = c * (s - slopes[i])
+        q *= c * boost
+        old = slopes[i]
+        if code == 0:
+            # Written out, because this is where the time goes: two Newton steps for the new score, and the slope there.
+            m = y[i] * a
+            e = math.exp(-abs(m))
+            total += weight[i] * (math.log1p(e) + max(-m, 0.0))
+            r = (e if m > 0.0 else 1.0) / (1.0 + e)
+            b = a + q * (y[i] * r + old) / (1.0 + q * r * (1.0 - r))
+            m = y[i] * b
+            e = math.exp(-abs(m))
+            r = (e if m > 0.0 else 1.0) / (1.0 + e)
+            b -= (b - a - q * (y[i] * r + old)) / (1.0 + q * r * (1.0 - r))
+            m = y[i] * b
+            e = math.exp(-abs(m))
+            s = -y[i] * (e if m > 0.0 else 1.0) / (1.0 + e)
+        else:
+            total += weight[i] * value(y[i], a, reals)
+            s = implicit_slope(y[i], a, q, old, code, value, derivative, reals)
+        move = s - old
+        numbers[1] += abs(move)
+        if abs(move) <= numbers[0]:
+            continue
+        change = boost * c * move
         slopes[i] = s
-        change *= boost
-        for k in range(low, high):
-            u[indices[k - shift], 0] -= change * data[k]
+        for p in range(count):
+            u[indices[start + p]] -= change * data[low + p]
         if intercept:
-            u[bias, 0] -= change
+            u[bias] -= change
     return total
 
 
-@kernel("void(float64[:, ::1], float64[::1], float64[::1], float64[::1], float64, float64, int64)")
-def open_pass(u: Floats, anchor: Floats, dual: Floats, metric: Floats, scale: float, l2: float, features: int) -> None:
+@kernel("void(float64[::1], float64[::1], float64[::1], float64[::1], float64[::1], float64, float64, int64)")
+def open_pass(
+    u: Floats, inverse: Floats, anchor: Floats, dual: Floats, metric: Floats, scale: float, l2: float, features: int
+) -> None:
     """u_j = M_j anchor_j + v_j, and 1 / (M_j + l2) beside it; an intercept, the last entry, has no penalty."""
     for j in range(anchor.size):
         m = scale * metric[j]
-        u[j, 0] = m * anchor[j] + dual[j]
-        u[j, 1] = 1.0 / (m + (l2 if j < features else 0.0))
+        u[j] = m * anchor[j] + dual[j]
+        inverse[j] = 1.0 / (m + (l2 if j < features else 0.0))
 
 
 @kernel(
-    "float64(float64[:, ::1], float64[::1], float64[::1], float64[::1], float64[::1], float64, float64, float64, int64)"
+    "float64(float64[::1], float64[::1], float64[::1], float64[::1], float64[::1], float64[::1], float64, float64, "
+    "float64, int64)"
 )
 def close_pass(
     u: Floats,
+    inverse: Floats,
     anchor: Floats,
     dual: Floats,
     metric: Floats,
@@ -173,10 +193,10 @@ def close_pass(
     """`point` becomes soft(u, l1) / (M + l2) and `dual` becomes v = u - M anchor; returns the penalty of the point."""
     total = 0.0
     for j in range(anchor.size):
-        z = u[j, 0]
+        z = u[j]
         dual[j] = z - scale * metric[j] * anchor[j]
         cut = l1 if j < features else 0.0
-        w = (z - min(max(z, -cut), cut)) * u[j, 1]
+        w = (z - min(max(z, -cut), cut)) * inverse[j]
         point[j] = w
         if j < features:
             total += l1 * abs(w) + 0.5 * l2 * w * w
@@ -219,16 +239,16 @@ class ProximalPoint:
         self.slopes = np.zeros(0)
         self.metric = np.zeros(0)
         self.scale, self.kept = START, math.inf
-        self.passes = 0
+        self.passes, self.least = 0, 0.0
         self._sample: Ints = np.zeros(0, dtype=np.int64)
-        self._u, self._spare = np.zeros((self.size, 2)), np.zeros(self.size)
+        self._u, self._inverse, self._spare = np.zeros(self.size), np.zeros(self.size), np.zeros(self.size)
 
     # --- the metric ----------------------------------------------------------------------------------
 
     def _prepare(self, rows: Rows) -> None:
         """The metric for c = 1, and the rows on which passes are compared."""
         n = len(rows)
-        some = n if self.exact else max(1000, n // 20)
+        some = n if self.exact else max(500, n // 20)
         self._sample = np.arange(0, n, max(1, n // some), dtype=np.int64)
         per_row = max(1.0, rows.data.size / n)
         chosen = np.arange(0, n, max(1, round(n * per_row / ENTRIES)), dtype=np.int64)
@@ -255,9 +275,11 @@ class ProximalPoint:
             # The first pass is kept whatever it did, and its loss is needed only now.
             self.kept += self._sampled(rows, self.anchor)
         u, w = self._u, self._spare
-        open_pass(u, self.anchor, self.dual, self.metric, self.scale, self.l2, self.features)
+        open_pass(u, self._inverse, self.anchor, self.dual, self.metric, self.scale, self.l2, self.features)
         total = self._loop(rows, order, u)
-        omega = close_pass(u, self.anchor, self.dual, self.metric, w, self.scale, self.l1, self.l2, self.features)
+        omega = close_pass(
+            u, self._inverse, self.anchor, self.dual, self.metric, w, self.scale, self.l1, self.l2, self.features
+        )
         self.passes += 1
         value = omega + (self._sampled(rows, w) if self.passes > 1 else 0.0)
         room = ROOM if self._sample.size < len(rows) else 0.0
@@ -271,29 +293,37 @@ class ProximalPoint:
 
     def _loop(self, rows: Rows, order: Ints, u: Floats) -> float:
         if self.jobs > 1:
-            return self._parallel(rows, order, u)
-        return self._steps(rows, order, u, 1.0)
+            total, moved = self._parallel(rows, order, u)
+        else:
+            total, moved = self._steps(rows, order, u, 1.0)
+        # Next time, changes far below the mean of this time's are left for later.
+        self.least = SMALL * moved / max(1, order.size)
+        return total
 
-    def _steps(self, rows: Rows, order: Ints, u: Floats, boost: float) -> float:
-        arguments = (*rows.arguments(order), boost, self.l1, u, self.slopes, self.intercept, self.code, *self.loss)
-        return float(dual_pass(*arguments))
+    def _steps(self, rows: Rows, order: Ints, u: Floats, boost: float) -> tuple[float, float]:
+        """The sum of the losses and that of the changes of derivatives."""
+        numbers = np.array([self.least, 0.0])
+        state = (u, self._inverse, self.slopes, numbers, self.intercept)
+        total = dual_pass(*(*rows.arguments(order), boost, self.l1, *state, self.code, *self.loss))
+        return float(total), float(numbers[1])
 
-    def _parallel(self, rows: Rows, order: Ints, u: Floats) -> float:
+    def _parallel(self, rows: Rows, order: Ints, u: Floats) -> tuple[float, float]:
         """The same pass in threads: each on its own part of the rows and its own u, and the changes are added.
 
         Between two meetings the threads do not see each other, so that each takes its steps as if its own changes
         were `boost` times as large (Ma et al. 2015); with the meetings the boost can be small.
         """
-        total = 0.0
-        for part in np.array_split(order, MEETINGS):
-            shares = [np.ascontiguousarray(s) for s in np.array_split(part, self.jobs)]
-            copies = [u] + [u.copy() for _ in shares[1:]]
-            before = u[:, 0].copy()
-            with ThreadPoolExecutor(self.jobs) as pool:
-                total += sum(pool.map(lambda s, c: self._steps(rows, s, c, BOOST), shares, copies))
-            moved = sum(copy[:, 0] for copy in copies) - len(copies) * before
-            u[:, 0] = before + moved / BOOST
-        return total
+        total = moved = 0.0
+        with ThreadPoolExecutor(self.jobs) as pool:
+            for part in np.array_split(order, MEETINGS):
+                shares = [np.ascontiguousarray(s) for s in np.array_split(part, self.jobs)]
+                copies = [u.copy() for _ in shares]
+                for losses, changes in pool.map(lambda s, c: self._steps(rows, s, c, BOOST), shares, copies):
+                    total, moved = total + losses, moved + changes
+                before = u.copy()
+                for copy in copies:
+                    u += (copy - before) / BOOST
+        return total, moved
 
     def _sampled(self, rows: Rows, w: Floats) -> float:
         return mean_loss(rows, self._sample, w, self.intercept, self.loss)
@@ -309,9 +339,10 @@ class ProximalPoint:
         return {
             "dual": self.dual.copy(),
             "slopes": self.slopes.copy(),
-            "metric": self.metric.copy(),
-            "sample": self._sample.copy(),
-            "scalars": np.array([self.scale, self.kept, float(self.passes)]),
+            # These two are never written to again.
+            "metric": self.metric,
+            "sample": self._sample,
+            "scalars": np.array([self.scale, self.kept, float(self.passes), self.least]),
         }
 
     def unpack(self, theta: Floats, internal: dict[str, np.ndarray[Any, Any]]) -> None:
@@ -321,5 +352,5 @@ class ProximalPoint:
             return
         self.dual, self.slopes = internal["dual"].copy(), internal["slopes"].copy()
         self.metric, self._sample = internal["metric"].copy(), internal["sample"].copy()
-        self.scale, self.kept, passes = (float(x) for x in internal["scalars"])
+        self.scale, self.kept, passes, self.least = (float(x) for x in internal["scalars"])
         self.passes = int(passes)
