@@ -71,11 +71,12 @@ class StreamingPoint(ProximalPoint):
 
     def pack(self) -> dict[str, np.ndarray[Any, Any]]:
         """What a saved run needs to go on."""
-        return {"dual": self.dual.copy(), "squares": self.squares.copy(), "seen": np.array(self.seen)}
+        scalars = np.array([self.seen, self.least])
+        return {"dual": self.dual.copy(), "squares": self.squares.copy(), "scalars": scalars}
 
     def unpack(self, theta: Floats, internal: dict[str, np.ndarray[Any, Any]]) -> None:
         """Go on from a saved run; from a point alone, with the sum of gradients that would have led there."""
         self._spare = theta.astype(np.float64).copy()
         if "squares" in internal:
             self.dual, self.squares = internal["dual"].copy(), internal["squares"].copy()
-            self.seen = float(internal["seen"])
+            self.seen, self.least = (float(x) for x in internal["scalars"])
