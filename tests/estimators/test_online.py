@@ -26,7 +26,7 @@ DIABETES = scale(load_diabetes().data), load_diabetes().target
 
 @pytest.mark.parametrize(
     "estimator",
-    [OnlineClassifier(), OnlineRegressor(), OnlineClassifier(loss="hinge"), OnlineClassifier(output="average")],
+    [OnlineClassifier(), OnlineRegressor(), OnlineClassifier(loss="hinge")],
     ids=repr,
 )
 @pytest.mark.filterwarnings("ignore")
