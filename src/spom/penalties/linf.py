@@ -24,7 +24,7 @@ def _small_level(w: Floats, t: float) -> float:
     count = n
     while True:
         s = 0.0
-        near = 0
+        near = np.int64(0)
         for i in range(n):
             over = max(abs(w[i]) - level, 0.0)
             s += over

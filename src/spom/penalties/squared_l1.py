@@ -115,7 +115,7 @@ class SquaredL1(Strength):
 
     def _packed(self, shape: tuple[int, ...]) -> tuple[Floats, Ints]:
         d = self._weights(int(np.prod(shape)))
-        return np.append(float(self.strength), d if d is not None else []), NO_INTS
+        return super()._packed(shape) if d is None else (np.append(float(self.strength), d), NO_INTS)
 
     def _conjugate_value(self, y: Floats) -> float:
         u = np.abs(y.reshape(-1))

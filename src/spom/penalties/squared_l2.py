@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from spom.core.arrays import Floats, Ints, as_finite, output_like
+from spom.core.arrays import Floats, Ints, as_finite, as_floats, check_finite, check_positive, output_like
 from spom.core.jit import PROX, kernel
 from spom.core.registry import register
 from spom.penalties.base import Penalty, Strength
@@ -13,9 +13,19 @@ from spom.penalties.base import Penalty, Strength
 
 @kernel(PROX)
 def _prox(w: Floats, step: float, reals: Floats, ints: Ints, out: Floats) -> None:
-    divisor = 1.0 + step * reals[0]
+    factor = 1.0 / (1.0 + step * reals[0])
     for i in range(w.size):
-        out[i] = w[i] / divisor
+        out[i] = factor * w[i]
+
+
+@kernel("boolean(float64[::1], float64, float64[::1])", fastmath={"reassoc"})
+def _scale_and_check(w: Floats, factor: float, out: Floats) -> bool:
+    """out = factor * w in the same pass that tells whether all of w is finite."""
+    s = 0.0
+    for i in range(w.size):
+        s += w[i] * 0.0
+        out[i] = factor * w[i]
+    return s == 0.0
 
 
 @register(
@@ -41,6 +51,18 @@ class SquaredL2(Strength):
     def __init__(self, strength: float = 1.0) -> None:
         self.strength = strength
         self._check()
+
+    def prox(self, w: ArrayLike, step: float = 1.0, out: Floats | None = None) -> Floats:
+        """w / (1 + step s); a new array needs no check before it is written to, so that one pass does both."""
+        if out is not None:
+            return super().prox(w, step, out)
+        a = as_floats(w)
+        factor = 1.0 / (1.0 + check_positive(step, "step") * self.strength)
+        result = np.empty_like(a)
+        flat, room = (a, result) if a.ndim == 1 else (a.reshape(-1), result.reshape(-1))
+        if not _scale_and_check(flat, factor, room):
+            check_finite(a)
+        return result
 
     def _value(self, w: Floats) -> float:
         return 0.5 * self.strength * float(np.vdot(w, w))

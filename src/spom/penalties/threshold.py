@@ -146,7 +146,7 @@ def solve(w: Floats, absolute: bool, total: float, peak: float, r: float, alpha:
     count = n
     sigma = (target + alpha * (n * peak - total)) / (alpha * n + beta)
     # Small vectors stay in the cache: pass over them until the end, and gather nothing.
-    for _ in range(6 if n > 4096 else _NEWTON_PASSES):
+    for _ in range(12 if n > 4096 else _NEWTON_PASSES):
         if count < n // 16 and n > 256:
             break
         s, near = _near_peak(w, absolute, peak, sigma)
