@@ -301,7 +301,7 @@ def bench_file(rows: int = 200_000) -> None:
         _write(X, y, light, vowpal)
 
         def mine() -> Any:
-            blocks = read_svmlight(light, stream=True) if _streams(read_svmlight) else iter([read_svmlight(light)])
+            blocks = read_svmlight(light, n_features=X.shape[1])
             return last(OnlineProximal(blocks, penalty=L1(1e-6), shuffle=False)).theta
 
         begin = time.perf_counter()
@@ -311,12 +311,6 @@ def bench_file(rows: int = 200_000) -> None:
         peer = _vw(vowpal)
         table.add(f"{light.stat().st_size / 1e6:.0f} MB (vw --ftrl)", rows / seconds / 1e3, rows / peer / 1e3,
                   "at least vw's", seconds <= peer)  # fmt: skip
-
-
-def _streams(reader: Callable[..., Any]) -> bool:
-    import inspect
-
-    return "stream" in inspect.signature(reader).parameters
 
 
 def _write(X: Any, y: Any, light: Path, vowpal: Path) -> None:

@@ -146,7 +146,7 @@ class _Baseline:
             total = self._pass(rows, order, done)
             done += order.size
             theta = self._theta()
-            loss = mean_loss(rows, everything, theta, False, loss_arguments(self.loss))
+            loss = mean_loss(rows, everything, theta, False, self.loss)
             yield State(
                 k=done,
                 theta=theta,

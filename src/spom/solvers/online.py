@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from spom.core.arrays import Floats, Ints
+from spom.core.arrays import Floats, Ints, all_finite
 from spom.core.registry import make
 from spom.core.state import Counters, State
 from spom.errors import DataError, Unsupported
@@ -17,7 +17,7 @@ from spom.penalties import Zero
 from spom.solvers.choose import Engine, Problem, engine_for, resolve_projection, resolve_step
 from spom.solvers.proximal_point import ProximalPoint
 from spom.solvers.rows import Rows, as_rows
-from spom.solvers.scores import loss_arguments, mean_loss
+from spom.solvers.scores import mean_loss
 from spom.solvers.steps import Auto, Step, as_step
 from spom.solvers.threads import Threaded
 
@@ -286,7 +286,7 @@ class _Run:
     def _state(self, engine: Engine, rows: Rows, mean: float, step: float, left: Ints) -> State:
         s = self.solver
         theta = iterate = engine.theta()
-        if not np.isfinite(iterate).all():
+        if not all_finite(iterate.reshape(-1)):
             raise FloatingPointError(
                 f"theta became infinite in round {self.rounds}: the step is too large for these data; scale X, "
                 "lower the step, or take step='auto'"
@@ -325,7 +325,7 @@ class _Run:
         omega = float(s.penalty.value(self._penalised(theta)))
         if theta.ndim == 1:
             order = np.arange(len(rows))
-            return mean_loss(rows, order, theta, s.fit_intercept, loss_arguments(s.loss)) + omega
+            return mean_loss(rows, order, theta, s.fit_intercept, s.loss) + omega
         scores = rows.matrix() @ theta[: rows.columns]
         if s.fit_intercept:
             scores = scores + theta[-1]

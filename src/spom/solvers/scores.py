@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from spom.core.arrays import Floats, Ints
 from spom.core.jit import DERIVATIVE, kernel
 from spom.solvers.pointers import pointer
@@ -24,8 +26,8 @@ def loss_arguments(loss: Any) -> tuple[Any, ...]:
     return pointer(value), pointer(derivative), reals
 
 
-@kernel(f"float64({ROWS}, float64[::1], boolean, {LOSS})", fastmath={"reassoc"})
-def total_loss(
+@kernel(f"void({ROWS}, float64[::1], boolean, float64[::1])", fastmath={"reassoc"})
+def row_scores(
     indptr: Ints,
     indices: Any,
     data: Floats,
@@ -35,25 +37,25 @@ def total_loss(
     order: Ints,
     theta: Floats,
     intercept: bool,
-    value: Any,
-    derivative: Any,
-    reals: Floats,
-) -> float:
-    """The sum of weight times loss over the rows in `order`; with an intercept it is theta's last entry."""
-    total = 0.0
+    out: Floats,
+) -> None:
+    """The scores of the rows in `order`; with an intercept it is theta's last entry."""
     for place in range(order.size):
         i = order[place]
-        low, high = indptr[i], indptr[i + 1]
-        shift = low if dense else 0
+        low, count = indptr[i], indptr[i + 1] - indptr[i]
+        start = 0 if dense else low
         a = theta[theta.size - 1] if intercept else 0.0
-        for k in range(low, high):
-            a += data[k] * theta[indices[k - shift]]
-        total += weight[i] * value(y[i], a, reals)
-    return total
+        for p in range(count):
+            a += data[low + p] * theta[indices[start + p]]
+        out[place] = a
 
 
-def mean_loss(rows: Rows, order: Ints, theta: Floats, intercept: bool, loss: tuple[Any, ...]) -> float:
+def mean_loss(rows: Rows, order: Ints, theta: Floats, intercept: bool, loss: Any) -> float:
     """The weighted mean loss of the rows in `order`."""
-    mass = float(rows.weight[order].sum())
-    arguments = (*rows.arguments(order), theta, intercept, *loss)
-    return float(total_loss(*arguments)) / mass if mass > 0 else 0.0
+    weight = rows.weight[order]
+    mass = float(weight.sum())
+    if mass == 0.0:
+        return 0.0
+    scores = np.empty(order.size)
+    row_scores(*(*rows.arguments(order), theta, intercept, scores))
+    return float(weight @ loss.value(rows.y[order], scores)) / mass
