@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from spom.core.arrays import Floats, as_finite, check_positive
 from spom.errors import Unsupported
-from spom.solvers.problem import Solution, gradient_at_zero, solve
+from spom.solvers.problem import Solution, constant_theta, gradient_at_zero, solve
 from spom.solvers.screening import gap_safe, keep_features
 from spom.solvers.smooth import LinearSmooth
 
@@ -106,7 +106,7 @@ def path(
 def _solutions(
     smooth: LinearSmooth, penalty: Any, grid: Floats, screen: bool, options: dict[str, Any]
 ) -> Iterator[tuple[Solution, int]]:
-    theta = np.zeros(smooth.shape)
+    theta = constant_theta(smooth)
     for strength in grid:
         here = with_strength(penalty, float(strength))
         off = gap_safe(smooth, here, theta) if screen else np.zeros(smooth.X.shape[1], dtype=bool)

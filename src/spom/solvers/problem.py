@@ -70,6 +70,8 @@ def solve(
     gap_goal = tol * smooth.value_at(scores)
     slope = float(np.linalg.norm(smooth.adjoint(smooth.dual_at(scores))))
     history = History()
+    if start is None:
+        start = constant_theta(smooth)
 
     def done(state: State) -> bool:
         gap, residual = float(state.internal["gap"]), float(state.internal["residual"])
@@ -136,6 +138,14 @@ def constant_scores(smooth: LinearSmooth) -> Floats:
             scores = scores + _constant(smooth, scores)
         smooth.constant = scores
     return smooth.constant
+
+
+def constant_theta(smooth: LinearSmooth) -> Floats:
+    """w = 0 with the best intercept: where a run starts."""
+    theta = np.zeros(smooth.shape)
+    if smooth.fit_intercept:
+        theta[-1] = constant_scores(smooth)[0]
+    return theta
 
 
 def _constant(smooth: LinearSmooth, scores: Floats) -> Any:
