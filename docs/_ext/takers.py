@@ -15,9 +15,11 @@ from scipy import sparse
 
 from spom import losses
 from spom.errors import Unsupported
+from spom.norms import GeneralProx
 from spom.solvers.batch import BatchProximal
 from spom.solvers.online import OnlineProximal
 from spom.solvers.smooth import LinearSmooth
+from spom.solvers.variance_reduced import VarianceReduced
 from spom.solvers.working_set import WorkingSet
 
 RULES = {
@@ -28,6 +30,14 @@ RULES = {
     "working set": (
         "`~spom.solvers.WorkingSet`, coordinate descent on the few blocks that matter: a penalty that is a "
         "sum over coordinates or disjoint groups and sets them to zero; the squared and the logistic losses."
+    ),
+    "variance-reduced": (
+        "`~spom.solvers.VarianceReduced`, example by example on to the optimum, which it certifies: anything with a "
+        "prox; a loss with kinks only where it has one score an example, with l1 and squared l2 penalties."
+    ),
+    "other norms": (
+        "`~spom.solvers.GeneralProximal`, steps in the l1 or the l-infinity norm: penalties that fit it, and those "
+        "made of planes, which linear programs solve."
     ),
     "online": (
         "`~spom.solvers.OnlineProximal`, one example after another, all of theta in each round: "
@@ -65,6 +75,7 @@ def _ways(X: Any, y: Any, loss: Any, penalty: Any) -> set[str]:
         "online, sparse": _runs(lambda: OnlineProximal(X, y, lazy=True, **online)),
     }
     outputs = 3 if loss.target == "class" else None
+    found["variance-reduced"] = _runs(lambda: VarianceReduced(X, y, loss=loss, penalty=penalty, outputs=outputs))
     f = LinearSmooth(X, y, loss, outputs=outputs)
     # The batch solver says no when it is made; its rounds would only cost time.
     found["batch"] = _runs(lambda: [BatchProximal(f, penalty)])
@@ -72,10 +83,16 @@ def _ways(X: Any, y: Any, loss: Any, penalty: Any) -> set[str]:
     return {way for way, runs in found.items() if runs}
 
 
+def _in_other_norms(penalty: Any) -> bool:
+    return any(_runs(lambda norm=norm: [GeneralProx(penalty, norm, 6)]) for norm in ("l1", "linf"))
+
+
 def takers_of_penalty(examples: Iterable[Any]) -> set[str]:
     """The ways that take an example of this penalty: of a vector, or of a matrix with a row a feature."""
     found: set[str] = set()
     for penalty in examples:
+        if _in_other_norms(penalty):
+            found.add("other norms")
         for classes, loss in ((2, losses.Logistic()), (3, losses.MulticlassLogistic())):
             if classes == 3 and not _fits(penalty, (6, 3)):
                 continue  # made for vectors: bounds or weights for each of six coordinates
