@@ -71,7 +71,10 @@ def main(part: str = "1000") -> None:
         run([sys.executable, "-c", OURS, str(small)])  # compiled once, as after an install
         theirs = [sys.executable, "-m", "vowpalwabbit", "-d", str(vw), "--ftrl", "--ftrl_alpha", "0.1", "--l1", "1e-6"]
         theirs += ["--loss_function", "logistic", "--noconstant", "-b", "18", "--quiet"]
-        best = np.full((3, 2), np.inf)
+        two = Path(name) / "small.vw"
+        two.write_text("1 | 1:1\n-1 | 2:1\n")
+        idle_vw = [str(two) if part == str(vw) else part for part in theirs]
+        best = np.full((4, 2), np.inf)
         for _ in range(3):
             ours = run([sys.executable, "-c", OURS, str(svm)])
             printed = ours[2]
@@ -80,14 +83,19 @@ def main(part: str = "1000") -> None:
             start = run([sys.executable, "-c", OURS, str(small)])
             idle = start[2]
             best[2] = np.minimum(best[2], start[:2])
+            best[3] = np.minimum(best[3], run(idle_vw)[:2])
         memory = (float(printed.split()[1]) - float(idle.split()[1])) / 1024
         assert int(printed.split()[2]) == rows
     table = Table(
         f"one pass over {float(part):g} MB of text, {rows:,} rows (seconds of a whole process; peer: vw --ftrl)"
     )
-    table.add("wall", best[0, 0], best[1, 0], "at least vw's rows/s", bool(best[0, 0] <= best[1, 0]))
+    table.add("wall", best[0, 0], best[1, 0])
     table.add("CPU", best[0, 1], best[1, 1])
-    table.add("CPU for a file of two rows: start, imports, compiled code", best[2, 1])
+    table.add("CPU for a file of two rows: start, imports, compiled code", best[2, 1], best[3, 1])
+    net = best[:2] - best[2:]
+    reached = bool(net[0, 0] <= net[1, 0])
+    table.add("wall for reading and learning, less that start", net[0, 0], net[1, 0], "at least vw's rows/s", reached)
+    table.add("CPU for reading and learning, less that start", net[0, 1], net[1, 1])
     table.add("memory above that of a file of two rows, MB", memory, target="under 300", reached=memory < 300)
 
 
