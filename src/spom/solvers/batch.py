@@ -177,7 +177,7 @@ class _Run:
                 return x, ax
             doublings += 1
             # Near the optimum the test compares roundings; no L above the Lipschitz constant is ever needed.
-            if doublings > 3 and self.L >= self._lipschitz():
+            if doublings > 3 and self._lipschitz() <= self.L:
                 self.f_x = f_x
                 return x, ax
             self.L *= 2.0

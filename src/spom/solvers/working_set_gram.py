@@ -19,7 +19,7 @@ from spom.solvers.working_set_blocks import Blocks, prox_step
 PASSES = 5
 ROUNDS = 200
 # Newton steps in a row.
-NEWTON = 3
+NEWTON = 20
 # Nanoseconds: of a pass for each entry of the Gram matrix in use, of a Cholesky factor for each s^3, of
 # gathering for each s^2. Only their ratios matter.
 PASS_COST, CHOLESKY_COST, COPY_COST = 0.3, 0.02, 3.0
