@@ -10,6 +10,7 @@ import numpy as np
 from spom.core.arrays import Floats, Ints
 from spom.errors import Unsupported
 from spom.penalties import L1, ElasticNet, L2Ball, SquaredL2, Sum, Zero
+from spom.solvers.block_scales import KINDS, BlockScales
 from spom.solvers.full_update import Eager, MirrorLoop, has_pointer
 from spom.solvers.lazy_rows import LazyRows, row_penalty
 from spom.solvers.lazy_vector import LazyVector
@@ -131,6 +132,8 @@ def _forward_backward(problem: Problem, rows: Rows) -> Engine:
     if may and wanted and parts is not None:
         features = p.shape[0] - p.intercept
         return LazyVector(p.loss, parts[0], parts[1], features, p.intercept, p.step, p.batch, p.averages)
+    if plain and vector and wanted and type(p.penalty) in KINDS and p.batch == 1 and not p.averages:
+        return BlockScales(p.loss, p.penalty, p.shape, p.intercept, p.step)
     if plain and p.loss.target == "class" and p.batch == 1 and not p.averages:
         kind = row_penalty(p.penalty, parts, p.shape[0] - p.intercept)
         # Adaptive steps by rows are this engine's own, whatever the data.
