@@ -44,8 +44,8 @@ RULES = {
         "anything with a prox, any loss."
     ),
     "online, sparse": (
-        "`~spom.solvers.OnlineProximal` at the cost of a sparse row's non-zeros: skipped steps have a closed form that each "
-        "coordinate, or each row of a matrix, can catch up with alone (*lazy*); or one scale a block says it all (MKL)."
+        "`~spom.solvers.OnlineProximal` at the cost of a sparse row's non-zeros: skipped steps have a closed form that "
+        "each coordinate, or each row of a matrix, can catch up with alone (*lazy*); or a scale a block is enough (MKL)."
     ),
 }
 WAYS = tuple(RULES)
