@@ -45,7 +45,7 @@ RULES = {
     ),
     "online, sparse": (
         "`~spom.solvers.OnlineProximal` at the cost of a sparse row's non-zeros: skipped steps have a closed form that "
-        "each coordinate, or each row of a matrix, can catch up with alone (*lazy*); or a scale a block is enough (MKL)."
+        "each coordinate, or row of a matrix, can catch up with alone (*lazy*); or one scale a block will do (MKL)."
     ),
 }
 WAYS = tuple(RULES)
