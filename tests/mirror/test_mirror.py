@@ -158,9 +158,7 @@ def test_bregman_step_is_the_argmin_coordinate_by_coordinate(psi, name, params):
         return (0 if free else 0.5 * omega.value([z])) + psi.value([z]) - target * z
 
     for found, target in zip(x, v, strict=True):
-        best = minimize_scalar(
-            objective, bounds=box, args=(target,), method="bounded", options={"xatol": 1e-12}
-        )
+        best = minimize_scalar(objective, bounds=box, args=(target,), method="bounded", options={"xatol": 1e-12})
         assert objective(found, target) <= best.fun + 1e-14
         assert found == pytest.approx(best.x, abs=2e-6)
         assert box[0] <= found <= box[1]

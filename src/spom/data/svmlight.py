@@ -26,7 +26,7 @@ _EXPECTED = {
     parser.COLON: "expected index:value",
     parser.VALUE: "expected index:value with a finite number as the value",
     parser.ORDER: "expected increasing feature indices",
-    parser.ZERO: "expected indices from 1 on (pass zero_based=True where they start at 0)",
+    parser.ZERO: "expected indices from 1 on (where they start at 0, read with SvmlightFile(path, zero_based=True))",
     parser.BEYOND: "expected an index of at most",
 }
 
