@@ -17,6 +17,7 @@ class Dataset:
     `train`, `test` are index arrays; `folds` has one integer for each example. `X` is a matrix, or for
     structured data whatever the loader says.
 
+    >>> import numpy as np
     >>> data = Dataset("toy", X=np.eye(3), y=np.array([0, 1, 1]), train=np.array([0, 1]), test=np.array([2]))
     >>> data.part("test")[1]
     array([1])
