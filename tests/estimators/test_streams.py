@@ -14,7 +14,7 @@ from sklearn.datasets import dump_svmlight_file, load_breast_cancer, load_iris
 from sklearn.preprocessing import scale
 
 from spom import OnlineClassifier, OnlineRegressor
-from spom.data import read_svmlight
+from spom.data import SvmlightFile, read_svmlight
 from spom.errors import DataError, Unsupported
 from spom.estimators.stream import ahead, is_stream
 from spom.penalties import L1, Box, SquaredL1, SquaredL2
@@ -152,6 +152,11 @@ def test_an_svmlight_file_is_a_stream(svmlight, tmp_path):
         # The file has 16 digits of each number, so that they differ by a unit in the last place here and there.
         np.testing.assert_allclose(model.coef_, plain.coef_, rtol=1e-9)
         assert model.classes_.tolist() == [-1.0, 1.0]
+    given = SvmlightFile(svmlight, n_features=30)
+    np.testing.assert_allclose(
+        OnlineClassifier(epochs=2, random_state=0).fit(given, classes=[-1, 1]).coef_, plain.coef_, rtol=1e-9
+    )
+    assert not given.looked  # nothing had to be found out
     one = OnlineClassifier(random_state=0).fit(read_svmlight(svmlight, n_features=30, block_rows=200))
     assert one.n_rounds_ == len(Y)
     regression = OnlineRegressor(epochs=20, random_state=0).fit(svmlight)

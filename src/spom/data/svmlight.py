@@ -95,6 +95,11 @@ class SvmlightFile:
         return self._look[1] if self._n_features is None else self._n_features
 
     @property
+    def looked(self) -> bool:
+        """Whether the quick look through the file has been taken."""
+        return "_look" in vars(self)
+
+    @property
     def n_rows(self) -> int:
         """The number of examples."""
         return self._look[0]

@@ -53,7 +53,8 @@ class Blocks:
     @property
     def total(self) -> int | None:
         """The number of blocks to come, where it is known."""
-        if not isinstance(self.source, SvmlightFile):
+        # A file whose features and labels were given is not looked through just to be counted.
+        if not isinstance(self.source, SvmlightFile) or not self.source.looked:
             return None
         return -(-self.source.n_rows // self.source.block_rows) * self.epochs
 
