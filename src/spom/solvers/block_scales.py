@@ -104,10 +104,9 @@ def block_rounds(
                 sums[1] = delta / math.sqrt(1.0 + size - (1.0 if intercept else 0.0))
             sums[1] = max(sums[1], math.sqrt(distance))
             root = math.sqrt(sums[0])
-            if root > 0.0:
-                eta = eta / (delta + root) if mode == 1 else eta * sums[1] / root
-            else:
-                eta = 0.0
+            if root == 0.0:
+                root = math.inf
+            eta = eta / (delta + root) if mode == 1 else eta * sums[1] / root
         if intercept:
             sums[2] -= eta * s
         for k in range(indptr[i], indptr[i + 1]):
