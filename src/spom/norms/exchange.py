@@ -25,19 +25,20 @@ def _remove(gains: Floats, weights: Floats, x: Floats, bar: float, left: float) 
     """Shrink x by all its weight where gain > bar, by `left` in all where gain == bar."""
     removed, smallest = 0.0, np.inf
     for i in range(x.size):
-        move = 0.0
-        if weights[i] > 0.0 and gains[i] > bar:
-            move = weights[i]
-        elif weights[i] > 0.0 and gains[i] == bar:
+        if gains[i] < bar or weights[i] == 0.0:
+            continue
+        move = weights[i]
+        if gains[i] == bar:
             move = min(left, weights[i])
             left -= move
-        if move > 0.0:
-            smallest = min(smallest, gains[i])
-            removed += move
-            if move == weights[i]:
-                x[i] = 0.0
-            else:
-                x[i] += -move if x[i] > 0.0 else move
+            if move == 0.0:
+                continue
+        smallest = min(smallest, gains[i])
+        removed += move
+        if move == weights[i]:
+            x[i] = 0.0
+        else:
+            x[i] += -move if x[i] > 0.0 else move
     return removed, smallest
 
 
@@ -81,12 +82,13 @@ def l1_ball_greedy(u: Floats, z: Floats, radius: float, L: float, t: float, x: F
         if top > 0.0:
             x[im] += toward * free
         return (free if top > 0.0 else 0.0), top, 0.0
-    gains = np.empty(u.size)
+    gains, weights = np.empty(u.size), np.empty(u.size)
     for i in range(u.size):
         gains[i] = z[i] if u[i] > 0.0 else -z[i]
+        weights[i] = abs(u[i])
     slope = 0.25 / L if L > 0.0 else 0.0
     offset = 0.5 * ((0.5 * top / L if L > 0.0 else t) - s)
-    R, bar, smallest, found = _exchange(gains, np.abs(u), x, top, s, slope, offset)
+    R, bar, smallest, found = _exchange(gains, weights, x, top, s, slope, offset)
     x[im] += toward * (R + s)
     distance = 2.0 * R + s
     # The slope of the minimum in t: L t at the prox, the last gain at a given t, 0 where nothing is left.

@@ -25,6 +25,11 @@ def too_near(t: float, nearest: float) -> ValueError:
     )
 
 
+def _check_distance(t: float, nearest: float) -> None:
+    if t < nearest * (1 - _SLACK):
+        raise too_near(t, nearest)
+
+
 class L1Greedy:
     """strength * norm1 in the l1 norm; strength 0 is no penalty."""
 
@@ -55,9 +60,8 @@ class L1BallGreedy:
 
     def solve(self, u: Floats, z: Floats, L: float, t: float) -> ProxResult:
         """The general prox for L > 0; for L = 0 the local conjugate at t."""
-        nearest = max(float(np.abs(u).sum()) - self.radius, 0.0)
-        if L == 0 and t < nearest * (1 - _SLACK):
-            raise too_near(t, nearest)
+        if L == 0:
+            _check_distance(t, max(float(np.abs(u).sum()) - self.radius, 0.0))
         x, p = np.empty_like(u), np.empty_like(u)
         reached, mu, nu = l1_ball_greedy(u, z, self.radius, L, t, x)
         l1_dual(u, z, x, mu, nu, p)
@@ -75,10 +79,9 @@ class SimplexGreedy:
 
     def solve(self, u: Floats, z: Floats, L: float, t: float) -> ProxResult:
         """The general prox for L > 0; for L = 0 the local conjugate at t."""
-        positive = np.maximum(u, 0.0)
-        nearest = abs(self.radius - float(positive.sum())) + float((positive - u).sum())
-        if L == 0 and t < nearest * (1 - _SLACK):
-            raise too_near(t, nearest)
+        if L == 0:
+            positive = np.maximum(u, 0.0)
+            _check_distance(t, abs(self.radius - float(positive.sum())) + float((positive - u).sum()))
         x, p = np.empty_like(u), np.empty_like(u)
         reached, mu, nu = simplex_greedy(u, z, self.radius, L, t, x)
         simplex_dual(u, z, x, mu, nu, p)
@@ -100,9 +103,8 @@ class LInfGreedy:
 
     def solve(self, u: Floats, z: Floats, L: float, t: float) -> ProxResult:
         """The general prox for L > 0; for L = 0 the local conjugate at t."""
-        nearest = max(peak(u)[0] - self.size, 0.0) if self.ball else 0.0
-        if L == 0 and t < nearest * (1 - _SLACK):
-            raise too_near(t, nearest)
+        if L == 0 and self.ball:
+            _check_distance(t, max(peak(u)[0] - self.size, 0.0))
         x, p = np.empty_like(u), np.empty_like(u)
         reached = self._kernel(u, z, self.size, L, t, x, p)[0]
         if L == 0:
