@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from spom.core.state import State
+from spom.errors import Unsupported
 from spom.penalties import L1, GroupLasso, L2Ball, SparseMKL, SquaredL1, SquaredL2, Sum, Zero
 from spom.solvers import Pegasos, Subgradient, VarianceReduced, steps
 from spom.solvers.iterate import last
@@ -142,6 +143,27 @@ def test_smidas(p, strength):
         x, y, eta = X[t - 1], Y[t - 1], 0.4 / np.sqrt(t)
         dual = SOFT(dual + eta * y * x * SIGMOID(-y * (w @ x)), eta * strength)
         np.testing.assert_allclose(theta, power_map(dual, q), atol=1e-9)
+
+
+@pytest.mark.parametrize("strength", [0.0, 0.02])
+def test_the_p_norm_loop_agrees_with_full_updates(strength):
+    from scipy import sparse
+
+    from spom.mirror import PNorm
+
+    options = {"penalty": L1(strength) if strength else None, "mirror": PNorm(1.3), "step": 0.1, "epochs": 5}
+    solvers = [
+        OnlineProximal(sparse.csr_matrix(X), Y, lazy=lazy, fit_intercept=True, random_state=0, **options)
+        for lazy in (None, False)
+    ]
+    fast, full = (last(solver) for solver in solvers)
+    assert [solver.engine.name for solver in solvers] == ["mirror descent, p-norm", "composite mirror descent, eager"]
+    np.testing.assert_allclose(fast.theta, full.theta, atol=1e-10)
+    wide = sparse.random(30, 50_000, 1e-4, random_state=0, format="csr")
+    y = np.where(np.arange(30) % 2, 1.0, -1.0)
+    assert last(OnlineProximal(wide, y, mirror=PNorm(), step=0.1)).k == 30
+    with pytest.raises(Unsupported, match="no lazy update"):
+        list(OnlineProximal(wide, y, penalty=L1(0.1), mirror=PNorm(), step=0.1))
 
 
 def test_online_smoothed_linearised_bregman():

@@ -9,11 +9,13 @@ import numpy as np
 
 from spom.core.arrays import Floats, Ints
 from spom.errors import Unsupported
+from spom.mirror import PNorm
 from spom.penalties import L1, ElasticNet, L2Ball, SquaredL2, Sum, Zero
 from spom.solvers.block_scales import KINDS, BlockScales
 from spom.solvers.full_update import Eager, MirrorLoop, has_pointer
 from spom.solvers.lazy_rows import LazyRows, row_penalty
 from spom.solvers.lazy_vector import LazyVector
+from spom.solvers.p_norm_vector import PNormVector
 from spom.solvers.proximal_point import ProximalPoint
 from spom.solvers.rows import Rows, not_lazy, too_wide
 from spom.solvers.steps import PLAIN, Auto, InverseSqrt, Step, Theory
@@ -132,6 +134,9 @@ def _forward_backward(problem: Problem, rows: Rows) -> Engine:
     if may and wanted and parts is not None:
         features = p.shape[0] - p.intercept
         return LazyVector(p.loss, parts[0], parts[1], features, p.intercept, p.step, p.batch, p.averages)
+    # Thresholds in the dual are not lazy: with l1 this is for data that are not too wide for full updates.
+    if _is_p_norm(p) and vector and parts is not None and parts[1] == 0.0 and (parts[0] == 0.0 or not too_wide(rows)):
+        return PNormVector(p.loss, p.mirror, parts[0], p.shape[0] - p.intercept, p.intercept)
     if plain and vector and wanted and type(p.penalty) in KINDS and p.batch == 1 and not p.averages:
         return BlockScales(p.loss, p.penalty, p.shape, p.intercept, p.step)
     if plain and p.loss.target == "class" and p.batch == 1 and not p.averages:
@@ -147,6 +152,12 @@ def _forward_backward(problem: Problem, rows: Rows) -> Engine:
         norms = parts if p.step.mode != PLAIN and vector else None
         return Eager(p.loss, p.penalty, p.projection, p.shape, p.intercept, p.step, p.batch, p.averages, norms)
     return MirrorLoop(p.loss, p.penalty, p.projection, p.mirror, p.shape, p.intercept, p.step, p.batch, p.averages)
+
+
+def _is_p_norm(p: Problem) -> bool:
+    """Whether the p-norm map's own loop can run this: plain steps, one example a round, no projection."""
+    simple = p.batch == 1 and not p.averages and p.projection is None and p.step.mode == PLAIN and p.lazy is not False
+    return simple and type(p.mirror) is PNorm and p.mirror.exponent(p.shape[0] - p.intercept) < 2.0
 
 
 def resolve_step(step: Step, loss: Any, penalty: Any, mirror: Any, rows: Rows) -> Step:
