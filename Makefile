@@ -4,6 +4,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 LOCK := requirements.lock
 # The real data sets, where a copy lies beside the checkout; otherwise the user's cache.
+# One thread a process: two test workers share two cores, and small products gain nothing from more.
+export OMP_NUM_THREADS ?= 1
+export OPENBLAS_NUM_THREADS ?= 1
 export SPOM_DATA ?= $(if $(wildcard ../shared/data),$(abspath ../shared/data),)
 
 .PHONY: demo test check bench docs lock clean

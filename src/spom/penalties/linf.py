@@ -24,11 +24,11 @@ def _small_level(w: Floats, t: float) -> float:
     count = n
     while True:
         s = 0.0
-        near = np.int64(0)
+        near = 0
         for i in range(n):
             over = max(abs(w[i]) - level, 0.0)
             s += over
-            near += np.int64(over > 0.0)
+            near += int(over > 0.0)
         if near == 0:
             return level
         level += (s - t) / near

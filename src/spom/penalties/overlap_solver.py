@@ -73,8 +73,8 @@ def solve_overlap(w: Floats, groups: Groups, radius: Floats, tolerance: float) -
     indices = np.concatenate([groups.members(m) for m in range(groups.count)]).astype(np.int64)
     owner = np.repeat(np.arange(groups.count), np.diff(groups.ptr))
     lipschitz = float(np.bincount(indices).max(initial=1))
-    # In units of the largest entry nothing over- or underflows.
-    target, cut = w / scale, np.minimum(radius / scale, 1e100)
+    # In units of the largest entry nothing over- or underflows; beyond norm2(w) a radius makes no difference.
+    target, cut = w / scale, np.minimum(radius / max(scale, 1e-290), 2.0 * np.sqrt(w.size))
     x, z, y = target.copy(), np.zeros(indices.size), np.zeros(indices.size)
     best, error, steps, momentum = x, np.inf, 0, 1.0
     for more in (20, 30, 50, 100, 200, 400, 800, 1600, 3200, 6400):

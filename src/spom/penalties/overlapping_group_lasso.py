@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from spom.core.arrays import Floats, Ints, as_finite, check_positive
 from spom.core.registry import register
 from spom.errors import Unsupported
+from spom.penalties.base import LARGEST
 from spom.penalties.groups import Groups
 from spom.penalties.overlap_solver import solve_overlap
 from spom.penalties.tree_group_lasso import TreeGroupLasso
@@ -82,7 +83,7 @@ class OverlappingGroupLasso(TreeGroupLasso):
     def prox_certified(self, w: ArrayLike, step: float = 1.0) -> CertifiedProx:
         """The exact prox, with a bound on its error and the number of steps on the dual that it took."""
         a = as_finite(w)
-        t = check_positive(step, "step") * self.strength
+        t = min(check_positive(step, "step") * self.strength, LARGEST / 1e10)
         groups, weights, _ = self._structure(a.shape)
         x, error, steps = solve_overlap(a.reshape(-1), groups, t * weights, TOLERANCE)
         return CertifiedProx(x.reshape(a.shape), error, steps)
