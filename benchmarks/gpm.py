@@ -215,7 +215,7 @@ def cone_optimum(smooth: LinearSmooth, penalty: LatentGroupLasso) -> tuple[Any, 
     return x.value, smooth.value(x.value) + penalty.value(x.value)
 
 
-def fig2(strength: float = 1e-3) -> None:
+def fig2(strength: float = 1e-2) -> None:
     """accGPM in the l-inf norm against FISTA with the Euclidean prox, and with ours."""
     smooth, groups, truth = latent_learning()
     penalty = LatentGroupLasso(strength, groups)

@@ -20,47 +20,49 @@ _SET = "UniTuple(float64, 3)(float64[::1], float64[::1], float64, float64, float
 _DUAL = "void(float64[::1], float64[::1], float64[::1], float64, float64, float64[::1])"
 
 
-@kernel("Tuple((float64, float64))(float64[::1], float64[::1], float64[::1], float64, float64)")
-def _remove(gains: Floats, weights: Floats, x: Floats, bar: float, left: float) -> tuple[float, float]:
-    """Shrink x by all its weight where gain > bar, by `left` in all where gain == bar."""
+@kernel("Tuple((float64, float64))(float64[::1], float64[::1], float64, float64)")
+def _remove(z: Floats, x: Floats, bar: float, left: float) -> tuple[float, float]:
+    """Set x to zero where its gain is above `bar`, shrink it by `left` in all where it is equal."""
     removed, smallest = 0.0, np.inf
     for i in range(x.size):
-        if gains[i] < bar or weights[i] == 0.0:
+        gain = z[i] if x[i] > 0.0 else -z[i]
+        if gain < bar or x[i] == 0.0:
             continue
-        move = weights[i]
-        if gains[i] == bar:
-            move = min(left, weights[i])
+        weight = abs(x[i])
+        move = weight
+        if gain == bar:
+            move = min(left, weight)
             left -= move
             if move == 0.0:
                 continue
-        smallest = min(smallest, gains[i])
+        smallest = min(smallest, gain)
         removed += move
-        if move == weights[i]:
+        if move == weight:
             x[i] = 0.0
         else:
             x[i] += -move if x[i] > 0.0 else move
     return removed, smallest
 
 
-@kernel("UniTuple(float64, 4)(float64[::1], float64[::1], float64[::1], float64, float64, float64, float64)")
+@kernel("UniTuple(float64, 4)(float64[::1], float64[::1], float64, float64, float64, float64)")
 def _exchange(
-    gains: Floats, weights: Floats, x: Floats, best: float, s: float, slope: float, offset: float
+    z: Floats, x: Floats, best: float, s: float, slope: float, offset: float
 ) -> tuple[float, float, float, float]:
-    """(R, last gain, smallest gain that left, whether there was a crossing): takes R out of x."""
+    """(R, last gain, smallest gain that left, whether there was a crossing): takes R out of x, best gains first."""
     keys = np.empty(x.size)
-    masses = np.empty(x.size)
+    weights = np.empty(x.size)
     n = 0
     for i in range(x.size):
-        keys[n] = gains[i]
-        masses[n] = weights[i]
-        n += weights[i] > 0.0
+        keys[n] = z[i] if x[i] > 0.0 else -z[i]
+        weights[n] = abs(x[i])
+        n += x[i] != 0.0
     floor = max(-s, 0.0)
-    bar, before = crossing(keys, masses, n, slope, offset, floor)
+    bar, before = crossing(keys, weights, n, slope, offset, floor)
     if bar != bar:
-        removed, smallest = _remove(gains, weights, x, -np.inf, 0.0)
+        removed, smallest = _remove(z, x, -np.inf, 0.0)
         return removed, -best, smallest, 0.0
     R = max(slope * bar + offset, before, floor)
-    _, smallest = _remove(gains, weights, x, bar, R - before)
+    _, smallest = _remove(z, x, bar, R - before)
     return R, bar, smallest, 1.0
 
 
@@ -82,13 +84,9 @@ def l1_ball_greedy(u: Floats, z: Floats, radius: float, L: float, t: float, x: F
         if top > 0.0:
             x[im] += toward * free
         return (free if top > 0.0 else 0.0), top, 0.0
-    gains, weights = np.empty(u.size), np.empty(u.size)
-    for i in range(u.size):
-        gains[i] = z[i] if u[i] > 0.0 else -z[i]
-        weights[i] = abs(u[i])
     slope = 0.25 / L if L > 0.0 else 0.0
     offset = 0.5 * ((0.5 * top / L if L > 0.0 else t) - s)
-    R, bar, smallest, found = _exchange(gains, weights, x, top, s, slope, offset)
+    R, bar, smallest, found = _exchange(z, x, top, s, slope, offset)
     x[im] += toward * (R + s)
     distance = 2.0 * R + s
     # The slope of the minimum in t: L t at the prox, the last gain at a given t, 0 where nothing is left.
@@ -105,10 +103,8 @@ def l1_ball_greedy(u: Floats, z: Floats, radius: float, L: float, t: float, x: F
 def simplex_greedy(u: Floats, z: Floats, radius: float, L: float, t: float, x: Floats) -> tuple[float, float, float]:
     """As `l1_ball_greedy`, for the set of x >= 0 that sum to radius."""
     im, size, raised = 0, 0.0, 0.0
-    weights = np.empty(u.size)
     for i in range(u.size):
         x[i] = max(u[i], 0.0)
-        weights[i] = x[i]
         size += x[i]
         raised += x[i] - u[i]
         if z[i] < z[im]:
@@ -117,7 +113,7 @@ def simplex_greedy(u: Floats, z: Floats, radius: float, L: float, t: float, x: F
     top = -z[im]
     slope = 0.25 / L if L > 0.0 else 0.0
     offset = 0.5 * ((0.5 * top / L if L > 0.0 else t) - s - raised)
-    R, bar, smallest, found = _exchange(z, weights, x, top, s, slope, offset)
+    R, bar, smallest, found = _exchange(z, x, top, s, slope, offset)
     x[im] += R + s
     distance = 2.0 * R + s + raised
     # The slope of the minimum in t: L t at the prox, the last gain at a given t, 0 where nothing is left.
