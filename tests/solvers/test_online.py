@@ -261,3 +261,49 @@ def test_threads_give_the_same_bits_and_no_worse_an_objective():
     }  # fmt: skip
     assert runs[2][0].theta.tobytes() == runs[2][1].theta.tobytes()
     assert runs[2][0].objective <= 1.01 * runs[1][0].objective
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"penalty": SparseMKL(0.1, 5)},
+        {"penalty": L1(0.01), "update": "dual-averaging"},
+        {"penalty": L1(0.01), "update": "forward-backward"},
+        {"penalty": GroupLasso(0.01, "rows"), "loss": "multiclass-logistic"},
+        {"mirror": "p-norm", "step": 0.1},
+    ],
+)
+def test_every_engine_runs_in_threads(options):
+    y = Y if "loss" not in options else (Y > 0).astype(int)
+    one, two, again = (
+        last(OnlineProximal(X, y, epochs=5, n_jobs=jobs, random_state=0, objective=True, fit_intercept=True, **options))
+        for jobs in (1, 2, 2)
+    )
+    assert two.theta.tobytes() == again.theta.tobytes()
+    assert two.objective <= one.objective + 0.1
+    assert two.counters.examples == one.counters.examples
+
+
+def test_a_stream_goes_on_to_the_same_bits_and_needs_no_number():
+    blocks = [(X[i : i + 30], Y[i : i + 30]) for i in range(0, 150, 30)]
+    whole = list(OnlineProximal(blocks, penalty=L1(0.01), random_state=1))
+    rest = list(OnlineProximal(blocks[2:], penalty=L1(0.01), random_state=1, start=whole[1]))
+    assert rest[-1].theta.tobytes() == whole[-1].theta.tobytes()
+    # One block is the first pass of the same data in memory, with the metric of all its rows.
+    memory = last(OnlineProximal(X, Y, penalty=L1(0.01), shuffle=False))
+    stream = last(OnlineProximal([(X, Y)], penalty=L1(0.01), shuffle=False))
+    np.testing.assert_allclose(stream.theta, memory.theta, atol=1e-9)
+    losses = [s.loss for s in OnlineProximal(blocks * 20, penalty=L1(0.01), random_state=1)]
+    assert np.mean(losses[-5:]) < 0.8 * np.mean(losses[:5])
+
+
+def test_weighted_and_constant_data_do_not_break_the_metric():
+    A = np.zeros((40, 3))
+    A[:, 0] = 1.0
+    y = np.where(np.arange(40) % 4, 1.0, -1.0)
+    for fit_intercept in (False, True):
+        state = last(OnlineProximal(A, y, penalty=L1(1e-3), epochs=50, fit_intercept=fit_intercept, random_state=0))
+        assert np.isfinite(state.theta).all()
+        assert (state.theta[1:3] == 0).all()
+    nothing = last(OnlineProximal(np.zeros((10, 2)), np.ones(10), penalty=L1(0.1), epochs=3, random_state=0))
+    assert (nothing.theta == 0).all()

@@ -46,7 +46,7 @@ FEW = 5.0
 # The metric is measured on a sample of rows with about this many entries.
 ENTRIES = 8e6
 # A change of a derivative below this part of the mean change of the pass before is not worth an update.
-SMALL = 0.05
+SMALL = 0.2
 # Threads: how often they meet in a pass, and how much larger each thinks its own changes are.
 MEETINGS, BOOST = 16, 1.1
 
