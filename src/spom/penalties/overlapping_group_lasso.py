@@ -96,7 +96,7 @@ class OverlappingGroupLasso(TreeGroupLasso):
         allowed = 1e3 * TOLERANCE * max(float(np.abs(w).max(initial=0.0)), 1e-300) * np.sqrt(max(w.size, 1))
         if found.error > allowed:
             warnings.warn(
-                f"OverlappingGroupLasso: the prox is certified to {found.error:.1e} only, after {found.steps} dual steps",
+                f"OverlappingGroupLasso: the prox is certified to {found.error:.1e} only (dual steps: {found.steps})",
                 UserWarning,
                 stacklevel=4,
             )
