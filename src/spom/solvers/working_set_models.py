@@ -128,7 +128,7 @@ class ColumnNewton:
         model = SparseColumns(self.X, blocks, curvatures(self.smooth, scores))
         w, slope = theta[blocks.order], g[blocks.order]
         new = w.copy()
-        model.solve(new, slope, 0.1 * worst)
+        model.solve(new, slope, 0.3 * worst)
         moved = model.product(new - w)
         t = line_search(self.smooth, blocks, w, new - w, scores, moved, slope)
         theta[blocks.order] = new if t == 1.0 else w + t * (new - w)

@@ -123,7 +123,7 @@ class Manifold:
         D[on] = step
         return D.reshape(s, K)
 
-    def _inexact(self, precision: float = 0.1, limit: int = 60) -> Floats:
+    def _inexact(self, precision: float = 0.2, limit: int = 60) -> Floats:
         """By preconditioned conjugate gradients."""
         D, R = np.zeros_like(self.slope), -self.slope
         Z = self.precondition(R)
