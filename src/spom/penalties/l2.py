@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from spom.core.arrays import Floats, Ints
 from spom.core.jit import PROX, kernel
 from spom.core.registry import register
-from spom.penalties.base import Penalty, Strength
+from spom.penalties.base import LARGEST, Penalty, Strength
 from spom.penalties.threshold import norm2
+
+
+@kernel("float64(float64, float64)")
+def _remaining(norm: float, t: float) -> float:
+    """max(0, 1 - t / norm), in the form that is exact near the threshold."""
+    return (norm - t) / norm if norm > t else 0.0
 
 
 @kernel(PROX)
 def _prox(w: Floats, step: float, reals: Floats, ints: Ints, out: Floats) -> None:
-    norm = norm2(w)
-    t = step * reals[0]
-    scale = (norm - t) / norm if norm > t else 0.0
+    scale = _remaining(norm2(w), step * reals[0])
     for i in range(w.size):
         out[i] = scale * w[i]
 
@@ -36,6 +42,15 @@ class L2(Strength):
     def __init__(self, strength: float = 1.0) -> None:
         self.strength = strength
         self._check()
+
+    def _check_input(self, w: Floats) -> None:
+        """Nothing: the norm shows what is not finite, and `_prox` takes it before it writes. One pass less."""
+
+    def _prox(self, w: Floats, step: float, out: Floats) -> None:
+        norm = float(norm2(w.reshape(-1)))
+        if not np.isfinite(norm):
+            super()._check_input(w)
+        np.multiply(w, _remaining(norm, min(step * self.strength, LARGEST)), out=out)
 
     def _value(self, w: Floats) -> float:
         return self.strength * float(norm2(w.reshape(-1)))

@@ -193,7 +193,7 @@ def _sum_of_squares(w: Floats) -> float:
 def norm2(w: Floats) -> float:
     """The Euclidean norm; scaled where the squares would leave the range of floats."""
     s = _sum_of_squares(w)
-    if 1e-280 < s < 1e300:
+    if 1e-280 < s < 1e300 or np.isnan(s):
         return float(np.sqrt(s))
     peak = 0.0
     for i in range(w.size):
