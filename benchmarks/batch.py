@@ -144,7 +144,7 @@ def mnist() -> None:
     A, labels = np.asfortranarray(X), np.asfortranarray(y[:, None].astype(np.float64))
     start = np.zeros((X.shape[1], 10), order="F")
     options = {"loss": "multi-logistic", "regul": "l1l2", "lambda1": 1e-3, "numThreads": 1, "tol": 1e-12}
-    for rounds in (200, 400, 800, 1600):
+    for rounds in (300, 350, 400, 500, 800, 1600):
         begin = time.thread_time()
         W = spams.fistaFlat(labels, A, start, False, it0=10**6, max_it=rounds, intercept=False, **options)
         seconds = time.thread_time() - begin

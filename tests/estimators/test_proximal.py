@@ -105,6 +105,26 @@ def test_any_penalty_ends_at_a_point_that_its_prox_step_keeps(penalty, y):
     assert np.abs(alpha.sum(axis=0)).max() < 1e-5  # the intercept is not penalised
 
 
+@pytest.mark.parametrize("q", [np.inf, 2])
+def test_latent_groups_select_unions_of_groups(q):
+    groups = [[0, 1, 2], [2, 3, 4], [4, 5, 6, 7], [8, 9, 10, 11]]
+    model = ProximalRegressor(penalty=penalties.LatentGroupLasso(0.5, groups, q)).fit(X, Y)
+    assert model.converged_
+    assert model.dual_gap_ <= 1e-4 * Y.var()
+    np.testing.assert_allclose(model.coef_[3:], 0.0, atol=1e-6)
+
+
+def test_features_that_nothing_penalises():
+    # No multiple of the residual is a dual point: the run ends by its residual, and says that there is no gap.
+    free = ProximalRegressor(penalty=penalties.GroupLasso(0.2, [[0, 1], [2, 3]]), tol=1e-8).fit(X, Y)
+    assert free.converged_
+    assert np.isnan(free.dual_gap_)
+    slope = X.T @ (free.predict(X) - Y) / N
+    assert np.abs(slope[4:]).max() <= 1e-6
+    tree = ProximalRegressor(penalty=penalties.TreeGroupLasso(0.2, [[0, 1], [0]]), tol=1e-8).fit(X, Y)
+    assert tree.converged_
+
+
 def test_no_penalty_is_least_squares():
     model = ProximalRegressor(penalty=penalties.Zero(), tol=1e-10).fit(X, Y)
     exact = np.linalg.lstsq(np.column_stack([X, np.ones(N)]), Y)[0]

@@ -141,8 +141,10 @@ class ProximalRegressor(LinearRegressor, Proximal):
         known, when the proximal residual is at most tol times the gradient's norm there.
     max_iter : int
         The most rounds of the solver; a `ConvergenceWarning` says when they were too few.
-    fit_intercept, warm_start, verbose
-        As in scikit-learn; `verbose` shows progress on a terminal.
+    fit_intercept, warm_start
+        As in scikit-learn.
+    verbose : int
+        1 shows a line of progress on a terminal, for runs of more than two seconds.
 
     After `fit`: `coef_`, `intercept_`, `n_iter_`, `converged_`, `dual_gap_` (NaN where none is known),
     `objective_`, `history_`, `blocks_`, `block_weights_`, `selected_`.
@@ -167,7 +169,7 @@ class ProximalRegressor(LinearRegressor, Proximal):
         max_iter: int = 10_000,
         fit_intercept: bool = True,
         warm_start: bool = False,
-        verbose: int = 0,
+        verbose: int = 1,
     ) -> None:
         self.loss = loss
         self.penalty = penalty
@@ -258,7 +260,7 @@ class ProximalClassifier(LinearClassifier, Proximal):
         fit_intercept: bool = True,
         class_weight: Any = None,
         warm_start: bool = False,
-        verbose: int = 0,
+        verbose: int = 1,
     ) -> None:
         self.loss = loss
         self.penalty = penalty

@@ -62,7 +62,11 @@ class ProximalCV:
     def _fold(self: Any, problem: LinearSmooth, penalty: Any, grid: Floats, train: Any, test: Any) -> Floats:
         """The score of each strength on the test part, after a path on the training part."""
         part = _rows(problem, train)
-        found = path(part, penalty, strengths=grid, solver=self.solver, tol=self.tol, max_iter=self.max_iter)
+        # Folds that run at the same time would write over each other's line.
+        verbose = bool(self.verbose) and self.n_jobs in (None, 1)
+        found = path(
+            part, penalty, strengths=grid, solver=self.solver, tol=self.tol, max_iter=self.max_iter, verbose=verbose
+        )
         if self.scoring is None:
             held_out = _rows(problem, test)
             return np.array([-held_out.value(theta) for theta in _thetas(found, problem)])
@@ -136,7 +140,7 @@ class ProximalRegressorCV(ProximalCV, ProximalRegressor):
         max_iter: int = 10_000,
         fit_intercept: bool = True,
         n_jobs: int | None = None,
-        verbose: int = 0,
+        verbose: int = 1,
     ) -> None:
         super().__init__(
             loss, penalty, solver=solver, tol=tol, max_iter=max_iter, fit_intercept=fit_intercept, verbose=verbose
@@ -185,7 +189,7 @@ class ProximalClassifierCV(ProximalCV, ProximalClassifier):
         fit_intercept: bool = True,
         class_weight: Any = None,
         n_jobs: int | None = None,
-        verbose: int = 0,
+        verbose: int = 1,
     ) -> None:
         super().__init__(
             loss,

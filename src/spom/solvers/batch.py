@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from spom.core.arrays import Floats, check_finite, check_positive
+from spom.core.registry import register
 from spom.core.state import Counters, State
 from spom.errors import Unsupported
 from spom.solvers.duality import certificate
@@ -19,6 +20,19 @@ from spom.solvers.smooth import LinearSmooth, Smooth
 SLACK = 64 * float(np.finfo(np.float64).eps)
 
 
+def _examples() -> list[Any]:
+    from spom.losses import Squared
+    from spom.penalties import L1, GroupLasso
+
+    rng = np.random.default_rng(0)
+    smooth = LinearSmooth(rng.standard_normal((20, 6)), rng.standard_normal(20), Squared())
+    return [
+        BatchProximal(smooth, GroupLasso(0.05, 2)),
+        BatchProximal(smooth, L1(0.1), accelerated=False),
+    ]
+
+
+@register("solver", "batch-proximal", examples=_examples, cost="one gradient and one prox a round")
 class BatchProximal:
     """x <- prox of Omega / L at y - gradient f(y) / L, with y = x (plain) or extrapolated (accelerated).
 

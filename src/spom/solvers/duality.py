@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from spom.core.arrays import Floats
-from spom.errors import SpomError
+from spom.errors import SpomError, Unsupported
 from spom.losses import Logistic, MulticlassLogistic, Squared
 from spom.solvers.smooth import LinearSmooth, Smooth
 
@@ -79,6 +79,8 @@ def feasible(penalty: Any, g: Floats) -> tuple[float, float]:
     """
     if penalty.homogeneous and not penalty.indicator and hasattr(penalty, "strength"):
         needed = float(penalty.max_strength(g))
+        if not np.isfinite(needed):
+            raise Unsupported("an entry that nothing penalises: no multiple of the dual point but 0 will do")
         return (1.0 if needed <= penalty.strength else penalty.strength / needed), 0.0
     return 1.0, float(penalty.conjugate().value(-g))
 

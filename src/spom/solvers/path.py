@@ -10,7 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from spom.core.arrays import Floats, as_finite, check_positive
+from spom.core.state import State
 from spom.errors import Unsupported
+from spom.solvers.iterate import progress
 from spom.solvers.problem import Solution, constant_theta, gradient_at_zero, solve
 from spom.solvers.screening import gap_safe, keep_features
 from spom.solvers.smooth import LinearSmooth
@@ -86,8 +88,11 @@ def path(
            [3., 1.]])
     """
     grid = strength_grid(smooth, penalty, n_strengths, ratio) if strengths is None else check_grid(strengths)
-    options: dict[str, Any] = {"solver": solver, "tol": tol, "max_iter": max_iter, "verbose": verbose}
-    found = list(_solutions(smooth, penalty, grid, screen, options))
+    options: dict[str, Any] = {"solver": solver, "tol": tol, "max_iter": max_iter}
+    found: list[tuple[Solution, int]] = []
+    states = _states(_solutions(smooth, penalty, grid, screen, options), found)
+    for _ in progress(states, total=grid.size, label="path") if verbose else states:
+        pass
     thetas = np.stack([solution.theta for solution, _ in found])
     p = smooth.X.shape[1]
     none = np.zeros((len(found), *smooth.shape[1:]))
@@ -101,6 +106,13 @@ def path(
         screened=np.array([screened for _, screened in found]),
         converged=np.array([solution.converged for solution, _ in found]),
     )
+
+
+def _states(solutions: Iterator[tuple[Solution, int]], found: list[tuple[Solution, int]]) -> Iterator[State]:
+    """The solutions as states, so that progress can be shown; each is kept in `found`."""
+    for k, (solution, screened) in enumerate(solutions, 1):
+        found.append((solution, screened))
+        yield State(k=k, theta=solution.theta, objective=solution.objective, loss=solution.loss)
 
 
 def _solutions(

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from spom.core.arrays import Floats, Ints
+from spom.core.registry import register
 from spom.core.state import Counters, State
 from spom.errors import Unsupported
 from spom.losses import Logistic, Squared
@@ -19,6 +20,16 @@ from spom.solvers.working_set_models import inner_for
 from spom.solvers.working_set_rows import no_progress, row_blocks, row_rounds
 
 
+def _examples() -> list[Any]:
+    from spom.losses import Squared
+    from spom.penalties import L1, GroupLasso
+
+    rng = np.random.default_rng(0)
+    smooth = LinearSmooth(rng.standard_normal((20, 6)), rng.standard_normal(20), Squared())
+    return [WorkingSet(smooth, L1(0.1)), WorkingSet(smooth, GroupLasso(0.05, 2))]
+
+
+@register("solver", "working-set", examples=_examples, cost="one gradient and one small problem a round")
 class WorkingSet:
     """minimise f(theta) + Omega(w) over a set of blocks that grows until no block outside wants in.
 
