@@ -36,12 +36,11 @@ class LinearProgramError(SpomError, ValueError):
 
 @dataclass(frozen=True)
 class Solution:
-    """An optimal point with its multipliers: `reduced` = cost - A^T `duals`."""
+    """An optimal point with the multipliers of the rows; cost - A^T `duals` are those of the bounds."""
 
     objective: float
     v: Floats
     duals: Floats
-    reduced: Floats
 
 
 class LinearProgram:
@@ -126,7 +125,6 @@ class LinearProgram:
                 float(highs.getInfo().objective_function_value),
                 np.array(solution.col_value, dtype=np.float64),
                 np.array(solution.row_dual, dtype=np.float64),
-                np.array(solution.col_dual, dtype=np.float64),
             )
         reasons = {status.kInfeasible: "infeasible", status.kUnbounded: "unbounded"}
         reasons[status.kUnboundedOrInfeasible] = "infeasible or unbounded"

@@ -56,7 +56,8 @@ class LatentLInf:
         a, v = np.abs(z), sign * u
         self.program.set_bounds(slice(0, self.p), 0.0, a)
         if L > 0:
-            cut, p, programs = tangent_search(lambda s: self._evaluate(v, a, s), L, 0.0)
+            upper = _upper_bound(np.abs(u), float(a.sum()), self.penalty.strength, L)
+            cut, p, programs = tangent_search(lambda s: self._evaluate(v, a, s), L, 0.0, upper)
             if cut.t == 0.0:
                 p = np.zeros(self.p)
         else:
@@ -80,3 +81,15 @@ class LatentLInf:
         low, high = np.maximum(u - cut.t, -reach), np.minimum(u + cut.t, reach)
         x = np.where(z > 0, low, np.where(z < 0, high, np.clip(u, low, high)))
         return x, self.penalty.strength * float(cut.point.sum())
+
+
+def _upper_bound(sizes: Floats, total: float, strength: float, L: float) -> float:
+    """A bound on the best t: where L t = sum a + strength * (how many abs(u_i) are above t).
+
+    abs(p_i) is at most a_i, or r_i <= strength where u_i is further than t from zero.
+    """
+    falling = np.sort(sizes)[::-1]
+    # With k entries above t the slope is at most total + k strength, so t is at most the larger of these.
+    bounds = np.maximum((total + strength * np.arange(falling.size)) / L, falling)
+    whole = (total + strength * falling.size) / L
+    return float(min(bounds.min(initial=np.inf), whole))

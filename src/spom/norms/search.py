@@ -35,17 +35,29 @@ class Cut:
         return self.h + self.slope * (t - self.t)
 
 
-def tangent_search(evaluate: Callable[[float], Cut], L: float, start: float) -> tuple[Cut, Floats, int]:
+def tangent_search(
+    evaluate: Callable[[float], Cut], L: float, start: float, upper: float = np.inf
+) -> tuple[Cut, Floats, int]:
     """(the cut at the best t, p with dual norm L t mixed from two cuts, how many evaluations).
 
-    `start` is the smallest t at which h is finite. Where that is the best t the returned p has dual norm
-    -slope, at most L t.
+    `start` is the smallest t at which h is finite, `upper` a bound on the best t where one is known: slopes at
+    the best t are between those at both, and programs near the best t are the cheapest. Where `start` is the
+    best t the returned p has dual norm -slope, at most L t.
     """
-    left = evaluate(start)
-    if L * start + left.slope >= 0:
-        return left, left.p, 1
     right: Cut | None = None
-    count = 1
+    count, t = 1, start
+    left = evaluate(start if not start < upper < np.inf else upper)
+    for share in (0.8, 0.4, 0.0):
+        if L * left.t + left.slope < 0 or left.t == start:
+            break
+        # On the right of the best t. It is not below where this slope meets -L t, as h is convex.
+        right, count = left, count + 1
+        t = max(start, -right.slope / L, share * right.t)
+        left = evaluate(t)
+        if t == -right.slope / L and left.h - right.at(t) <= _ROUNDING * max(1.0, abs(left.h)):
+            return left, _mix(left, left, right, L), count
+    if L * left.t + left.slope >= 0:
+        return left, left.p, count
     while True:
         count += 1
         t = _next(left, right, L)
