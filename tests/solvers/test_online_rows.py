@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from spom.core.state import State
 from spom.errors import Unsupported
 from spom.penalties import L1, ElasticNet, GroupLasso, GroupLInf, LInf, SparseGroupLasso, SquaredL2, Zero
-from spom.solvers import steps
+from spom.solvers import VarianceReduced, steps
 from spom.solvers.iterate import last
 from spom.solvers.online import OnlineProximal
 
@@ -58,7 +59,10 @@ def softmax_slope(a, c):
 @pytest.mark.parametrize("rule", ["adagrad", "auto"])
 def test_adaptive_rows_against_a_loop(penalty, rule):
     step = steps.AdaGrad(0.5, 0.1) if rule == "adagrad" else "auto"
-    ours = last(OnlineProximal(X, Y, loss="multiclass-logistic", penalty=penalty, step=step, shuffle=False)).theta
+    ours = last(
+        OnlineProximal(X, Y, loss="multiclass-logistic", penalty=penalty, step=step, shuffle=False,
+                       update="forward-backward")
+    ).theta  # fmt: skip
     A = X.toarray()
     W, V, R = np.zeros((20, 4)), np.zeros(20), np.zeros(20)
     for x, c in zip(A, Y, strict=True):
@@ -77,6 +81,28 @@ def test_adaptive_rows_against_a_loop(penalty, rule):
             else:
                 W[j] = LInf(0.03).prox(w, h)
     np.testing.assert_allclose(ours, W, atol=1e-10)
+
+
+@pytest.mark.parametrize(
+    "penalty",
+    [L1(0.01), SquaredL2(0.1), ElasticNet(0.02), GroupLasso(0.03, "rows"), GroupLInf(0.03, "rows", weights=WEIGHTS)],
+)
+def test_auto_comes_to_the_optimum_of_several_scores(penalty):
+    options = {"loss": "multiclass-logistic", "penalty": penalty, "fit_intercept": True, "random_state": 0}
+    solver = OnlineProximal(X, Y, epochs=300, objective=True, **options)
+    states = list(solver)
+    assert solver.engine.name == "proximal-point, rows"
+    best = last(VarianceReduced(X, Y, tol=1e-7, epochs=3000, **options))
+    assert states[-1].objective == pytest.approx(best.objective, abs=1e-5)
+    assert states[9].objective <= 1.05 * best.objective
+
+
+def test_rows_of_proximal_points_resume_to_the_same_bits(tmp_path):
+    options = {"loss": "multiclass-logistic", "penalty": GroupLasso(0.02, "rows"), "epochs": 6, "random_state": 4}
+    whole = list(OnlineProximal(X, Y, fit_intercept=True, **options))
+    whole[2].save(tmp_path / "state.npz")
+    rest = list(OnlineProximal(X, Y, fit_intercept=True, start=State.load(tmp_path / "state.npz"), **options))
+    assert rest[-1].theta.tobytes() == whole[-1].theta.tobytes()
 
 
 def test_zero_rows_come_out_together():

@@ -17,6 +17,7 @@ from spom.solvers.lazy_rows import LazyRows, row_penalty
 from spom.solvers.lazy_vector import LazyVector
 from spom.solvers.p_norm_vector import PNormVector
 from spom.solvers.proximal_point import ProximalPoint
+from spom.solvers.proximal_point_rows import ProximalPointRows
 from spom.solvers.rows import Rows, not_lazy, too_wide
 from spom.solvers.steps import PLAIN, Auto, InverseSqrt, Step, Theory
 from spom.solvers.streaming_point import StreamingPoint
@@ -106,22 +107,36 @@ def _fits_proximal_point(problem: Problem) -> str | None:
         (not isinstance(problem.step, Auto), "it takes no step: leave step='auto'"),
         (problem.mirror is not None, "it has a metric of its own: leave mirror=None"),
         (problem.projection is not None, "it does not project"),
-        (problem.loss.target == "class", "it works with one score an example"),
-        (elastic_parts(problem.penalty) is None, "it works with l1 and squared l2 penalties"),
+        (
+            problem.loss.target == "class" and (problem.stream or problem.loss.hoelder[0] == 0.0),
+            "for several scores it needs the data in memory and a smooth loss",
+        ),
+        (_kind(problem) is None, "it works with l1 and squared l2 penalties, and with rows of a matrix"),
         (problem.batch != 1, "it takes one example a round"),
         (problem.averages, "its output is the last iterate"),
     ]
     return next((why for bad, why in reasons if bad), None)
 
 
+def _kind(problem: Problem) -> Any:
+    """The penalty as the proximal point engines take it, or None."""
+    parts = elastic_parts(problem.penalty)
+    if problem.loss.target != "class":
+        return parts
+    return row_penalty(problem.penalty, parts, problem.shape[0] - problem.intercept)
+
+
 def _proximal_point(problem: Problem) -> Engine:
     why = _fits_proximal_point(problem)
     if why is not None:
         raise Unsupported(f"update='proximal-point' cannot do this: {why}; update='forward-backward' can")
+    kind = _kind(problem)
+    if problem.loss.target == "class" and kind is not None:
+        return ProximalPointRows(problem.loss, problem.penalty, kind, problem.shape, problem.intercept)
     l1, l2 = elastic_parts(problem.penalty) or (0.0, 0.0)
     features = problem.shape[0] - problem.intercept
-    kind = StreamingPoint if problem.stream else ProximalPoint
-    return kind(problem.loss, l1, l2, features, problem.intercept, problem.jobs)
+    engine = StreamingPoint if problem.stream else ProximalPoint
+    return engine(problem.loss, l1, l2, features, problem.intercept, problem.jobs)
 
 
 def _forward_backward(problem: Problem, rows: Rows) -> Engine:

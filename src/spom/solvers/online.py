@@ -16,6 +16,7 @@ from spom.errors import DataError, Unsupported
 from spom.penalties import Zero
 from spom.solvers.choose import Engine, Problem, engine_for, resolve_projection, resolve_step
 from spom.solvers.proximal_point import ProximalPoint
+from spom.solvers.proximal_point_rows import ProximalPointRows
 from spom.solvers.rows import Rows, as_rows
 from spom.solvers.scores import mean_loss
 from spom.solvers.steps import Auto, Step, as_step
@@ -53,15 +54,17 @@ class OnlineProximal:
         `batch_size=None` takes the full gradient. Weights are scaled to mean one (in a stream they are not).
     outputs : the number of scores of a multiclass loss; by default one more than the largest class in y.
     lazy : None chooses; False updates all of theta in each round; True insists on the lazy update.
-    n_jobs : threads; each works on a part of the rows, and the result is the same for the same number.
+    n_jobs : threads; each works on a part of the rows, and the result is the same for the same number. Proximal
+        points of several scores use one.
     regret : keep sum over t of Omega(theta_t) + phi_t(theta_t) in `internal["cumulative"]`; a state each round.
     start : a state to go on from: the same data resume to the same bits; other data go on learning.
 
     Notes
     -----
-    `step="auto"` needs no number. With one score an example and an l1, squared l2 or elastic net penalty it is the
-    proximal point method with implicit dual steps (`update="proximal-point"`), which on data in memory remembers
-    one number an example and goes on to the optimum, and on a stream is implicit dual averaging. Anywhere else it
+    `step="auto"` needs no number. With an l1, squared l2 or elastic net penalty (for several scores also with l1/l2 or
+    l1/l-inf over rows) it is the proximal point method with implicit dual steps (`update="proximal-point"`), which
+    on data in memory remembers one number a score of each example and goes on to the optimum, and on a stream, for
+    one score, is implicit dual averaging. Anywhere else it
     is distance over gradients, for each coordinate where the penalty allows it. Both are compared with the best
     step of a grid in `benchmarks/online.py`.
 
@@ -205,7 +208,7 @@ class _Run:
             s.n_jobs,
         )
         engine = self.engine = s.engine = engine_for(problem, rows)
-        if s.n_jobs > 1 and not isinstance(engine, ProximalPoint):
+        if s.n_jobs > 1 and not isinstance(engine, (ProximalPoint, ProximalPointRows)):
             engine = self.engine = s.engine = Threaded(engine, s.n_jobs)
         if self.start is not None:
             self._go_on(engine, shape)
