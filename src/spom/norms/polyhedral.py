@@ -84,15 +84,15 @@ class Polyhedral(Penalty):
         if not rows.cost.size:
             inside = np.all(shift >= rows.lower - slack) and np.all(shift <= rows.upper + slack)
             return 0.0 if inside else np.inf
-        program = LinearProgram(
-            rows.cost, rows.B, row_lower=rows.lower - shift - slack, row_upper=rows.upper - shift + slack, what=what
-        )
-        try:
-            return program.solve().objective
-        except LinearProgramError as error:
-            if error.reason == "infeasible":
-                return np.inf
-            raise
+        for room in (0.0, slack):
+            low, high = rows.lower - shift - room, rows.upper - shift + room
+            program = LinearProgram(rows.cost, rows.B, row_lower=low, row_upper=high, what=what)
+            try:
+                return program.solve().objective
+            except LinearProgramError as error:
+                if error.reason != "infeasible":
+                    raise
+        return np.inf
 
     def _prox(self, w: Floats, step: float, out: Floats) -> None:
         raise Unsupported("a polyhedral penalty has no Euclidean prox here; use general_prox in an atomic norm")
