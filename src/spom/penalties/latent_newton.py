@@ -26,6 +26,8 @@ from spom.core.arrays import Floats
 # where they do not converge it is factorised after all, up to the larger number.
 DENSE = 200
 LARGEST_DENSE = 5000
+# Up to this many entries the membership matrix is kept dense.
+SMALL = 50_000
 _LIMIT = 500
 
 
@@ -76,7 +78,9 @@ def newton_prox(u: Floats, B: Any, strength: float, q: float) -> LatentProx:
         return LatentProx(u.copy(), 0.0, w, 0)
     # In units of the largest entry nothing over- or underflows.
     f = _Function(u / scale, strength / scale, q)
-    Bt = B.T.tocsr()
+    # Slicing a small sparse matrix costs more than all the arithmetic on a dense one.
+    B = B.toarray() if B.shape[0] * B.shape[1] <= SMALL else B
+    Bt = np.ascontiguousarray(B.T) if isinstance(B, np.ndarray) else B.T.tocsr()
     w, d, value, rounds = _minimise(f, B, Bt, w)
     rest = f.rest(d)
     x = np.sign(u) * (np.minimum(f.a, d) if q == np.inf else f.a * (d / (d + f.strength)))
@@ -120,9 +124,9 @@ def _direction(B: Any, Bt: Any, curve: Floats, w: Floats, gradient: Floats, damp
     if not which.size:
         return direction
     part, part_t = B[:, which], Bt[which]
-    diagonal = part_t.multiply(part_t) @ curve
+    diagonal = part_t @ curve
     # Groups share coordinates, so the system may be singular; damping also bounds steps along flat directions.
-    floor = np.diff(part_t.indptr) if flat else 1e-3 * diagonal.max(initial=0.0) + 1e-300
+    floor = part_t @ np.ones(curve.size) if flat else 1e-3 * diagonal.max(initial=0.0) + 1e-300
     ridge = (damping + 1e-13) * np.maximum(diagonal, floor)
     target = -gradient[which]
     if which.size > DENSE:
@@ -130,7 +134,8 @@ def _direction(B: Any, Bt: Any, curve: Floats, w: Floats, gradient: Floats, damp
         if not failed or which.size > LARGEST_DENSE:
             direction[which] = step
             return direction
-    hessian = (part_t.multiply(curve) @ part).toarray()
+    dense = isinstance(part_t, np.ndarray)
+    hessian = (part_t * curve) @ part if dense else (part_t.multiply(curve) @ part).toarray()
     step = target / (diagonal + ridge)
     for _ in range(6):
         try:
