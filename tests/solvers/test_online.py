@@ -307,3 +307,21 @@ def test_weighted_and_constant_data_do_not_break_the_metric():
         assert (state.theta[1:3] == 0).all()
     nothing = last(OnlineProximal(np.zeros((10, 2)), np.ones(10), penalty=L1(0.1), epochs=3, random_state=0))
     assert (nothing.theta == 0).all()
+
+
+def test_other_formats_and_types_are_taken():
+    base = last(OnlineProximal(X, Y, penalty=L1(0.01), epochs=2, random_state=0)).theta
+    wide = X.copy()
+    wide.indices, wide.indptr = wide.indices.astype(np.int64), wide.indptr.astype(np.int64)
+    locked = X.copy()
+    for a in (locked.data, locked.indices, locked.indptr):
+        a.flags.writeable = False
+    twice = sparse.csr_matrix((np.repeat(X.data / 2, 2), np.repeat(X.indices, 2), X.indptr * 2), shape=X.shape)
+    for A in (X.tocsc(), X.tocoo(), wide, locked, twice, np.asfortranarray(X.toarray())):
+        theta = last(OnlineProximal(A, Y, penalty=L1(0.01), epochs=2, random_state=0)).theta
+        np.testing.assert_allclose(theta, base, atol=1e-12)
+    single = last(OnlineProximal(X.astype(np.float32), Y, penalty=L1(0.01), epochs=2, random_state=0)).theta
+    np.testing.assert_allclose(single, base, atol=1e-3)
+    assert twice.nnz == 2 * X.nnz
+    with pytest.raises(Unsupported, match="hash the features"):
+        list(OnlineProximal(sparse.csr_matrix((2, 2**31 + 5)), [1, -1]))

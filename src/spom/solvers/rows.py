@@ -117,6 +117,8 @@ def _entries(X: Any) -> tuple[Ints, NDArray[np.int32], Floats, bool, tuple[int, 
         if not X.has_canonical_format:
             X = X.copy()
             X.sum_duplicates()
+        if X.shape[1] > np.iinfo(np.int32).max:
+            raise Unsupported(f"X has {X.shape[1]} columns, and at most 2^31 - 1 can be indexed: hash the features")
         data = np.ascontiguousarray(X.data, dtype=np.float64)
         indptr, indices = X.indptr.astype(np.int64, copy=False), X.indices.astype(np.int32, copy=False)
         shape, dense = X.shape, False
