@@ -277,7 +277,7 @@ class ProximalPoint:
         self._sample = np.arange(0, n, max(1, n // some), dtype=np.int64)
         per_row = max(1.0, rows.data.size / n)
         chosen = np.arange(0, n, max(1, round(n * per_row / ENTRIES)), dtype=np.int64)
-        squares = rows.squares(chosen)
+        squares = rows.squares(chosen, self.jobs)
         if chosen.size < n:
             # A feature that the sample has not met occurs about half a time in it.
             typical = float(rows.data[:1000] @ rows.data[:1000]) / max(1, rows.data[:1000].size)

@@ -7,6 +7,7 @@ shift = indptr[i] where the rows are dense and 0 where they are not.
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -75,12 +76,19 @@ class Rows:
             return self.data.reshape(len(self), self.columns)
         return sparse.csr_matrix((self.data, self.indices, self.indptr), shape=(len(self), self.columns))
 
-    def squares(self, order: Ints) -> Floats:
+    def squares(self, order: Ints, jobs: int = 1) -> Floats:
         """The mean over the rows in `order` of each feature's square, weighted as the examples are."""
-        found = np.zeros(self.columns)
-        add_squares(*(*self.arguments(order), found))
-        mass = float(self.weight[order].sum())
-        return found / mass if mass > 0 else found
+
+        def add(part: Ints) -> Floats:
+            found = np.zeros(self.columns)
+            add_squares(*(*self.arguments(np.ascontiguousarray(part)), found))
+            return found
+
+        mass = max(float(self.weight[order].sum()), 1e-300)
+        if jobs == 1:
+            return add(order) / mass
+        with ThreadPoolExecutor(jobs) as pool:
+            return np.asarray(sum(pool.map(add, np.array_split(order, jobs)))) / mass
 
     def norms(self, power: float = 2.0) -> Floats:
         """The norm of each row: 2, another power, or infinity."""
