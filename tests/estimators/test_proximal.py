@@ -211,6 +211,13 @@ def test_cross_validation_chooses_as_scikit_learn_does():
     np.testing.assert_allclose(ours.coef_, theirs.coef_, atol=1e-4)
 
 
+def test_folds_are_as_many_as_a_small_class_allows():
+    few = np.where(np.arange(N) < 3, "rare", LABELS)
+    model = ProximalClassifierCV(n_strengths=3).fit(X, few)
+    assert model.cv_scores_.shape == (3, 3)
+    assert ProximalClassifierCV(n_strengths=3).fit(X, LABELS).cv_scores_.shape == (3, 5)
+
+
 def test_cross_validation_with_a_scorer_and_given_strengths():
     model = ProximalClassifierCV(strengths=[1.0, 0.01], scoring="accuracy", cv=3, n_jobs=2).fit(X, LABELS)
     assert model.strength_ == 0.01

@@ -147,6 +147,19 @@ def test_sparse_text_like_data_logistic():
         assert last(halt(fista, rounds(20))).objective >= state.objective - 1e-8
 
 
+def test_sparse_arrays_of_the_user_are_left_alone():
+    rows, columns = RNG.integers(0, 3000, 9000), RNG.integers(0, 2500, 9000)
+    A = sparse.coo_matrix((np.ones(9000), (rows, columns)), shape=(3000, 2500)).tocsc()
+    A.indices, A.indptr = A.indices.astype(np.int64), A.indptr.astype(np.int64)
+    y = np.where(np.arange(3000) % 2, 1.0, -1.0)
+    for array in (A.data, A.indices, A.indptr):
+        array.flags.writeable = False
+    before = A.copy()
+    state = run(LinearSmooth(A, y, losses.Logistic()), penalties.L1(2e-4), tol=1e-6)
+    assert state.internal["gap"] <= 1e-6
+    assert (before != A).nnz == 0
+
+
 @pytest.mark.parametrize("size", ["small", "large"])
 @pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array])
 @pytest.mark.parametrize(

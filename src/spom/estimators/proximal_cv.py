@@ -35,7 +35,7 @@ class ProximalCV:
     def _fit_cv(self: Any, X: Any, y: Any, sample_weight: ArrayLike | None) -> None:
         problem, penalty = self._checked(X, y, sample_weight), self._penalty()
         grid = self._grid(problem, penalty)
-        splitter = check_cv(self.cv, problem.y, classifier=is_classifier(self))
+        splitter = check_cv(self._folds(problem.y), problem.y, classifier=is_classifier(self))
         folds = list(splitter.split(problem.X, problem.y))
         scores = Parallel(n_jobs=self.n_jobs, prefer="threads")(
             delayed(self._fold)(problem, penalty, grid, train, test) for train, test in folds
@@ -48,6 +48,13 @@ class ProximalCV:
         self.strength_, self.best_score_ = float(grid[best]), float(means[best])
         # One more problem among hundreds: it may as well be solved to many digits.
         self._solve(problem, with_strength(penalty, self.strength_), polish=True)
+
+    def _folds(self: Any, y: Any) -> Any:
+        """`cv`, or five folds; fewer where the smallest class, or the data, has fewer members."""
+        if self.cv is not None:
+            return self.cv
+        members = np.unique(y, return_counts=True)[1].min() if is_classifier(self) else y.size
+        return int(np.clip(members, 2, 5))
 
     def _grid(self: Any, problem: LinearSmooth, penalty: Any) -> Floats:
         if "strength" not in penalty.get_params(deep=False):

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 from scipy.sparse.linalg import LinearOperator, svds
 
-from spom.core.arrays import Floats, as_finite, check_finite
+from spom.core.arrays import Floats, as_finite, as_floats, check_finite
 from spom.errors import Unsupported
 
 # Up to this many rows or columns the largest singular value is computed exactly, from a Gram matrix.
@@ -193,15 +193,24 @@ def as_matrix(X: Any) -> Any:
     if sparse.issparse(X):
         X = X if X.format in ("csr", "csc") else X.tocsr()
         X = X.astype(np.float64, copy=False)
-        check_finite(X.data, "X (its stored entries)")
+        _check_entries(X.data, "X (its stored entries)")
         return X
     if isinstance(X, np.ndarray) and X.dtype == np.float64 and X.ndim == 2 and X.flags.f_contiguous:
-        check_finite(X.T, "X (transposed)")
+        _check_entries(X.T, "X (transposed)")
         return X
-    a = as_finite(X, "X")
+    a = as_floats(X, "X")
+    _check_entries(a, "X")
     if a.ndim != 2:
         raise ValueError(f"X must be a matrix with one row an example; it has {a.ndim} dimension")
     return a
+
+
+def _check_entries(a: Floats, name: str) -> None:
+    """As `check_finite`, also for arrays that are not ours to write to, such as memory maps."""
+    if a.flags.writeable:
+        check_finite(a, name)
+    elif not np.isfinite(a).all():
+        check_finite(a.copy(), name)
 
 
 def mean_weights(sample_weight: ArrayLike | None, n: int) -> Floats:

@@ -8,6 +8,7 @@ import numpy as np
 from scipy import sparse
 
 from spom.core.arrays import Floats, Ints
+from spom.errors import Unsupported
 from spom.losses import Squared
 from spom.solvers.smooth import LinearSmooth
 from spom.solvers.working_set_blocks import Blocks
@@ -171,10 +172,14 @@ def dense_columns(smooth: LinearSmooth, order: Ints) -> Floats:
 
 
 def sparse_columns(smooth: LinearSmooth) -> Any:
-    """X in CSC form with 32-bit indices, and a column of ones for an intercept."""
+    """X in CSC form with 32-bit indices, and a column of ones for an intercept; the user's arrays stay as they are."""
     X = sparse.csc_matrix(smooth.X)
     if smooth.fit_intercept:
         X = sparse.hstack([X, np.ones((X.shape[0], 1))], format="csc")
-    X.sum_duplicates()
+    if X.nnz > np.iinfo(np.int32).max:
+        raise Unsupported(f'a working set takes at most 2^31 - 1 non-zeros, X has {X.nnz}; solver="fista" takes more')
+    if not X.has_canonical_format or not all(a.flags.writeable for a in (X.data, X.indices, X.indptr)):
+        X = X.copy()
+        X.sum_duplicates()
     X.indptr, X.indices = X.indptr.astype(np.int32, copy=False), X.indices.astype(np.int32, copy=False)
     return X
