@@ -232,12 +232,16 @@ def cone_optimum(smooth: LinearSmooth, penalty: LatentGroupLasso) -> tuple[Any, 
 
 
 def fig2(strength: float = 1e-2) -> None:
-    """accGPM in the l-inf norm against FISTA with the Euclidean prox, and with ours."""
+    """accGPM in the l-inf norm against FISTA with the Euclidean prox, and with ours.
+
+    The strength matters: accGPM took 567 rounds to 1e-9 at 1e-1 and some 1700 at 1e-2, and at 1e-3, where the optimum
+    is the best estimate of the truth among powers of ten (error 1.6e-4 against 2.0e-4), 5000 rounds are not enough.
+    """
     smooth, groups, truth = latent_learning()
     penalty = LatentGroupLasso(strength, groups)
     point, best = cone_optimum(smooth, penalty)
     table = Table(
-        f"GPM Fig. 2: latent group lasso, p 100, n 50 (objective error; error of the optimum as an estimate "
+        f"GPM Fig. 2: latent group lasso, p 100, n 50, strength {strength:g} (objective error; optimum's distance to the truth "
         f"{np.linalg.norm(point - truth):.1e})"
     )
     errors, seconds = curve(smooth, penalty, best, 5000, norm="linf", accelerated=True)
@@ -249,6 +253,10 @@ def fig2(strength: float = 1e-2) -> None:
     cyclic, spent = _cyclic_fista(smooth, groups, strength, best, limit=max(10.0, 3 * seconds))
     table.add(f"FISTA, cyclic projections: least after {len(cyclic)} rounds, {spent:.1f} s", min(cyclic))
     table.add("  stalls above 1e-9 in three times our time", min(cyclic), target="> 1e-9", reached=min(cyclic) > 1e-9)
+    weak = LatentGroupLasso(0.1 * strength, groups)
+    errors, seconds = curve(smooth, weak, cone_optimum(smooth, weak)[1], 5000, norm="linf", accelerated=True)
+    name = f"linf-accGPM at a tenth of the strength: after {len(errors)} rounds, {seconds:.1f} s"
+    table.add(name, max(errors[-1], 0.0))
 
 
 def _cyclic_fista(
