@@ -241,8 +241,8 @@ def fig2(strength: float = 1e-2) -> None:
     penalty = LatentGroupLasso(strength, groups)
     point, best = cone_optimum(smooth, penalty)
     table = Table(
-        f"GPM Fig. 2: latent group lasso, p 100, n 50, strength {strength:g} (objective error; optimum's distance to the truth "
-        f"{np.linalg.norm(point - truth):.1e})"
+        f"GPM Fig. 2: latent group lasso, p 100, n 50, strength {strength:g} (objective error; optimum's distance "
+        f"to the truth {np.linalg.norm(point - truth):.1e})"
     )
     errors, seconds = curve(smooth, penalty, best, 5000, norm="linf", accelerated=True)
     done = errors[-1] <= 1e-9
