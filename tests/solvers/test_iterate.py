@@ -35,9 +35,7 @@ def test_halt_yields_the_state_that_satisfies_the_rule():
     assert iterate.last(iterate.halt(numbers(), iterate.target(0.01))).k == 7
     assert iterate.last(iterate.halt(numbers(), iterate.rounds(9))).k == 9
     assert iterate.last(iterate.halt(numbers(), iterate.small("objective", 0.2))).k == 3
-    assert (
-        iterate.last(iterate.halt(numbers(), iterate.any_of(iterate.rounds(9), iterate.target(0.3)))).k == 2
-    )
+    assert iterate.last(iterate.halt(numbers(), iterate.any_of(iterate.rounds(9), iterate.target(0.3)))).k == 2
 
 
 def test_stalled_waits_for_patience_and_ignores_missing_objectives():
