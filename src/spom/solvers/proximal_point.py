@@ -39,14 +39,14 @@ SMOOTH, LINEAR, HINGE, OTHER = 0, 1, 2, 3
 _CODES = {"Logistic": SMOOTH, "Squared": LINEAR, "Hinge": HINGE}
 # The scale c of the metric: where it starts, how it falls and rises, and its limits.
 START, DOWN, UP, LEAST, MOST = 0.5, 0.8, 2.0, 0.02, 8.0
-# A sample's optimum is not the optimum: near it, this much of a rise on the sample is no sign of a bad pass.
+# A rise by more than this on the sample calls for a look at all rows: a sample's optimum is not the optimum.
 ROOM = 1e-2
 # Up to this many examples a feature, a first pass may take the largest steps.
 FEW = 5.0
 # The metric is measured on a sample of rows with about this many entries.
 ENTRIES = 8e6
 # A change of a derivative below this part of the mean change of the pass before is not worth an update.
-SMALL = 0.2
+SMALL = 0.4
 # Threads: how often they meet in a pass, and how much larger each thinks its own changes are.
 MEETINGS, BOOST = 16, 1.1
 
@@ -264,7 +264,7 @@ class ProximalPoint:
         self.slopes = np.zeros(0)
         self.metric = np.zeros(0)
         self.scale, self.kept = START, math.inf
-        self.passes, self.least = 0, 0.0
+        self.passes, self.least, self._omega = 0, 0.0, 0.0
         self._sample: Ints = np.zeros(0, dtype=np.int64)
         self._u, self._inverse, self._spare = np.zeros(self.size), np.zeros(self.size), np.zeros(self.size)
 
@@ -273,7 +273,7 @@ class ProximalPoint:
     def _prepare(self, rows: Rows) -> None:
         """The metric for c = 1, and the rows on which passes are compared."""
         n = len(rows)
-        some = n if self.exact else max(400, n // 25)
+        some = n if self.exact else max(250, n // 40)
         self._sample = np.arange(0, n, max(1, n // some), dtype=np.int64)
         per_row = max(1.0, rows.data.size / n)
         chosen = np.arange(0, n, max(1, round(n * per_row / ENTRIES)), dtype=np.int64)
@@ -307,14 +307,23 @@ class ProximalPoint:
         )
         self.passes += 1
         value = omega + (self._sampled(rows, w) if self.passes > 1 else 0.0)
-        room = ROOM if self._sample.size < len(rows) else 0.0
-        if value <= self.kept * (1.0 + room):
+        if self._good(rows, w, value, omega):
             self.scale *= DOWN if value < self.kept else 1.0
-            self.kept, self.anchor, self._spare = value, w, self.anchor
+            self.kept, self.anchor, self._spare, self._omega = value, w, self.anchor, omega
         else:
             self.scale *= UP
         self.scale = min(max(self.scale, LEAST), MOST)
         return total
+
+    def _good(self, rows: Rows, w: Floats, value: float, omega: float) -> bool:
+        """Whether a pass is kept: what the sample says of it, and where that is bad, what all rows say."""
+        if value <= self.kept * (1.0 + (ROOM if self._sample.size < len(rows) else 0.0)):
+            return True
+        if self._sample.size == len(rows):
+            return False
+        everything = np.arange(len(rows))
+        before = mean_loss(rows, everything, self.anchor, self.intercept, self._whole) + self._omega
+        return mean_loss(rows, everything, w, self.intercept, self._whole) + omega <= before
 
     def _loop(self, rows: Rows, order: Ints, u: Floats) -> float:
         if self.jobs > 1:
@@ -370,7 +379,7 @@ class ProximalPoint:
             # These two are never written to again.
             "metric": self.metric,
             "sample": self._sample,
-            "scalars": np.array([self.scale, self.kept, float(self.passes), self.least]),
+            "scalars": np.array([self.scale, self.kept, float(self.passes), self.least, self._omega]),
         }
 
     def unpack(self, theta: Floats, internal: dict[str, np.ndarray[Any, Any]]) -> None:
@@ -380,5 +389,5 @@ class ProximalPoint:
             return
         self.dual, self.slopes = internal["dual"].copy(), internal["slopes"].copy()
         self.metric, self._sample = internal["metric"].copy(), internal["sample"].copy()
-        self.scale, self.kept, passes, self.least = (float(x) for x in internal["scalars"])
+        self.scale, self.kept, passes, self.least, self._omega = (float(x) for x in internal["scalars"])
         self.passes = int(passes)

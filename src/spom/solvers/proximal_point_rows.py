@@ -165,9 +165,8 @@ class ProximalPointRows:
         point = np.empty_like(u)
         rows_point(u, inverse, self.kind, self.strength, self.weights, self.intercept, point)
         self.dual = u - metric[:, None] * self.anchor
-        value = self._sampled(rows, point)
-        room = ROOM if self._sample.size < len(rows) else 0.0
-        if value <= self.kept * (1.0 + room):
+        value = self._value(rows, self._sample, point)
+        if self._good(rows, point, value):
             self.scale *= DOWN if value < self.kept else 1.0
             self.kept, self.anchor = value, point
         else:
@@ -177,11 +176,20 @@ class ProximalPointRows:
         self.rounds += steps.size
         return total
 
-    def _sampled(self, rows: Rows, point: Floats) -> float:
+    def _good(self, rows: Rows, point: Floats, value: float) -> bool:
+        """Whether a pass is kept: what the sample says of it, and where that is bad, what all rows say."""
+        some = self._sample.size < len(rows)
+        if value <= self.kept * (1.0 + (ROOM if some else 0.0)):
+            return True
+        everything = np.arange(len(rows))
+        return some and self._value(rows, everything, point) <= self._value(rows, everything, self.anchor)
+
+    def _value(self, rows: Rows, order: Ints, point: Floats) -> float:
+        """The objective on the rows in `order`."""
         w = np.ascontiguousarray(point[: self.features])
-        scores = rows.matrix()[self._sample] @ w + (point[-1] if self.intercept else 0.0)
-        weight = rows.weight[self._sample]
-        values = self.loss.value(rows.y[self._sample].astype(np.int64), np.ascontiguousarray(scores))
+        scores = rows.matrix()[order] @ w + (point[-1] if self.intercept else 0.0)
+        weight = rows.weight[order]
+        values = self.loss.value(rows.y[order].astype(np.int64), np.ascontiguousarray(scores))
         return float(weight @ values) / max(float(weight.sum()), 1e-300) + float(self.penalty.value(w))
 
     # --- what a state holds --------------------------------------------------------------------------
