@@ -10,7 +10,7 @@ from typing import Any
 
 __version__ = "0.1.0"
 
-_ROOMS = ("core", "data", "errors", "estimators", "losses", "mirror", "norms", "penalties", "solvers")
+_ROOMS = ("core", "data", "decoders", "errors", "estimators", "losses", "mirror", "norms", "penalties", "solvers")
 _NAMES: dict[str, str] = {
     "ProximalClassifier": "spom.estimators",
     "ProximalClassifierCV": "spom.estimators",

@@ -1,0 +1,105 @@
+"""The maximum spanning arborescence of a dense graph in O(n^2) (Tarjan)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from spom.core.arrays import Floats, Ints
+from spom.core.jit import kernel
+
+
+@kernel("int64(float64[:, ::1], boolean, int64[::1])")
+def grow(scores: Floats, fewest_roots: bool, heads: Ints) -> int:
+    """`heads` of the best tree; returns how many words hang on the root, or -1 where there is no tree.
+
+    A path grows backwards along best incoming arcs. When it meets itself, the cycle becomes one node, and the arcs
+    into it are scored by what they gain over the arc of the cycle that they replace. When it meets the root,
+    or a path that did, it is done. With `fewest_roots` arcs are compared by (-roots, score): the same additions
+    and comparisons on pairs, exact where a large penalty on root arcs would drown the scores.
+    """
+    N = scores.shape[0]
+    into, roots = np.empty((N, N)), np.zeros((N, N), dtype=np.int64)  # [slot of a node, source]
+    word = np.empty((N, N), dtype=np.int64)  # which word of a node the arc leads to
+    for m in range(N):
+        for h in range(N):
+            into[m, h], word[m, h] = scores[h, m], m
+        if fewest_roots:
+            roots[m, 0] = -1
+    nodes = 2 * N
+    slot, node_of = np.arange(nodes), np.arange(N)
+    parent, state = np.full(nodes, -1), np.zeros(nodes, dtype=np.int64)  # 0 new, 1 on the path, 2 done
+    source, target = np.zeros(nodes, dtype=np.int64), np.zeros(nodes, dtype=np.int64)
+    gain, order = np.zeros(nodes), np.zeros(nodes, dtype=np.int64)
+    path = np.empty(nodes, dtype=np.int64)
+    state[0], made = 2, N
+    for start in range(1, N):
+        if state[node_of[start]] == 2:
+            continue
+        path[0], length = node_of[start], 1
+        state[path[0]] = 1
+        while True:
+            c = path[length - 1]
+            row, depth = into[slot[c]], roots[slot[c]]
+            u = -1
+            for h in range(N):
+                if row[h] > -np.inf and (u < 0 or depth[h] > depth[u] or (depth[h] == depth[u] and row[h] > row[u])):
+                    u = h
+            if u < 0:
+                return -1
+            source[c], target[c], gain[c], order[c] = u, word[slot[c], u], row[u], depth[u]
+            d = node_of[u]
+            if state[d] == 2:
+                for i in range(length):
+                    state[path[i]] = 2
+                break
+            if state[d] == 0:
+                path[length], state[d] = d, 1
+                length += 1
+                continue
+            # A cycle from d up to the top of the path: merge it into a new node, in the slot of its top.
+            new, s = made, slot[c]
+            made += 1
+            first = True
+            while True:
+                length -= 1
+                x = path[length]
+                y, parent[x] = slot[x], new
+                for h in range(N):
+                    if node_of[h] == x:
+                        node_of[h] = new
+                    v, r = into[y, h] - gain[x], roots[y, h] - order[x]
+                    better = v > -np.inf and (
+                        into[s, h] == -np.inf or r > roots[s, h] or (r == roots[s, h] and v > into[s, h])
+                    )
+                    if first or better:
+                        into[s, h], roots[s, h], word[s, h] = v, r, word[y, h]
+                first = False
+                if x == d:
+                    break
+            for h in range(N):
+                if node_of[h] == new:
+                    into[s, h] = -np.inf
+            slot[new], path[length], state[new] = s, new, 1
+            length += 1
+    # Open the merged nodes, the last first: the word that the arc leads to loses its arc of the cycle.
+    for c in range(made - 1, N - 1, -1):
+        x = target[c]
+        while parent[x] != c:
+            x = parent[x]
+        source[x], target[x] = source[c], target[c]
+    count = 0
+    for m in range(1, N):
+        heads[m - 1] = source[m]
+        count += source[m] == 0
+    return count
+
+
+@kernel("int64(float64[:, ::1], boolean, int64[::1])")
+def arborescence(scores: Floats, single_root: bool, heads: Ints) -> int:
+    """1 with the best tree in `heads`, 0 where there is none; scores are -inf on the diagonal and in column 0."""
+    count = grow(scores, False, heads)
+    if single_root and count > 1:
+        # Most often the best tree has one root already; only now is the slower comparison needed.
+        count = grow(scores, True, heads)
+        return 1 if count == 1 else 0
+    return 1 if count >= 0 else 0

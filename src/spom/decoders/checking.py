@@ -1,0 +1,70 @@
+"""How scores and gold outputs come in: -inf forbids a part, NaN and +inf are errors that name the entry."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from spom.core.arrays import Floats, Ints
+from spom.core.jit import kernel
+
+# Sums of this many scores of the largest size stay below the largest float, for any input that fits in memory.
+LARGEST = 1e300
+
+
+@kernel("int64(float64[::1])")
+def first_bad(scores: Floats) -> int:
+    """The first entry that is NaN, +inf or larger than 1e300 in size without being -inf; -1 where there is none."""
+    for i in range(scores.size):
+        x = scores[i]
+        if not (-1e300 <= x <= 1e300) and x != -np.inf:
+            return i
+    return -1
+
+
+def bad_entry(name: str, where: Any, value: float) -> ValueError:
+    """The error for a score that cannot be one."""
+    size = f"at most {LARGEST:g} in size, or -inf for what is forbidden"
+    return ValueError(f"{name} must be {size}: entry {where} is {value}")
+
+
+def as_scores(scores: ArrayLike, name: str, ndim: tuple[int, ...]) -> Floats:
+    """`scores` as a float64, C-ordered, writable array of one of these numbers of dimensions; entries unchecked."""
+    try:
+        a = np.asarray(scores)
+        if a.dtype.kind not in "fiub":
+            raise TypeError(f"its dtype is {a.dtype}")
+        a = np.require(a, np.float64, ["C", "W"])
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name} must be an array of real numbers: {error}") from None
+    if a.ndim not in ndim:
+        wanted = " or ".join(map(str, ndim))
+        raise ValueError(f"{name} must have {wanted} dimension{'s' if wanted != '1' else ''}; it has {a.ndim}")
+    return a
+
+
+def check_scores(a: Floats, name: str) -> Floats:
+    """`a` itself, or the error for its first bad entry."""
+    at = first_bad(a.reshape(-1))
+    if at >= 0:
+        index = tuple(int(i) for i in np.unravel_index(at, a.shape))
+        raise bad_entry(name, index[0] if a.ndim == 1 else index, float(a.reshape(-1)[at]))
+    return a
+
+
+def as_labels(labels: ArrayLike, shape: tuple[int, ...], count: int, name: str, lowest: int = 0) -> Ints:
+    """`labels` as int64 of this shape with lowest <= entries < count, else an error that names the first bad one."""
+    raw = np.asarray(labels)
+    if raw.shape != shape:
+        raise ValueError(f"{name} must have shape {shape}, one entry for each token; it has {raw.shape}")
+    if raw.size and raw.dtype.kind not in "iu":
+        raise ValueError(f"{name} must be integers; its dtype is {raw.dtype}")
+    found = np.ascontiguousarray(raw, dtype=np.int64)
+    bad = np.flatnonzero((found < lowest) | (found >= count))
+    if bad.size:
+        at = int(bad[0])
+        value = int(found.reshape(-1)[at])
+        raise ValueError(f"{name} must be in {lowest}..{count - 1}: entry {at} is {value}")
+    return found

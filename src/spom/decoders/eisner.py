@@ -1,0 +1,106 @@
+"""The best projective tree in O(n^3) (Eisner)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from spom.core.arrays import Floats, Ints
+from spom.core.jit import kernel
+
+
+@kernel("float64(float64[::1], float64[::1], int64, int64, int64)")
+def max_sum(x: Floats, y: Floats, a: int, b: int, count: int) -> float:
+    """max over q < count of x[a + q] + y[b + q]; four at a time, because one maximum waits for the other."""
+    m0 = m1 = m2 = m3 = -np.inf
+    q = 0
+    while q + 4 <= count:
+        m0 = max(m0, x[a + q] + y[b + q])
+        m1 = max(m1, x[a + q + 1] + y[b + q + 1])
+        m2 = max(m2, x[a + q + 2] + y[b + q + 2])
+        m3 = max(m3, x[a + q + 3] + y[b + q + 3])
+        q += 4
+    while q < count:
+        m0 = max(m0, x[a + q] + y[b + q])
+        q += 1
+    return max(max(m0, m1), max(m2, m3))
+
+
+@kernel("int64(float64[::1], float64[::1], int64, int64, int64)")
+def first_max(x: Floats, y: Floats, a: int, b: int, count: int) -> int:
+    """The first q of that maximum."""
+    at = 0
+    for q in range(1, count):
+        if x[a + q] + y[b + q] > x[a + at] + y[b + at]:
+            at = q
+    return at
+
+
+@kernel("float64(float64[:, ::1], boolean, float64[:, :, ::1], float64[:, ::1])")
+def fill(scores: Floats, single_root: bool, chart: Floats, root: Floats) -> float:
+    """The chart of best spans; returns the best score.
+
+    chart[0][i, j]: i has all of i..j below it (complete, to the right), chart[1][j, i] the same by its end;
+    chart[2][i, j]: j has all of i..j below it, chart[3][j, i] the same by its end; chart[4][i, j]: the arc i -> j is
+    made, chart[5][j, i]: the arc j -> i. root[0, j]: the best of words 1..j below the root; root[1, r]: with r
+    the last that hangs on it. Each is stored in the order in which sums run through it.
+    """
+    N = scores.shape[0]
+    right, right_end, left, left_end = chart[0], chart[1], chart[2], chart[3]
+    to_right, to_left_end = chart[4], chart[5]
+    for i in range(1, N):
+        right[i, i] = right_end[i, i] = left[i, i] = left_end[i, i] = 0.0
+    for width in range(1, N - 1):
+        for i in range(1, N - width):
+            j = i + width
+            inner = max_sum(right[i], left_end[j], i, i + 1, width)
+            to_right[i, j] = inner + scores[i, j]
+            to_left_end[j, i] = inner + scores[j, i]
+            right[i, j] = right_end[j, i] = max_sum(to_right[i], right_end[j], i + 1, i + 1, width)
+            left[i, j] = left_end[j, i] = max_sum(left[i], to_left_end[j], i, i, width)
+    root[0, 0] = 0.0
+    for r in range(1, N):
+        root[1, r] = scores[0, r] + max_sum(root[0], left_end[r], 0, 1, 1 if single_root else r)
+        root[0, r] = max_sum(root[1], right_end[r], 1, 1, r)
+    return float(root[0, N - 1])
+
+
+@kernel("int64(float64[:, ::1], boolean, int64[::1])")
+def eisner(scores: Floats, single_root: bool, heads: Ints) -> int:
+    """1 with the best projective tree in `heads`, 0 where there is none. Of equal splits the first wins."""
+    N = scores.shape[0]
+    chart, root = np.empty((6, N, N)), np.empty((2, N))
+    if fill(scores, single_root, chart, root) == -np.inf:
+        return 0
+    right, right_end, left, left_end = chart[0], chart[1], chart[2], chart[3]
+    to_right, to_left_end = chart[4], chart[5]
+    stack = np.empty((4 * N + 4, 3), dtype=np.int64)  # kind (0 right, 1 left, 2 between two words), i, j
+    size, j = 0, N - 1
+    while j > 0:
+        r = 1 + first_max(root[1], right_end[j], 1, 1, j)
+        q = first_max(root[0], left_end[r], 0, 1, 1 if single_root else r)
+        heads[r - 1] = 0
+        stack[size, 0], stack[size, 1], stack[size, 2] = 0, r, j
+        stack[size + 1, 0], stack[size + 1, 1], stack[size + 1, 2] = 1, q + 1, r
+        size += 2
+        j = q
+    while size:
+        size -= 1
+        kind, i, j = stack[size, 0], stack[size, 1], stack[size, 2]
+        if i == j:
+            continue
+        if kind == 2:
+            q = i + first_max(right[i], left_end[j], i, i + 1, j - i)
+            stack[size, 0], stack[size, 1], stack[size, 2] = 0, i, q
+            stack[size + 1, 0], stack[size + 1, 1], stack[size + 1, 2] = 1, q + 1, j
+        elif kind == 0:
+            q = i + 1 + first_max(to_right[i], right_end[j], i + 1, i + 1, j - i)
+            heads[q - 1] = i
+            stack[size, 0], stack[size, 1], stack[size, 2] = 2, i, q
+            stack[size + 1, 0], stack[size + 1, 1], stack[size + 1, 2] = 0, q, j
+        else:
+            q = i + first_max(left[i], to_left_end[j], i, i, j - i)
+            heads[q - 1] = j
+            stack[size, 0], stack[size, 1], stack[size, 2] = 2, q, j
+            stack[size + 1, 0], stack[size + 1, 1], stack[size + 1, 2] = 1, i, q
+        size += 2
+    return 1

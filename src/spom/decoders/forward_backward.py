@@ -1,0 +1,165 @@
+"""Sums over all sequences of a chain, in log space, at the cost of matrix products.
+
+Log weights of the sequences that end in each label are kept relative to the largest of them, so that length costs
+no precision. log sum exp(alpha_p + T_py) is max_p T_py + log sum exp(alpha_p) exp(T_py - max): k exponentials and a
+matrix product a token. Where such a sum is below 1e-200 the terms that underflowed may matter, and it is done again
+with the maximum of its own terms. So the result is the one of plain log space, to rounding.
+
+Expectations go backwards through the same sums: the probability of the label before is a ratio of terms of one sum,
+so that probabilities add up to one whatever the size of the scores.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from spom.core.arrays import Floats
+from spom.core.jit import kernel
+
+
+@kernel("void(float64[:, ::1], float64[::1], float64[:, ::1])")
+def exponentials(transition: Floats, top: Floats, out: Floats) -> None:
+    """top_y = max_p T_py and out = exp(T - top), with 0 for a label that nothing leads to."""
+    k = top.size
+    top[:] = -np.inf
+    for p in range(k):
+        for y in range(k):
+            top[y] = max(top[y], transition[p, y])
+    for p in range(k):
+        for y in range(k):
+            out[p, y] = math.exp(transition[p, y] - top[y]) if top[y] > -np.inf else 0.0
+
+
+@kernel("float64(float64[::1], float64[::1], float64[::1])")
+def relative(alpha: Floats, out: Floats, add: Floats) -> float:
+    """alpha + add, minus its maximum, in `alpha`, and its exponential in `out`; returns the maximum."""
+    top = -np.inf
+    for y in range(alpha.size):
+        alpha[y] += add[y]
+        top = max(top, alpha[y])
+    if top > -np.inf:
+        for y in range(alpha.size):
+            alpha[y] -= top
+            out[y] = math.exp(alpha[y])
+    return top
+
+
+@kernel("float64(float64[::1], float64[:, ::1], int64, float64[::1])")
+def exact_terms(alpha: Floats, transition: Floats, y: int, out: Floats) -> float:
+    """exp(alpha_p + T_py - max) for each p, adding up to one, in `out`; returns log sum exp(alpha_p + T_py)."""
+    k, top = alpha.size, -np.inf
+    for p in range(k):
+        top = max(top, alpha[p] + transition[p, y])
+    if top == -np.inf:
+        out[:] = 0.0
+        return -np.inf
+    total = 0.0
+    for p in range(k):
+        out[p] = math.exp(alpha[p] + transition[p, y] - top)
+        total += out[p]
+    for p in range(k):
+        out[p] /= total
+    return top + math.log(total)
+
+
+@kernel(
+    "float64(float64[:, ::1], float64[:, ::1], float64[::1], float64[::1], float64[:, ::1], float64[::1],"
+    " float64[:, ::1], float64[:, ::1], float64[:, ::1])"
+)
+def forward(
+    unary: Floats,
+    transition: Floats,
+    begin: Floats,
+    end: Floats,
+    weight: Floats,
+    top: Floats,
+    alpha: Floats,
+    share: Floats,
+    total: Floats,
+) -> float:
+    """The log partition, -inf where nothing is admissible.
+
+    Fills alpha (relative log weights), share = exp(alpha) and total_ty = sum_p share_(t-1)p weight_py.
+    """
+    n, k = unary.shape
+    alpha[0] = begin
+    offset = relative(alpha[0], share[0], unary[0])
+    spare, lost = np.empty(k), 0.0
+    for t in range(1, n):
+        if offset == -np.inf:
+            return offset
+        sums, now = total[t], alpha[t]
+        sums[:] = 0.0
+        for p in range(k):
+            s, row = share[t - 1, p], weight[p]
+            for y in range(k):
+                sums[y] += s * row[y]
+        for y in range(k):
+            if sums[y] >= 1e-200:
+                now[y] = top[y] + math.log(sums[y])
+            else:
+                now[y] = exact_terms(alpha[t - 1], transition, y, spare)
+        # Compensated: a sum of a million terms keeps its digits.
+        add = relative(now, share[t], unary[t]) - lost
+        after = offset + add
+        lost = (after - offset) - add if after > -np.inf else 0.0
+        offset = after
+    spare[:] = alpha[n - 1]
+    ends = np.empty(k)
+    last = relative(spare, ends, end)
+    return offset + last + math.log(ends.sum()) if offset + last > -np.inf else -np.inf
+
+
+@kernel(
+    "float64(float64[:, ::1], float64[:, ::1], float64[::1], float64[::1], float64[:, ::1], float64[:, ::1],"
+    " float64[:, :, ::1])"
+)
+def forward_backward(
+    unary: Floats, transition: Floats, begin: Floats, end: Floats, nodes: Floats, steps: Floats, edges: Floats
+) -> float:
+    """The log partition, with P(y_t) in `nodes` and expected counts of transitions in `steps`.
+
+    `edges` gets P(y_t, y_(t+1)) where it has a place for each t; it may have none.
+    """
+    n, k = unary.shape
+    top, weight = np.empty(k), np.empty((k, k))
+    exponentials(transition, top, weight)
+    alpha, share, total = np.empty((n, k)), np.empty((n, k)), np.empty((n, k))
+    log_partition = forward(unary, transition, begin, end, weight, top, alpha, share, total)
+    if log_partition == -np.inf:
+        return log_partition
+    ratio, spare = np.empty(k), np.empty(k)
+    relative(alpha[n - 1], ratio, end)
+    nodes[n - 1] = ratio / ratio.sum()
+    steps[:] = 0.0
+    counts = np.zeros((k, k))
+    for t in range(n - 1, 0, -1):
+        after, before = nodes[t], nodes[t - 1]
+        before[:] = 0.0
+        for y in range(k):
+            ratio[y] = 0.0
+            if total[t, y] >= 1e-200:
+                ratio[y] = after[y] / total[t, y]
+            elif after[y] > 0.0:
+                exact_terms(alpha[t - 1], transition, y, spare)
+                for p in range(k):
+                    before[p] += after[y] * spare[p]
+                    steps[p, y] += after[y] * spare[p]
+                    if edges.shape[0]:
+                        edges[t - 1, p, y] = after[y] * spare[p]
+        for p in range(k):
+            s, row, into = share[t - 1, p], weight[p], counts[p]
+            sum_p = 0.0
+            for y in range(k):
+                sum_p += row[y] * ratio[y]
+                into[y] += s * ratio[y]
+            before[p] += s * sum_p
+            if edges.shape[0]:
+                for y in range(k):
+                    edges[t - 1, p, y] += s * row[y] * ratio[y]
+    for p in range(k):
+        for y in range(k):
+            steps[p, y] += counts[p, y] * weight[p, y]
+    return log_partition
