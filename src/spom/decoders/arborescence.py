@@ -26,11 +26,11 @@ def grow(scores: Floats, fewest_roots: bool, heads: Ints) -> int:
         if fewest_roots:
             roots[m, 0] = -1
     nodes = 2 * N
-    slot, node_of = np.arange(nodes), np.arange(N)
-    parent, state = np.full(nodes, -1), np.zeros(nodes, dtype=np.int64)  # 0 new, 1 on the path, 2 done
-    source, target = np.zeros(nodes, dtype=np.int64), np.zeros(nodes, dtype=np.int64)
-    gain, order = np.zeros(nodes), np.zeros(nodes, dtype=np.int64)
-    path = np.empty(nodes, dtype=np.int64)
+    gain, tables = np.zeros(nodes), np.zeros((7, nodes), dtype=np.int64)
+    slot, node_of, parent, state = tables[0], tables[1], tables[2], tables[3]  # state: 0 new, 1 on the path, 2 done
+    source, target, order, path = tables[4], tables[5], tables[6], np.empty(nodes, dtype=np.int64)
+    for x in range(N):
+        slot[x] = node_of[x] = x
     state[0], made = 2, N
     for start in range(1, N):
         if state[node_of[start]] == 2:

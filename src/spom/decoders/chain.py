@@ -152,7 +152,7 @@ class Chain(Parameters):
         pairs = np.zeros((max(n - 1, 0) if edges else 0, k, k))
         if n == 0:
             return ChainParts(np.zeros((0, k)), np.zeros((k, k)), np.zeros(k), np.zeros(k)), 0.0, pairs
-        nodes, steps = np.empty((n, k)), np.empty((k, k))
+        nodes, steps = np.empty((n, k)), np.zeros((k, k))
         log_partition = forward_backward(*parts, nodes, steps, pairs)
         if log_partition == -np.inf:
             raise self._nothing()

@@ -23,7 +23,8 @@ from spom.core.jit import kernel
 def exponentials(transition: Floats, top: Floats, out: Floats) -> None:
     """top_y = max_p T_py and out = exp(T - top), with 0 for a label that nothing leads to."""
     k = top.size
-    top[:] = -np.inf
+    for y in range(k):
+        top[y] = -np.inf
     for p in range(k):
         for y in range(k):
             top[y] = max(top[y], transition[p, y])
@@ -53,7 +54,8 @@ def exact_terms(alpha: Floats, transition: Floats, y: int, out: Floats) -> float
     for p in range(k):
         top = max(top, alpha[p] + transition[p, y])
     if top == -np.inf:
-        out[:] = 0.0
+        for p in range(k):
+            out[p] = 0.0
         return -np.inf
     total = 0.0
     for p in range(k):
@@ -84,14 +86,16 @@ def forward(
     Fills alpha (relative log weights), share = exp(alpha) and total_ty = sum_p share_(t-1)p weight_py.
     """
     n, k = unary.shape
-    alpha[0] = begin
+    for y in range(k):
+        alpha[0, y] = begin[y]
     offset = relative(alpha[0], share[0], unary[0])
     spare, lost = np.empty(k), 0.0
     for t in range(1, n):
         if offset == -np.inf:
             return offset
         sums, now = total[t], alpha[t]
-        sums[:] = 0.0
+        for y in range(k):
+            sums[y] = 0.0
         for p in range(k):
             s, row = share[t - 1, p], weight[p]
             for y in range(k):
@@ -106,10 +110,15 @@ def forward(
         after = offset + add
         lost = (after - offset) - add if after > -np.inf else 0.0
         offset = after
-    spare[:] = alpha[n - 1]
-    ends = np.empty(k)
+    ends, sum_of_ends = np.empty(k), 0.0
+    for y in range(k):
+        spare[y] = alpha[n - 1, y]
     last = relative(spare, ends, end)
-    return offset + last + math.log(ends.sum()) if offset + last > -np.inf else -np.inf
+    if offset == -np.inf or last == -np.inf:
+        return -np.inf
+    for y in range(k):
+        sum_of_ends += ends[y]
+    return offset + last + math.log(sum_of_ends)
 
 
 @kernel(
@@ -119,7 +128,7 @@ def forward(
 def forward_backward(
     unary: Floats, transition: Floats, begin: Floats, end: Floats, nodes: Floats, steps: Floats, edges: Floats
 ) -> float:
-    """The log partition, with P(y_t) in `nodes` and expected counts of transitions in `steps`.
+    """The log partition, with P(y_t) in `nodes` and expected counts of transitions added to `steps`.
 
     `edges` gets P(y_t, y_(t+1)) where it has a place for each t; it may have none.
     """
@@ -130,16 +139,18 @@ def forward_backward(
     log_partition = forward(unary, transition, begin, end, weight, top, alpha, share, total)
     if log_partition == -np.inf:
         return log_partition
-    ratio, spare = np.empty(k), np.empty(k)
+    ratio, spare, counts = np.empty(k), np.empty(k), np.zeros((k, k))
     relative(alpha[n - 1], ratio, end)
-    nodes[n - 1] = ratio / ratio.sum()
-    steps[:] = 0.0
-    counts = np.zeros((k, k))
+    sum_of_ends = 0.0
+    for y in range(k):
+        sum_of_ends += ratio[y]
+    for y in range(k):
+        nodes[n - 1, y] = ratio[y] / sum_of_ends
     for t in range(n - 1, 0, -1):
         after, before = nodes[t], nodes[t - 1]
-        before[:] = 0.0
         for y in range(k):
-            ratio[y] = 0.0
+            before[y] = ratio[y] = 0.0
+        for y in range(k):
             if total[t, y] >= 1e-200:
                 ratio[y] = after[y] / total[t, y]
             elif after[y] > 0.0:

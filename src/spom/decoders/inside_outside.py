@@ -69,11 +69,10 @@ def inside(scores: Floats, single_root: bool, chart: Floats, root: Floats) -> fl
 
 @kernel("float64(float64[:, ::1], boolean, float64[:, ::1])")
 def inside_outside(scores: Floats, single_root: bool, out: Floats) -> float:
-    """The log partition (-inf: no tree), with P(head -> modifier) in `out`."""
+    """The log partition (-inf: no tree), with P(head -> modifier) in `out`, which holds zeros."""
     N = scores.shape[0]
     chart, root = np.empty((6, N, N)), np.empty((2, N))
     log_partition = inside(scores, single_root, chart, root)
-    out[:] = 0.0
     if log_partition == -np.inf:
         return log_partition
     right, right_end, left, left_end = chart[0], chart[1], chart[2], chart[3]

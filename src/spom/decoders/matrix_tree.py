@@ -81,9 +81,10 @@ def tree_sums(scores: Floats, single_root: bool, out: Floats) -> float:
         lo, hi, begin, end, depth = todo[size, 0], todo[size, 1], todo[size, 2], todo[size, 3], todo[size, 4]
         A, before = graph[depth], graph[depth - 1]
         a, b = min(lo, begin), max(hi, end)
-        A[0, a:b] = before[0, a:b]
-        for i in range(a, b):
-            A[i, a:b] = before[i, a:b]
+        for i in range(a - 1, b):
+            h = i if i >= a else 0
+            for j in range(a, b):
+                A[h, j] = before[h, j]
         done = n - (b - a)
         # From the outside inwards, so that what is left are neighbours.
         for t in range(end - begin):

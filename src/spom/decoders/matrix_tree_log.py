@@ -92,10 +92,11 @@ def tree_sums_log(scores: Floats, single_root: bool, out: Floats) -> float:
     while 1 << (depths - 2) < n:
         depths += 1
     graph, orders = np.empty((depths, N, N)), np.zeros((depths, N, N), dtype=np.int64)
-    graph[0] = scores
-    if single_root:
-        orders[0, 0] = 1
-    climb, order = np.full((N, N), -np.inf), np.zeros((N, N), dtype=np.int64)
+    for h in range(N):
+        for m in range(N):
+            graph[0, h, m] = scores[h, m]
+            orders[0, h, m] = single_root and h == 0
+    climb, order = np.empty((N, N)), np.zeros((N, N), dtype=np.int64)
     span, gone = np.zeros((N, 2), dtype=np.int64), np.empty(n, dtype=np.int64)
     e, p = np.empty(N), np.empty(N, dtype=np.int64)
     todo = np.empty((2 * depths + 2, 5), dtype=np.int64)
@@ -107,8 +108,8 @@ def tree_sums_log(scores: Floats, single_root: bool, out: Floats) -> float:
         a, b = min(lo, begin), max(hi, end)
         for i in range(a - 1, b):
             h = i if i >= a else 0
-            graph[depth, h, a:b] = graph[depth - 1, h, a:b]
-            orders[depth, h, a:b] = orders[depth - 1, h, a:b]
+            for j in range(a, b):
+                graph[depth, h, j], orders[depth, h, j] = graph[depth - 1, h, j], orders[depth - 1, h, j]
         done = n - (b - a)
         for t in range(end - begin):
             k = end - 1 - t if begin >= hi else begin + t

@@ -18,10 +18,13 @@ def matrix_tree(arcs: Floats, single_root: bool, out: Floats) -> float:
     """The log partition over all trees (-inf: there is none), with P(head -> modifier) in `out`."""
     N = arcs.shape[0]
     scores = np.empty((N, N))
-    scores[:, 0] = -np.inf
     offset, lowest = 0.0, 0.0
+    for h in range(N):
+        scores[h, 0] = -np.inf
     for m in range(1, N):
-        top = arcs[:, m].max()
+        top = -np.inf
+        for h in range(N):
+            top = max(top, arcs[h, m])
         if top == -np.inf:
             return -np.inf
         offset += top

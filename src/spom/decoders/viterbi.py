@@ -13,7 +13,9 @@ def viterbi(unary: Floats, transition: Floats, begin: Floats, end: Floats, out: 
     """The highest score, its labels in `out`; -inf where nothing is admissible. Of equals the lower label wins."""
     n, k = unary.shape
     back = np.zeros((n, k), dtype=np.int64)
-    old, new = begin + unary[0], np.empty(k)
+    old, new = np.empty(k), np.empty(k)
+    for y in range(k):
+        old[y] = begin[y] + unary[0, y]
     for t in range(1, n):
         row = back[t]
         for y in range(k):
