@@ -21,6 +21,9 @@ from spom.solvers.proximal_point import ProximalPoint, close_pass, first_scale, 
 from spom.solvers.rows import Rows
 
 
+SAMPLE = 4
+
+
 class StreamingPoint(ProximalPoint):
     """The engine of `step="auto"` on a stream of blocks; see the module's text."""
 
@@ -35,7 +38,8 @@ class StreamingPoint(ProximalPoint):
     def run(self, rows: Rows, order: Ints, steps: Floats) -> float:
         """One step on each row of a block; the sum of the losses met on the way."""
         mass = float(rows.weight[order].sum())
-        squares = rows.squares(order) * mass
+        # After the first block every fourth row tells the mean squares well enough, for a fifth of the time of a pass.
+        squares = rows.squares(order if self.seen == 0.0 else order[::SAMPLE]) * mass
         self.squares[: self.features] += squares
         if self.intercept:
             self.squares[-1] += mass
