@@ -244,6 +244,9 @@ def test_bad_input_of_chains() -> None:
             Chain().best_augmented(scores, gold)
     with pytest.raises(ValueError, match="integers"):
         Chain().best_augmented(scores, [0.0, 1.0, 1.0])
+    for cost in ("hamming", Hamming, 1.0):
+        with pytest.raises(ValueError, match="cost must be"):
+            Chain().best_augmented(scores, [0, 0, 0], cost)  # type: ignore[arg-type]  # wrong on purpose
     with pytest.raises(ValueError, match="count"):
         Chain().kbest(scores, 0)
     with pytest.raises(ValueError, match="constraints are for 3 labels"):

@@ -11,7 +11,7 @@ from spom.core.arrays import Floats, Ints
 from spom.core.params import Parameters
 from spom.core.registry import register
 from spom.decoders.checking import as_labels, as_scores, check_scores
-from spom.decoders.costs import Cost, Hamming
+from spom.decoders.costs import Cost, as_cost
 from spom.decoders.forward_backward import forward_backward
 from spom.decoders.schemes import Constraints, tag_constraints
 from spom.decoders.viterbi import viterbi, viterbi_several
@@ -46,7 +46,7 @@ class Chain(Parameters):
     the score 0.
 
     >>> import numpy as np
-    >>> from spom.decoders import Chain, ChainParts, tag_constraints
+    >>> from spom.decoders import Chain, Hamming, tag_constraints
     >>> unary = np.array([[1.0, 0.0, 2.0], [0.0, 0.5, 1.0]])
     >>> Chain().best(unary)
     array([2, 2])
@@ -84,7 +84,7 @@ class Chain(Parameters):
         parts = self._parts(scores)
         n, k = parts.unary.shape
         y = as_labels(gold, (n,), k, "gold")
-        return self._best(parts._replace(unary=parts.unary + (cost or Hamming()).of_labels(y, k)))
+        return self._best(parts._replace(unary=parts.unary + as_cost(cost).of_labels(y, k)))
 
     def marginals(self, scores: Any) -> tuple[ChainParts, float]:
         """Expected parts, and the log partition (forward-backward in log space)."""
@@ -168,12 +168,15 @@ class Chain(Parameters):
         found = [unary]
         for name, shape in (("transition", (k, k)), ("begin", (k,)), ("end", (k,))):
             part = getattr(given, name)
-            a = np.zeros(shape) if part is None else as_scores(part, f"{name} scores", (len(shape),))
+            if part is None:
+                found.append(np.zeros(shape))
+                continue
+            a = as_scores(part, f"{name} scores", (len(shape),))
             if a.shape != shape:
                 raise ValueError(f"{name} scores must have shape {shape}, for {k} labels; they have {a.shape}")
             found.append(check_scores(a, f"{name} scores"))
         if self.constraints is not None:
-            allowed = Constraints(*self.constraints)
+            allowed = Constraints(*(np.asarray(part) for part in self.constraints))
             if allowed.begin.shape != (k,):
                 raise ValueError(f"constraints are for {allowed.begin.size} labels, the scores have {k}")
             found[1:] = [np.where(ok, a, -np.inf) for ok, a in zip(allowed, found[1:], strict=True)]

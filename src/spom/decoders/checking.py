@@ -32,6 +32,10 @@ def bad_entry(name: str, where: Any, value: float) -> ValueError:
 
 def as_scores(scores: ArrayLike, name: str, ndim: tuple[int, ...]) -> Floats:
     """`scores` as a float64, C-ordered, writable array of one of these numbers of dimensions; entries unchecked."""
+    if type(scores) is np.ndarray and scores.ndim in ndim and scores.dtype == np.float64:
+        flags = scores.flags
+        if flags.c_contiguous and flags.writeable:
+            return scores
     try:
         a = np.asarray(scores)
         if a.dtype.kind not in "fiub":
@@ -47,7 +51,7 @@ def as_scores(scores: ArrayLike, name: str, ndim: tuple[int, ...]) -> Floats:
 
 def check_scores(a: Floats, name: str) -> Floats:
     """`a` itself, or the error for its first bad entry."""
-    at = first_bad(a.reshape(-1))
+    at = first_bad(a.reshape(-1) if a.ndim > 1 else a)
     if at >= 0:
         index = tuple(int(i) for i in np.unravel_index(at, a.shape))
         raise bad_entry(name, index[0] if a.ndim == 1 else index, float(a.reshape(-1)[at]))

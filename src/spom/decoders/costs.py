@@ -25,6 +25,15 @@ class Cost(Protocol):
         ...
 
 
+def as_cost(cost: Cost | None) -> Cost:
+    """`cost` itself, Hamming for None, or an error for what is no cost."""
+    if cost is None:
+        return Hamming()
+    if isinstance(cost, type) or not isinstance(cost, Cost):
+        raise ValueError(f"cost must be Hamming(), LabelCost(...), ArcCost() or alike, not {cost!r}")
+    return cost
+
+
 def _arcs(heads: Ints, wrong: Floats) -> Floats:
     """What token m pays for each head: `wrong[m]`, and nothing for its gold head."""
     n = heads.size

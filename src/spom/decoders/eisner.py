@@ -11,17 +11,17 @@ from spom.core.jit import kernel
 @kernel("float64(float64[::1], float64[::1], int64, int64, int64)")
 def max_sum(x: Floats, y: Floats, a: int, b: int, count: int) -> float:
     """max over q < count of x[a + q] + y[b + q]; four at a time, because one maximum waits for the other."""
+    x, y = x[a : a + count], y[b : b + count]
     m0 = m1 = m2 = m3 = -np.inf
-    q = 0
-    while q + 4 <= count:
-        m0 = max(m0, x[a + q] + y[b + q])
-        m1 = max(m1, x[a + q + 1] + y[b + q + 1])
-        m2 = max(m2, x[a + q + 2] + y[b + q + 2])
-        m3 = max(m3, x[a + q + 3] + y[b + q + 3])
-        q += 4
-    while q < count:
-        m0 = max(m0, x[a + q] + y[b + q])
-        q += 1
+    for r in range(count // 4):
+        q = 4 * r
+        v0, v1, v2, v3 = x[q] + y[q], x[q + 1] + y[q + 1], x[q + 2] + y[q + 2], x[q + 3] + y[q + 3]
+        m0 = v0 if v0 > m0 else m0
+        m1 = v1 if v1 > m1 else m1
+        m2 = v2 if v2 > m2 else m2
+        m3 = v3 if v3 > m3 else m3
+    for q in range(4 * (count // 4), count):
+        m0 = max(m0, x[q] + y[q])
     return max(max(m0, m1), max(m2, m3))
 
 

@@ -123,7 +123,8 @@ def forward(
 
 @kernel(
     "float64(float64[:, ::1], float64[:, ::1], float64[::1], float64[::1], float64[:, ::1], float64[:, ::1],"
-    " float64[:, :, ::1])"
+    " float64[:, :, ::1])",
+    fastmath={"reassoc"},
 )
 def forward_backward(
     unary: Floats, transition: Floats, begin: Floats, end: Floats, nodes: Floats, steps: Floats, edges: Floats

@@ -22,8 +22,12 @@ def log_sum(x: Floats, y: Floats, a: int, b: int, count: int) -> float:
     if top == -np.inf or count == 1:
         return top
     total = 0.0
+    x, y = x[a : a + count], y[b : b + count]
     for q in range(count):
-        total += math.exp(x[a + q] + y[b + q] - top)
+        s = x[q] + y[q] - top
+        # Below exp(-50) of the largest nothing changes the sum of fewer than exp(14) terms.
+        if s > -50.0:
+            total += math.exp(s)
     return top + math.log(total)
 
 

@@ -35,8 +35,8 @@ def eliminate(A: Floats, k: int, lo: int, hi: int, single_root: bool, climb: Flo
         h = i if i >= lo else 0
         share = A[h, k] / total
         climb[h] = share
-        row, add = A[h], A[k]
-        for j in range(lo, hi):
+        row, add = A[h, lo:hi], A[k, lo:hi]
+        for j in range(hi - lo):
             row[j] += share * add[j]
     return total
 
@@ -47,10 +47,10 @@ def chances(gone: Ints, m: int, span: Ints, climb: Floats, out: Floats) -> None:
     out[0], out[m] = 1.0, 0.0
     for t in range(gone.size - 1, -1, -1):
         h = gone[t]
-        row = climb[h]
-        total = row[0]
-        for i in range(span[h, 0], span[h, 1]):
-            total += row[i] * out[i]
+        row, chance = climb[h, span[h, 0] : span[h, 1]], out[span[h, 0] : span[h, 1]]
+        total = climb[h, 0]
+        for i in range(row.size):
+            total += row[i] * chance[i]
         out[h] = total
 
 

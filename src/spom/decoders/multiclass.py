@@ -13,7 +13,7 @@ from spom.core.jit import kernel
 from spom.core.params import Parameters
 from spom.core.registry import register
 from spom.decoders.checking import as_labels, as_scores, check_scores
-from spom.decoders.costs import Cost, Hamming
+from spom.decoders.costs import Cost, as_cost
 
 
 @kernel("int64(float64[:, ::1], int64[::1])")
@@ -61,6 +61,7 @@ class Multiclass(Parameters):
 
     Of equal scores the first label wins. A score of -inf forbids a label.
 
+    >>> from spom.decoders import Hamming, Multiclass
     >>> decoder = Multiclass()
     >>> decoder.best([0.0, 2.0, 1.0])
     1
@@ -83,7 +84,7 @@ class Multiclass(Parameters):
         """The label with the highest score plus cost (default: Hamming)."""
         a = self._rows(scores)
         y = as_labels(np.atleast_1d(gold), (a.shape[0],), a.shape[1], "gold")
-        b = a + (cost or Hamming()).of_labels(y, a.shape[1])
+        b = a + as_cost(cost).of_labels(y, a.shape[1])
         return self.best(b[0] if np.ndim(scores) == 1 else b)
 
     def marginals(self, scores: ArrayLike) -> tuple[Floats, Any]:

@@ -12,7 +12,7 @@ from spom.core.arrays import Floats, Ints
 from spom.core.jit import kernel
 from spom.core.params import Parameters
 from spom.decoders.checking import as_labels, as_scores, bad_entry
-from spom.decoders.costs import Cost, Hamming
+from spom.decoders.costs import Cost, as_cost
 
 
 @kernel("int64(float64[:, :, ::1], float64[:, ::1], int64[:, ::1])")
@@ -96,7 +96,7 @@ class Trees(Parameters):
         cube, labelled = self._scores(scores)
         n, k = cube.shape[0] - 1, cube.shape[2]
         heads, labels = self._output(gold, n, k if labelled else None, "gold")
-        added = (cost or Hamming()).of_arcs(heads, labels, k)
+        added = as_cost(cost).of_arcs(heads, labels, k)
         return self._decode(cube + added.reshape(n + 1, n + 1, -1), labelled)
 
     def marginals(self, scores: ArrayLike) -> tuple[Floats, float]:
