@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy  # its rooms are loaded when they are first used
 from numpy.typing import ArrayLike
-from scipy import sparse
 
 from spom.core.arrays import Floats
 from spom.errors import SpomError
@@ -60,7 +60,7 @@ class LinearProgram:
     ) -> None:
         import highspy
 
-        matrix = sparse.csc_matrix(A, dtype=np.float64)
+        matrix = scipy.sparse.csc_matrix(A, dtype=np.float64)
         rows, columns = matrix.shape
         self.rows, self.columns, self.what = rows, columns, what
         self._all = np.arange(columns, dtype=np.int32)

@@ -6,8 +6,8 @@ import warnings
 from typing import Any, ClassVar
 
 import numpy as np
+import scipy  # its rooms are loaded when they are first used
 from numpy.typing import ArrayLike
-from scipy import sparse
 
 from spom.core.arrays import Floats, Ints, as_finite, check_positive
 from spom.core.registry import register
@@ -77,7 +77,9 @@ class LatentGroupLasso(Grouped):
     def membership(self, shape: tuple[int, ...]) -> Any:
         """B as a CSR matrix, entries of the flattened array by groups: B[i, m] = 1 where i is in group m."""
         groups, _, indices = self._structure(shape)
-        by_group = sparse.csc_matrix((np.ones(indices.size), indices, groups.ptr), shape=(groups.size, groups.count))
+        by_group = scipy.sparse.csc_matrix(
+            (np.ones(indices.size), indices, groups.ptr), shape=(groups.size, groups.count)
+        )
         return by_group.tocsr()
 
     def compiled(self, shape: tuple[int, ...]) -> tuple[Any, Floats, Ints]:

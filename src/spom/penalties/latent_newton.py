@@ -17,8 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_factor, cho_solve
-from scipy.sparse.linalg import LinearOperator, cg
+import scipy  # its rooms are loaded when they are first used
 
 from spom.core.arrays import Floats
 
@@ -140,9 +139,9 @@ def _direction(B: Any, Bt: Any, curve: Floats, w: Floats, gradient: Floats, damp
     for _ in range(6):
         try:
             hessian[np.diag_indices(which.size)] += ridge
-            step = cho_solve(cho_factor(hessian, lower=True, check_finite=False), target)
+            step = scipy.linalg.cho_solve(scipy.linalg.cho_factor(hessian, lower=True, check_finite=False), target)
             break
-        except LinAlgError:
+        except np.linalg.LinAlgError:
             ridge = ridge * 100.0
     direction[which] = step
     return direction
@@ -153,9 +152,11 @@ def _iterative(
 ) -> tuple[Floats, bool]:
     """The Newton step by conjugate gradients, and whether they failed to converge."""
     shape = (target.size, target.size)
-    operator = LinearOperator(shape, matvec=lambda v: part_t @ (curve * (part @ v)) + ridge * v, dtype=np.float64)
-    jacobi = LinearOperator(shape, matvec=lambda v: v / diagonal, dtype=np.float64)
-    step, info = cg(operator, target, rtol=1e-12, maxiter=500, M=jacobi)
+    operator = scipy.sparse.linalg.LinearOperator(
+        shape, matvec=lambda v: part_t @ (curve * (part @ v)) + ridge * v, dtype=np.float64
+    )
+    jacobi = scipy.sparse.linalg.LinearOperator(shape, matvec=lambda v: v / diagonal, dtype=np.float64)
+    step, info = scipy.sparse.linalg.cg(operator, target, rtol=1e-12, maxiter=500, M=jacobi)
     return step, info != 0
 
 

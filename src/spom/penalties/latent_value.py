@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
+import scipy  # its rooms are loaded when they are first used
 
 from spom.core.arrays import Floats
 from spom.core.lp import LinearProgram
@@ -71,7 +71,7 @@ def _interior_step(
     mu = 0.1 * float(w @ slack) / w.size
     hessian = (across.multiply(a**2 / d**3) @ part).toarray()
     hessian[np.diag_indices(w.size)] += slack / w + 1e-300
-    step = cho_solve(cho_factor(hessian, lower=True, check_finite=False), mu / w - gradient)
+    step = scipy.linalg.cho_solve(scipy.linalg.cho_factor(hessian, lower=True, check_finite=False), mu / w - gradient)
     slack_step = mu / w - slack - slack / w * step
     size = min(1.0, 0.995 * _room(w, step))
     dual_size = min(1.0, 0.995 * _room(slack, slack_step))
