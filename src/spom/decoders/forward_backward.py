@@ -2,8 +2,9 @@
 
 Log weights of the sequences that end in each label are kept relative to the largest of them, so that length costs
 no precision. log sum exp(alpha_p + T_py) is max_p T_py + log sum exp(alpha_p) exp(T_py - max): k exponentials and a
-matrix product a token. Where such a sum is below 1e-200 the terms that underflowed may matter, and it is done again
-with the maximum of its own terms. So the result is the one of plain log space, to rounding.
+matrix product a token, and no logarithm as long as every label keeps a weight above 1e-200. Where a sum is below that
+the terms that underflowed may matter, and it is done again with the maximum of its own terms. So the result is the one
+of plain log space, to rounding.
 
 Expectations go backwards through the same sums: the probability of the label before is a ratio of terms of one sum,
 so that probabilities add up to one whatever the size of the scores.
@@ -66,6 +67,32 @@ def exact_terms(alpha: Floats, transition: Floats, y: int, out: Floats) -> float
     return top + math.log(total)
 
 
+@kernel("float64(float64[::1], float64[::1], float64[::1], float64[::1])")
+def products(sums: Floats, top: Floats, add: Floats, out: Floats) -> float:
+    """sums * exp(top + add) relative to its maximum, in `out`; returns the log of that, or -inf if one is too small."""
+    largest = -np.inf
+    for y in range(top.size):
+        largest = max(largest, top[y] + add[y])
+    if largest == -np.inf:
+        return -np.inf
+    low, high = np.inf, 0.0
+    for y in range(top.size):
+        out[y] = sums[y] * math.exp(top[y] + add[y] - largest)
+        low, high = min(low, out[y]), max(high, out[y])
+    if low < 1e-200:
+        return -np.inf
+    for y in range(top.size):
+        out[y] /= high
+    return largest + math.log(high)
+
+
+@kernel("void(float64[::1], float64[::1])")
+def logarithms(share: Floats, alpha: Floats) -> None:
+    """alpha = log(share)."""
+    for y in range(share.size):
+        alpha[y] = math.log(share[y])
+
+
 @kernel(
     "float64(float64[:, ::1], float64[:, ::1], float64[::1], float64[::1], float64[:, ::1], float64[::1],"
     " float64[:, ::1], float64[:, ::1], float64[:, ::1])"
@@ -83,13 +110,14 @@ def forward(
 ) -> float:
     """The log partition, -inf where nothing is admissible.
 
-    Fills alpha (relative log weights), share = exp(alpha) and total_ty = sum_p share_(t-1)p weight_py.
+    Fills share (relative weights), total_ty = sum_p share_(t-1)p weight_py, and alpha = log(share) where it is needed:
+    for the last token, and before each token with a total below 1e-200.
     """
     n, k = unary.shape
     for y in range(k):
         alpha[0, y] = begin[y]
     offset = relative(alpha[0], share[0], unary[0])
-    spare, lost = np.empty(k), 0.0
+    spare, lost, known = np.empty(k), 0.0, True
     for t in range(1, n):
         if offset == -np.inf:
             return offset
@@ -100,16 +128,25 @@ def forward(
             s, row = share[t - 1, p], weight[p]
             for y in range(k):
                 sums[y] += s * row[y]
-        for y in range(k):
-            if sums[y] >= 1e-200:
-                now[y] = top[y] + math.log(sums[y])
-            else:
-                now[y] = exact_terms(alpha[t - 1], transition, y, spare)
+        add = products(sums, top, unary[t], share[t])
+        if add == -np.inf:
+            if not known:
+                logarithms(share[t - 1], alpha[t - 1])
+            for y in range(k):
+                if sums[y] >= 1e-200:
+                    now[y] = top[y] + math.log(sums[y])
+                else:
+                    now[y] = exact_terms(alpha[t - 1], transition, y, spare)
+            add, known = relative(now, share[t], unary[t]), True
+        else:
+            known = False
         # Compensated: a sum of a million terms keeps its digits.
-        add = relative(now, share[t], unary[t]) - lost
+        add -= lost
         after = offset + add
         lost = (after - offset) - add if after > -np.inf else 0.0
         offset = after
+    if not known:
+        logarithms(share[n - 1], alpha[n - 1])
     ends, sum_of_ends = np.empty(k), 0.0
     for y in range(k):
         spare[y] = alpha[n - 1, y]
