@@ -12,34 +12,34 @@ from spom.core.jit import kernel
 def viterbi(unary: Floats, transition: Floats, begin: Floats, end: Floats, out: Ints) -> float:
     """The highest score, its labels in `out`; -inf where nothing is admissible. Of equals the lower label wins."""
     n, k = unary.shape
-    back = np.zeros((n, k), dtype=np.int64)
-    old, new = np.empty(k), np.empty(k)
+    value = np.empty((n, k))
     for y in range(k):
-        old[y] = begin[y] + unary[0, y]
+        value[0, y] = begin[y] + unary[0, y]
     for t in range(1, n):
-        row = back[t]
+        now = value[t]
         for y in range(k):
-            new[y] = old[0] + transition[0, y]
-        for p in range(1, k):
-            before, steps = old[p], transition[p]
-            # Selections rather than branches: this loop runs over several labels at once.
+            now[y] = -np.inf
+        for p in range(k):
+            before, steps = value[t - 1, p], transition[p]
+            # A selection, no branch and no back pointer: several labels at once. The way back is one label a token.
             for y in range(k):
                 v = before + steps[y]
-                better = v > new[y]
-                new[y] = v if better else new[y]
-                row[y] = p if better else row[y]
+                now[y] = v if v > now[y] else now[y]
         for y in range(k):
-            new[y] += unary[t, y]
-        old, new = new, old
+            now[y] += unary[t, y]
     last = 0
     for y in range(k):
-        old[y] += end[y]
-        if old[y] > old[last]:
+        value[n - 1, y] += end[y]
+        if value[n - 1, y] > value[n - 1, last]:
             last = y
     out[n - 1] = last
     for t in range(n - 1, 0, -1):
-        out[t - 1] = back[t, out[t]]
-    return float(old[last])
+        y, at = out[t], 0
+        for p in range(1, k):
+            if value[t - 1, p] + transition[p, y] > value[t - 1, at] + transition[at, y]:
+                at = p
+        out[t - 1] = at
+    return float(value[n - 1, last])
 
 
 @kernel(
