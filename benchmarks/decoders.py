@@ -17,6 +17,7 @@ import numpy as np
 
 from benchmarks.common import Table, race
 from spom.decoders import Chain, ChainParts, NonProjectiveTree, ProjectiveTree
+from spom.decoders.viterbi import viterbi
 
 LABELS = 22  # as CoNLL-2000 has
 
@@ -81,11 +82,19 @@ def chains(table: Table) -> None:
         ours, peer = race(lambda: [decoder.best(s) for s in scores], lambda: [t.tag() for t in taggers])
         same = all([names[a] for a in y] == t for y, t in zip(ours.result, peer.result, strict=True))
         table.add(f"Viterbi, {LABELS} labels, ns/token", *per_token(ours, peer, tokens), "same labels", same)
+        rate(table, "Viterbi", ours.seconds, tokens)
         ours, peer, found = race(lambda: [decoder.marginals(s) for s in scores], lookup_and_marginals, lookup)
         close = np.allclose([e.unary[0, 0] for e, _ in ours.result], peer.result, atol=1e-6)
         seconds = (ours.seconds * 1e9 / tokens, (peer.seconds - found.seconds) * 1e9 / tokens)
         table.add(f"forward-backward, {LABELS} labels, ns/token", *seconds, "same marginals", bool(close))
         rate(table, "forward-backward", ours.seconds, tokens)
+        zero, outs = np.zeros(len(names)), [np.empty(n, dtype=np.int64) for n in sizes]
+        pairs = list(zip(scores, outs, strict=True))
+        inner, peer = race(
+            lambda: [viterbi(s.unary, s.transition, zero, zero, out) for s, out in pairs],
+            lambda: [t.tag() for t in taggers],
+        )
+        table.add("Viterbi, the compiled function alone, ns/token", *per_token(inner, peer, tokens))
         several = race(lambda: [decoder.kbest(s, 10) for s in scores])[0]
         table.add("10 best, ns/token", several.seconds * 1e9 / tokens)
 
