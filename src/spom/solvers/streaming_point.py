@@ -20,7 +20,6 @@ from spom.core.arrays import Floats, Ints
 from spom.solvers.proximal_point import ProximalPoint, close_pass, first_scale, open_pass
 from spom.solvers.rows import Rows
 
-
 SAMPLE = 4
 
 
