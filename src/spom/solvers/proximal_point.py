@@ -48,7 +48,7 @@ ENTRIES = 8e6
 # A change of a derivative below this part of the mean change of the pass before is not worth an update.
 SMALL = 0.4
 # Threads: how often they meet in a pass, and how much larger each thinks its own changes are.
-MEETINGS, BOOST = 16, 1.1
+MEETINGS, BOOST = 12, 1.3
 
 
 @kernel(f"float64(float64, float64, float64, float64, int64, {LOSS})")
