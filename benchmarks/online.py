@@ -125,7 +125,7 @@ def bench_zipf(n: int = 1_000_000, d: int = 1_000_000) -> None:
     one, two = race(
         ours(X, y, 1e-6, 1, shuffle=False),
         ours(X, y, 1e-6, 1, shuffle=False, n_jobs=2),
-        repeats=3,
+        repeats=9,
         wall=True,
     )
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from spom.core.arrays import Floats, Ints
@@ -47,8 +49,10 @@ class L2(Strength):
         """Nothing: the norm shows what is not finite, and `_prox` takes it before it writes. One pass less."""
 
     def _prox(self, w: Floats, step: float, out: Floats) -> None:
-        norm = float(norm2(w.reshape(-1)))
-        if not np.isfinite(norm):
+        flat = w.reshape(-1)
+        square = float(np.dot(flat, flat))
+        norm = math.sqrt(square) if 1e-280 < square < 1e300 else float(norm2(flat))
+        if not math.isfinite(norm):
             super()._check_input(w)
         np.multiply(w, _remaining(norm, min(step * self.strength, LARGEST)), out=out)
 
