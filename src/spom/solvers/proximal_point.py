@@ -234,7 +234,7 @@ def first_scale(n: float, root: Floats) -> float:
     One pass leaves an error of about 1 / (n step) from the start and of step * k from the noise: where examples
     are many for the features the step has to be smaller, and the best one falls with sqrt(k / n).
     """
-    squared = float((root * root).sum())
+    squared = float(root @ root)
     features = float(root.sum()) ** 2 / squared if squared > 0 else 1.0
     return START * math.sqrt(1.0 + n / (FEW * features))
 
@@ -281,10 +281,12 @@ class ProximalPoint:
         if chosen.size < n:
             # A feature that the sample has not met occurs about half a time in it.
             typical = float(rows.data[:1000] @ rows.data[:1000]) / max(1, rows.data[:1000].size)
-            squares = np.maximum(squares, 0.5 * typical / chosen.size)
-        root = np.sqrt(np.append(squares, 1.0) if self.intercept else squares)
+            np.maximum(squares, 0.5 * typical / chosen.size, out=squares)
+        # In place: for very many features new arrays cost more than the roots.
+        root = np.sqrt(squares, out=squares)
+        root = np.append(root, 1.0) if self.intercept else root
         self.scale = first_scale(n, root)
-        self.metric = self.smoothness / n * root * float(root.sum())
+        self.metric = root * (self.smoothness / n * float(root.sum()))
         # A feature that never occurs stays zero whatever its metric is; it must only not divide by zero.
         self.metric[root == 0.0] = 1.0
         if self.slopes.size != n:

@@ -86,9 +86,14 @@ class Rows:
 
         mass = max(float(self.weight[order].sum()), 1e-300)
         if jobs == 1:
-            return add(order) / mass
-        with ThreadPoolExecutor(jobs) as pool:
-            return np.asarray(sum(pool.map(add, np.array_split(order, jobs)))) / mass
+            found = add(order)
+        else:
+            with ThreadPoolExecutor(jobs) as pool:
+                found, *others = pool.map(add, np.array_split(order, jobs))
+            for other in others:
+                found += other
+        found /= mass
+        return found
 
     def norms(self, power: float = 2.0) -> Floats:
         """The norm of each row: 2, another power, or infinity."""
