@@ -82,10 +82,10 @@ class Trees(Parameters):
         self.single_root = single_root
 
     def _best(self, arcs: Floats, heads: Ints) -> int:
-        raise NotImplementedError
+        raise NotImplementedError  # each kind of tree has its own search
 
     def _sums(self, arcs: Floats, out: Floats) -> float:
-        raise NotImplementedError
+        raise NotImplementedError  # each kind of tree has its own sum
 
     def best(self, scores: ArrayLike) -> Any:
         """The heads (n) of the best tree; (heads, labels) for labelled scores."""
