@@ -1,0 +1,120 @@
+r"""The problem that the solvers for kernels share.
+
+    min over theta of Omega(theta) + (1/N) sum_i L(theta; x_i, y_i)
+
+with theta = (theta_0, theta_1, ..., theta_M): theta_0 scores pairs of neighbouring labels, where there are
+transitions, and theta_m scores a label at a token, in the space of a kernel or by explicit features:
+
+    score(x, y) = sum_t sum_m <theta_m[y_t], phi_m(x_t)>  +  sum_t theta_0[y_t, y_(t+1)].
+
+N is the number of sequences. A problem with several classes is one whose sequences have length one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from spom.core.arrays import Floats, Ints
+from spom.errors import DataError
+from spom.kernels.gram import Gram, as_gram
+
+NO_FLOATS: Floats = np.zeros(0)
+
+
+@dataclass(frozen=True)
+class ExplicitBlock:
+    """Sparse rows of one block: row t has the features indices[indptr[t]:indptr[t + 1]]; no values mean ones."""
+
+    indptr: Ints
+    indices: Any
+    n_features: int
+    values: Floats = field(default_factory=lambda: NO_FLOATS)
+    name: str = ""
+
+    def matrix(self) -> Any:
+        """The rows as a scipy CSR matrix of float64."""
+        from scipy import sparse
+
+        values = self.values if self.values.size else np.ones(self.indices.size)
+        return sparse.csr_matrix((values, self.indices, self.indptr), shape=(self.indptr.size - 1, self.n_features))
+
+
+@dataclass(frozen=True)
+class KernelProblem:
+    """Tokens in sequences with their labels, one Gram matrix over all tokens for each kernel, and explicit blocks.
+
+    `offsets` has the first token of each sequence, and the number of tokens at its end. `weight` has a weight for
+    each sequence's loss, and is empty where all are one. Make one with `KernelProblem.of`, which checks it.
+
+    >>> problem = KernelProblem.of([np.eye(3)], y=[0, 1, 1], n_labels=2)
+    >>> problem.n_sequences, problem.n_blocks
+    (3, 1)
+    """
+
+    grams: tuple[Gram, ...]
+    offsets: Ints
+    y: Ints
+    n_labels: int
+    transitions: bool = False
+    explicit: tuple[ExplicitBlock, ...] = ()
+    weight: Floats = field(default_factory=lambda: NO_FLOATS)
+
+    @property
+    def n_tokens(self) -> int:
+        """All tokens of all sequences."""
+        return int(self.y.size)
+
+    @property
+    def n_sequences(self) -> int:
+        """N of the objective."""
+        return int(self.offsets.size - 1)
+
+    @property
+    def n_blocks(self) -> int:
+        """M: kernels, then explicit blocks; the transitions are not counted."""
+        return len(self.grams) + len(self.explicit)
+
+    @classmethod
+    def of(
+        cls,
+        grams: Sequence[Any],
+        y: ArrayLike,
+        n_labels: int | None = None,
+        offsets: ArrayLike | None = None,
+        transitions: bool | None = None,
+        explicit: Sequence[ExplicitBlock] = (),
+        weight: ArrayLike | None = None,
+        check: bool = True,
+    ) -> KernelProblem:
+        """A checked problem: Gram matrices as arrays, scipy sparse matrices or `Gram` objects.
+
+        Without `offsets` each token is a sequence of its own, and then there are no transitions.
+        """
+        labels = np.ascontiguousarray(y, dtype=np.int64)
+        if labels.ndim != 1 or (labels.size and labels.min() < 0):
+            raise DataError("y must be a vector of label indices from 0")
+        count = int(labels.max(initial=-1)) + 1
+        k = count if n_labels is None else int(n_labels)
+        if count > k:
+            raise DataError(f"y has the label index {count - 1}, but there are only {k} labels")
+        given = None if offsets is None else np.ascontiguousarray(offsets, dtype=np.int64)
+        bounds = np.arange(labels.size + 1, dtype=np.int64) if given is None else given
+        if bounds.size < 1 or bounds[0] != 0 or bounds[-1] != labels.size or (np.diff(bounds) < 0).any():
+            raise DataError(f"offsets must rise from 0 to the number of tokens, {labels.size}")
+        found = tuple(as_gram(g, f"the Gram matrix of kernel {m}", check=check) for m, g in enumerate(grams))
+        for m, gram in enumerate(found):
+            if gram.n != labels.size:
+                raise DataError(f"the Gram matrix of kernel {m} is for {gram.n} tokens, but y has {labels.size}")
+        for m, block in enumerate(explicit):
+            if block.indptr.size - 1 != labels.size:
+                raise DataError(f"explicit block {m} has {block.indptr.size - 1} rows, but y has {labels.size} labels")
+        chain = (given is not None) if transitions is None else bool(transitions)
+        w = NO_FLOATS if weight is None else np.ascontiguousarray(weight, dtype=np.float64)
+        if w.size not in (0, bounds.size - 1) or not np.isfinite(w).all() or (w < 0).any():
+            raise DataError(f"weight must have one finite number >= 0 for each of the {bounds.size - 1} sequences")
+        return cls(found, bounds, labels, k, chain, tuple(explicit), w)
