@@ -6,11 +6,14 @@ import importlib
 from typing import Any
 
 _NAMES: dict[str, str] = {
+    "Columns": "spom.data.columns",
     "Dataset": "spom.data.dataset",
     "SvmlightFile": "spom.data.svmlight",
     "data_folder": "spom.data.fetching",
     "fetch": "spom.data.fetching",
     "load": "spom.data.loading",
+    "read_conll": "spom.data.conll",
+    "read_conll_blocks": "spom.data.conll",
     "read_svmlight": "spom.data.svmlight",
 }
 

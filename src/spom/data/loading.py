@@ -15,8 +15,10 @@ from spom.errors import DataError, Unsupported
 
 # The loader of each data set: module and function. A new one is one line here, and its files in the catalogue.
 LOADERS: dict[str, tuple[str, str]] = {
+    "conll2000": ("spom.data.conll", "load_conll2000"),
     "landsat": ("spom.data.loading", "load_landsat"),
     "mnist": ("spom.data.loading", "load_mnist"),
+    "ocr": ("spom.data.ocr", "load_ocr"),
     "polarity": ("spom.data.loading", "load_polarity"),
 }
 
@@ -25,7 +27,8 @@ def load(name: str) -> Dataset:
     """A public data set by its name, downloaded first where it is not in the data folder yet.
 
     `"polarity"`: 10,662 sentences as unigrams and bigrams; `"landsat"`: 6,435 pixels with their neighbours in four
-    bands; `"mnist"`: 70,000 digits as 784 grey values.
+    bands; `"mnist"`: 70,000 digits as 784 grey values; `"ocr"`: 6,877 handwritten words as sequences of images;
+    `"conll2000"`: 10,948 sentences of newspaper text as columns of words and parts of speech, labelled with phrases.
     """
     if name not in LOADERS:
         raise Unsupported(f"there is no data set {name!r} to load; the names are: {', '.join(sorted(LOADERS))}")

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import gzip
-import io
 from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -15,6 +12,7 @@ from scipy import sparse
 
 from spom.core.arrays import Floats
 from spom.data import svmlight_parser as parser
+from spom.data.opening import opened
 from spom.errors import DataError
 
 LARGEST_INDEX = 2**31 - 2
@@ -114,7 +112,7 @@ class SvmlightFile:
         labels = np.empty(MANY_LABELS)
         rows = count = 0
         widest = -1 if self.zero_based else 0
-        with _opened(self.path) as (_, file):
+        with opened(self.path) as (_, file):
             for text in _chunks(file):
                 ends, comments = np.flatnonzero(text == ord("\n")), bool((text == ord("#")).any())
                 more, widest, count = parser.scan_lines(text, ends, comments, widest, labels, count, parser.POWERS)
@@ -132,7 +130,7 @@ def _blocks(
     indices, data = np.empty(1 << 16, dtype=np.int32), np.empty(1 << 16)
     rows = nnz = widest = 0
     line = 1
-    with _opened(source) as (name, file):
+    with opened(source) as (name, file):
         for text in _chunks(file):
             at = 0
             while True:
@@ -197,48 +195,3 @@ def _chunks(file: Any) -> Iterator[parser.Bytes]:
         rest = more[cut:]
     if rest:
         yield np.frombuffer(bytearray(rest + b"\n"), dtype=np.uint8)
-
-
-@contextmanager
-def _opened(source: Any) -> Iterator[tuple[str, Any]]:
-    """(name, binary file) with what compresses it undone; only what was opened here is closed here."""
-    if isinstance(source, (str, Path)):
-        with open(source, "rb") as raw:
-            yield str(source), _decompressed(raw, str(source))
-        return
-    if not hasattr(source, "read"):
-        raise ValueError(f"source must be a path or a binary file, not {type(source).__name__}")
-    name = str(getattr(source, "name", "") or type(source).__name__)
-    buffered = source if hasattr(source, "peek") or not hasattr(source, "readinto") else io.BufferedReader(source)
-    try:
-        yield name, _decompressed(buffered, name)
-    finally:
-        if buffered is not source:
-            buffered.detach()
-
-
-def _decompressed(file: Any, name: str) -> Any:
-    head = file.peek(4)[:4] if hasattr(file, "peek") else b""
-    if isinstance(head, bytes) and head[:2] == b"\x1f\x8b":
-        return _Checked(gzip.GzipFile(fileobj=file), name, "gzip")
-    if head == b"\x28\xb5\x2f\xfd":
-        try:
-            import zstandard
-        except ImportError:
-            raise DataError("reading zstd needs the package zstandard (pip install spom[zstd])", name) from None
-        return _Checked(zstandard.ZstdDecompressor().stream_reader(file, read_across_frames=True), name, "zstd")
-    return file
-
-
-class _Checked:
-    """A decompressor whose failures name the file."""
-
-    def __init__(self, file: Any, name: str, kind: str) -> None:
-        self.file, self.name, self.kind = file, name, kind
-
-    def read(self, size: int) -> Any:
-        """The next bytes, or a `DataError` where the compressed stream is damaged."""
-        try:
-            return self.file.read(size)
-        except Exception as error:
-            raise DataError(f"expected a whole {self.kind} file, found a damaged one ({error})", self.name) from None

@@ -1,0 +1,111 @@
+"""Sentences as rows of feature ids, and the blocks that the ids fall into: what learners of chains read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spom.core.arrays import Floats, Ints
+from spom.data.columns import gather
+
+NO_VALUES: Floats = np.empty(0)
+
+
+@dataclass(frozen=True)
+class Rows:
+    """x_t = sum of value times unit vector over the features of token t: CSR rows, cut into sentences.
+
+    Token t has the features indices[indptr[t] : indptr[t + 1]], with the same part of `values`, which is empty where
+    all are one. Sentence i has the tokens offsets[i] to offsets[i + 1] - 1. A slice or an array of indices gives the
+    rows of those sentences.
+
+    >>> rows = Rows(np.array([0, 2, 3, 5]), np.array([0, 3, 1, 0, 2], dtype=np.int32), NO_VALUES, np.array([0, 2, 3]))
+    >>> len(rows), rows.n_tokens
+    (2, 3)
+    >>> rows[1:].to_csr(4).toarray()
+    array([[1., 0., 1., 0.]])
+    """
+
+    indptr: Ints
+    indices: NDArray[Any]
+    values: Floats
+    offsets: Ints
+
+    @property
+    def n_tokens(self) -> int:
+        """The number of tokens of all sentences."""
+        return int(self.indptr.size) - 1
+
+    def __len__(self) -> int:
+        return int(self.offsets.size) - 1
+
+    def __getitem__(self, index: Any) -> Rows:
+        if isinstance(index, (int, np.integer)):
+            index = [index]
+        if isinstance(index, slice) and index.step in (None, 1):
+            first, last, _ = index.indices(len(self))
+            a, b = int(self.offsets[first]), int(self.offsets[max(first, last)])
+            c, d = int(self.indptr[a]), int(self.indptr[b])
+            offsets = self.offsets[first : max(first, last) + 1] - a
+            return Rows(self.indptr[a : b + 1] - c, self.indices[c:d], self.values[c:d], offsets)
+        chosen = np.arange(len(self))[index]
+        tokens, offsets = gather(self.offsets, chosen)
+        entries, indptr = gather(self.indptr, tokens)
+        values = self.values[entries] if self.values.size else self.values
+        return Rows(indptr, self.indices[entries], values, offsets)
+
+    def to_csr(self, n_features: int) -> Any:
+        """The rows of all tokens as a scipy matrix; a feature that a token has twice is added up."""
+        from scipy import sparse
+
+        values = self.values if self.values.size else np.ones(self.indices.size)
+        return sparse.csr_matrix((values, self.indices, self.indptr), shape=(self.n_tokens, n_features))
+
+    def __repr__(self) -> str:
+        return f"Rows({len(self)} sentences, {self.n_tokens} tokens, {self.indices.size} features)"
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """Which features belong together: block m, called names[m], has the ids starts[m] to starts[m + 1] - 1.
+
+    >>> blocks = Blocks(("w[0]", "pos[0]"), np.array([0, 3, 5]))
+    >>> len(blocks), blocks.total, blocks.sizes, blocks.of([0, 3, 4])
+    (2, 5, array([3, 2]), array([0, 1, 1]))
+    """
+
+    names: tuple[str, ...]
+    starts: Ints = field(repr=False)
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    @property
+    def total(self) -> int:
+        """The number of features."""
+        return int(self.starts[-1])
+
+    @property
+    def sizes(self) -> Ints:
+        """The number of features of each block."""
+        return np.diff(self.starts)
+
+    def of(self, ids: Any) -> Ints:
+        """The block of each feature id."""
+        found: Ints = np.searchsorted(self.starts, np.asarray(ids), side="right") - 1
+        return found
+
+    def index(self, name: str) -> int:
+        """The block of that name."""
+        if name not in self.names:
+            raise KeyError(f"there is no block {name!r}; there are: {', '.join(self.names)}")
+        return self.names.index(name)
+
+    def ids(self, blocks: Sequence[int]) -> Ints:
+        """The feature ids of some blocks, block after block."""
+        parts = [np.arange(self.starts[m], self.starts[m + 1]) for m in blocks]
+        return np.concatenate([np.empty(0, dtype=np.int64), *parts])
