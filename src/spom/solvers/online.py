@@ -144,7 +144,7 @@ class OnlineProximal:
         return self.y is None
 
     def _rows(self, X: Any, y: Any, weight: Any, columns: int | None) -> Rows:
-        return as_rows(X, y, weight, self.loss.target, columns=columns, mean=not self.stream)
+        return as_rows(X, y, weight, self.loss.target, columns=columns, mean=not self.stream, jobs=self.n_jobs)
 
     def _blocks(self) -> Iterator[Rows]:
         columns: int | None = None

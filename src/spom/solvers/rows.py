@@ -111,20 +111,28 @@ class Rows:
 
 
 def as_rows(
-    X: Any, y: ArrayLike, weight: ArrayLike | None, target: str, *, columns: int | None = None, mean: bool = True
+    X: Any,
+    y: ArrayLike,
+    weight: ArrayLike | None,
+    target: str,
+    *,
+    columns: int | None = None,
+    mean: bool = True,
+    jobs: int = 1,
 ) -> Rows:
     """Checked rows: finite numbers, as many targets as rows, targets of the kind that the loss takes.
 
     `columns` is the number of features that there must be. With `mean` the weights are scaled to mean one.
+    `jobs` threads look at the numbers.
     """
-    indptr, indices, data, dense, shape = _entries(X)
+    indptr, indices, data, dense, shape = _entries(X, jobs)
     n, d = shape
     if columns is not None and d != columns:
         raise DataError(f"X has {d} features, but the model has {columns}: give every block the same columns")
     return Rows(indptr, indices, data, dense, _targets(y, n, target), _weights(weight, n, mean), d)
 
 
-def _entries(X: Any) -> tuple[Ints, NDArray[np.int32], Floats, bool, tuple[int, int]]:
+def _entries(X: Any, jobs: int) -> tuple[Ints, NDArray[np.int32], Floats, bool, tuple[int, int]]:
     if sparse.issparse(X):
         X = X if X.format == "csr" else X.tocsr()
         if not X.has_canonical_format:
@@ -143,13 +151,18 @@ def _entries(X: Any) -> tuple[Ints, NDArray[np.int32], Floats, bool, tuple[int, 
         n, d = shape = a.shape
         data, dense = a.reshape(-1), True
         indptr, indices = np.arange(n + 1, dtype=np.int64) * d, np.arange(d, dtype=np.int32)
-    _check_finite(data, indptr)
+    _check_finite(data, indptr, jobs)
     return indptr, indices, data, dense, shape
 
 
-def _check_finite(data: Floats, indptr: Ints) -> None:
+def _check_finite(data: Floats, indptr: Ints, jobs: int) -> None:
+    numbers = data if data.flags.writeable else data.copy()
     try:
-        check_finite(data if data.flags.writeable else data.copy(), "X")
+        if jobs == 1:
+            check_finite(numbers, "X")
+        else:
+            with ThreadPoolExecutor(jobs) as pool:
+                list(pool.map(lambda part: check_finite(part, "X"), np.array_split(numbers, jobs)))
     except ValueError:
         at = int(np.flatnonzero(~np.isfinite(data))[0])
         row = int(np.searchsorted(indptr, at, side="right")) - 1

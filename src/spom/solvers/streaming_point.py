@@ -51,11 +51,9 @@ class StreamingPoint(ProximalPoint):
         # The anchor is zero: `dual` holds minus the sum of gradients.
         self.anchor, self.slopes = np.zeros(self.size), np.zeros(n)
         self.dual = self.dual / n
-        open_pass(self._u, self._inverse, self.anchor, self.dual, self.metric, c, self.l2, self.features)
+        open_pass(self._u, self.anchor, self.dual, self.metric, c, self.l2, self.features)
         total = self._loop(rows, order, self._u)
-        close_pass(
-            self._u, self._inverse, self.anchor, self.dual, self.metric, self._spare, c, self.l1, self.l2, self.features
-        )
+        close_pass(self._u, self.anchor, self.dual, self.metric, self._spare, c, self.l1, self.l2, self.features)
         self.dual *= n
         self.passes += 1 if before == 0.0 else 0
         return total
