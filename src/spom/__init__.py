@@ -10,7 +10,20 @@ from typing import Any
 
 __version__ = "0.1.0"
 
-_ROOMS = ("core", "data", "decoders", "errors", "estimators", "losses", "mirror", "norms", "penalties", "solvers")
+_ROOMS = (
+    "core",
+    "data",
+    "decoders",
+    "errors",
+    "estimators",
+    "features",
+    "losses",
+    "mirror",
+    "models",
+    "norms",
+    "penalties",
+    "solvers",
+)
 _NAMES: dict[str, str] = {
     "ProximalClassifier": "spom.estimators",
     "ProximalClassifierCV": "spom.estimators",
@@ -18,6 +31,7 @@ _NAMES: dict[str, str] = {
     "ProximalRegressorCV": "spom.estimators",
     "OnlineClassifier": "spom.estimators",
     "OnlineRegressor": "spom.estimators",
+    "load_model": "spom.models",
 }
 
 __all__ = ["__version__", *_ROOMS, *_NAMES]

@@ -14,9 +14,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from spom.core.arrays import Floats, Ints
 from spom.estimators.checking import check_data, operator
+from spom.estimators.saving import SavingLinear
 
 
-class LinearModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+class LinearModel(SavingLinear, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """Scores X coef_^T + intercept_, and what a fitted linear model tells of itself."""
 
     coef_: Any

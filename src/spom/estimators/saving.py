@@ -1,0 +1,128 @@
+"""`save` for every estimator, and what the linear models write into a model file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from scipy import sparse
+from sklearn.utils.validation import check_is_fitted
+
+from spom.errors import ModelFileError
+from spom.models.checks import check_indices, check_offsets, check_shape, take
+from spom.models.loading import save_model
+from spom.solvers.iterate import History
+
+Arrays = dict[str, np.ndarray[Any, Any]]
+
+# What `fit` leaves behind in a linear model besides its weights and its history.
+FITTED = (
+    *("classes_", "feature_names_in_", "n_features_in_", "loss_", "penalty_", "mirror_", "intercept_"),
+    *("converged_", "n_rounds_", "n_iter_", "objective_", "dual_gap_"),
+    *("strength_", "strengths_", "best_score_", "cv_scores_"),
+)
+
+
+class Saving:
+    """A mixin: `save(path)`. The estimator has `model_state` and `from_model_state` (see `spom.models.loading`)."""
+
+    def save(self, path: str | Path) -> None:
+        """Write the fitted model to one safetensors file; `spom.load_model(path)` reads it."""
+        check_is_fitted(self)
+        save_model(self, path, self._training())
+
+    def _training(self) -> dict[str, Any]:
+        """A summary of the run for the header, of what the same seed makes again to the bit."""
+        return {}
+
+
+class SavingLinear(Saving):
+    """The weights of a linear model, as an array or, where most are zero, as the places and values of the others."""
+
+    def model_state(self) -> tuple[dict[str, Any], Arrays]:
+        """What `spom.models` writes; of the history the last entry is kept, without its time."""
+        check_is_fitted(self)
+        held = vars(self)
+        state = {name: held[name] for name in FITTED if name in held}
+        arrays, state["coef"] = _packed(held["coef_"])
+        state["history"] = _last(held.get("history_"))
+        return state, arrays
+
+    @classmethod
+    def from_model_state(cls, state: dict[str, Any], arrays: Arrays) -> Self:
+        """The estimator again."""
+        model = cls(**state["params"])
+        names = [name for name in FITTED if name in state]
+        vars(model).update({name: state[name] for name in names})
+        coef = _unpacked(state["coef"], arrays)
+        vars(model).update(coef_=coef, history_=_history(state["history"]), _resume=None)
+        _check_fit(model, coef)
+        return model
+
+    def _training(self) -> dict[str, Any]:
+        last = _last(vars(self).get("history_"))
+        kept = {name: last["last"][name] for name in ("objective", "loss") if _is_number(last["last"].get(name))}
+        coef = vars(self)["coef_"]
+        nonzero = coef.nnz if sparse.issparse(coef) else np.count_nonzero(coef)
+        selected = np.asarray(self.selected_).size  # type: ignore[attr-defined]  # every linear model has it
+        return {**kept, "nonzeros": int(nonzero), "weights": int(np.prod(coef.shape)), "blocks_kept": int(selected)}
+
+
+def _is_number(value: Any) -> bool:
+    return value is not None and bool(np.isfinite(value))
+
+
+def _packed(coef: Any) -> tuple[Arrays, dict[str, Any]]:
+    rows = coef if sparse.issparse(coef) else np.atleast_2d(coef)
+    form = {"sparse": sparse.issparse(coef), "ndim": coef.ndim, "shape": list(rows.shape)}
+    # An entry of a list takes 12 bytes with its place, one of an array 8.
+    if not form["sparse"] and 3 * np.count_nonzero(rows) > 2 * rows.size:
+        return {"coef": rows}, form
+    listed = sparse.csr_matrix(rows)
+    listed.eliminate_zeros()
+    return {"coef.data": listed.data, "coef.indices": listed.indices, "coef.indptr": listed.indptr}, form
+
+
+def _unpacked(form: dict[str, Any], arrays: Arrays) -> Any:
+    shape = (int(form["shape"][0]), int(form["shape"][1]))
+    if "coef" in arrays:
+        rows: Any = check_shape(take(arrays, "coef", "f", 2), shape, "coef")
+    else:
+        data = take(arrays, "coef.data", "f")
+        indices = check_shape(check_indices(take(arrays, "coef.indices", "i"), shape[1], "coef"), data.shape, "coef")
+        indptr = check_shape(take(arrays, "coef.indptr", "i"), (shape[0] + 1,), "coef")
+        rows = sparse.csr_matrix((data, indices, check_offsets(indptr, data.size, "coef")), shape=shape)
+        rows = rows if form["sparse"] else rows.toarray()
+    return rows if form["ndim"] == 2 else rows.reshape(-1)
+
+
+def _check_fit(model: Any, coef: Any) -> None:
+    """The weights fit the features and the classes."""
+    held = vars(model)
+    width, bias = coef.shape[-1], np.size(held["intercept_"])
+    rows = 1 if coef.ndim == 1 else coef.shape[0]
+    classes = held.get("classes_")
+    fits = classes is None or rows == (1 if len(classes) == 2 and rows == 1 else len(classes))
+    if width != held["n_features_in_"] or bias not in (1, rows) or not fits:
+        raise ModelFileError("the weights do not fit the features and classes: the file is damaged")
+
+
+def _last(history: Any) -> dict[str, Any]:
+    """The last entry of a history, which is an object or a dict of columns."""
+    if history is None:
+        return {"object": False, "last": {}}
+    columns = history if isinstance(history, dict) else history.as_dict()
+    last = {name: column[-1] for name, column in columns.items() if len(column)}
+    if "seconds" in last:
+        last["seconds"] = float("nan")
+    return {"object": not isinstance(history, dict), "last": last}
+
+
+def _history(kept: dict[str, Any]) -> Any:
+    columns = {name: [value] for name, value in kept["last"].items()}
+    if not kept["object"]:
+        return columns
+    history = History()
+    vars(history).update({name: column for name, column in columns.items() if name in vars(history)})
+    return history
