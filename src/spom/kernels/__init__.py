@@ -6,11 +6,24 @@ import importlib
 from typing import Any
 
 _NAMES: dict[str, str] = {
+    "BSpline": "spom.kernels.bspline",
     "DenseGram": "spom.kernels.gram",
+    "Function": "spom.kernels.function",
+    "Gaussian": "spom.kernels.gaussian",
     "Gram": "spom.kernels.gram",
+    "Kernel": "spom.kernels.base",
+    "KernelProduct": "spom.kernels.combined",
+    "KernelSum": "spom.kernels.combined",
+    "Linear": "spom.kernels.linear",
+    "Normalized": "spom.kernels.combined",
+    "Nystroem": "spom.kernels.features",
+    "Polynomial": "spom.kernels.polynomial",
+    "Precomputed": "spom.kernels.precomputed",
+    "RandomFourier": "spom.kernels.features",
     "RowGram": "spom.kernels.gram",
     "SparseGram": "spom.kernels.gram",
     "as_gram": "spom.kernels.gram",
+    "build": "spom.kernels.building",
 }
 
 __all__ = [*_NAMES]

@@ -15,7 +15,8 @@ from numpy.typing import ArrayLike, NDArray
 from spom.core.arrays import Floats
 from spom.errors import DataError
 
-Reals = NDArray[np.float32] | NDArray[np.float64]
+# float32 or float64.
+Reals = NDArray[Any]
 
 # Rows of a product that are made at a time: some megabytes.
 BLOCK_BYTES = 1 << 25

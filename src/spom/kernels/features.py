@@ -1,0 +1,130 @@
+"""Explicit features that stand in for a kernel where there are too many examples for its Gram matrix."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+import scipy  # its rooms are loaded when they are first used
+
+from spom.core.arrays import Floats, check_positive
+from spom.core.params import Parameters
+from spom.errors import DataError
+from spom.kernels.base import Kernel, as_vectors
+from spom.kernels.gram import Reals
+
+# Directions in which the landmarks vary less than this share of the largest are left out.
+RANK = 1e-7
+
+
+class Features(Parameters):
+    """phi with K(x, z) about <phi(x), phi(z)>: `fit`, then `transform`; the base of the two forms."""
+
+    components: int
+    seed: int
+
+    def _check(self) -> None:
+        whole = isinstance(self.components, (int, np.integer)) and not isinstance(self.components, bool)
+        if not whole or self.components < 1:
+            raise ValueError(f"components must be a whole number >= 1; it is {self.components!r}")
+
+    def fit(self, X: Any) -> Self:
+        """Take from the training data what the features need."""
+        raise NotImplementedError  # every form has its own
+
+    def transform(self, X: Any) -> Reals:
+        """The features of each row, dense."""
+        raise NotImplementedError  # every form has its own
+
+    def arrays(self) -> dict[str, np.ndarray[Any, Any]]:
+        """What a fitted one needs to be made again."""
+        raise NotImplementedError  # every form has its own
+
+
+class Nystroem(Features):
+    """phi(x) = S^(-1/2) U^T K(landmarks, x), with K(landmarks, landmarks) = U S U^T (Williams and Seeger 2001).
+
+    The landmarks are `components` of the training rows, drawn with a fixed seed. Exact on them, and best of all
+    features that they span.
+
+    >>> from spom.kernels import Gaussian
+    >>> X = np.arange(5.0)[:, None]
+    >>> phi = Nystroem(Gaussian(1.0), components=5).fit(X).transform(X)
+    >>> np.allclose(phi @ phi.T, Gaussian(1.0).block(X))
+    True
+    """
+
+    def __init__(self, kernel: Kernel, components: int = 500, seed: int = 0) -> None:
+        self.kernel = kernel
+        self.components = components
+        self.seed = seed
+        self._check()
+
+    def fit(self, X: Any) -> Nystroem:
+        """Draw the landmarks and factor their Gram matrix."""
+        A = as_vectors(X)
+        if A.shape[0] == 0:
+            raise DataError("there are no examples to take landmarks from")
+        count = min(self.components, A.shape[0])
+        chosen = np.sort(np.random.default_rng(self.seed).choice(A.shape[0], count, replace=False))
+        self.kernel_ = self.kernel.fitted(A)
+        self.landmarks_ = A[chosen]
+        K = self.kernel_.block(self.landmarks_)
+        K = np.asarray(K.toarray() if scipy.sparse.issparse(K) else K, dtype=np.float64)
+        values, vectors = np.linalg.eigh(K)
+        kept = values > RANK * max(float(values[-1]), 0.0)
+        self.map_: Floats = vectors[:, kept] / np.sqrt(values[kept])
+        return self
+
+    def transform(self, X: Any) -> Reals:
+        """The features of each row."""
+        A = as_vectors(X)
+        out = np.empty((A.shape[0], self.map_.shape[1]), dtype=A.dtype)
+        for start in range(0, A.shape[0], 4096):
+            K = self.kernel_.block(A[start : start + 4096], self.landmarks_)
+            dense = K.toarray() if scipy.sparse.issparse(K) else K
+            out[start : start + 4096] = dense @ self.map_.astype(dense.dtype, copy=False)
+        return out
+
+    def arrays(self) -> dict[str, np.ndarray[Any, Any]]:
+        """The landmarks and the map."""
+        dense = self.landmarks_.toarray() if scipy.sparse.issparse(self.landmarks_) else self.landmarks_
+        return {"landmarks": dense, "map": self.map_}
+
+
+class RandomFourier(Features):
+    """phi(x) = sqrt(2 / components) cos(W x + b), for the Gaussian kernel (Rahimi and Recht 2007).
+
+    W has independent normal entries of variance 1 / variance, b is uniform on a circle; cheaper than `Nystroem` for
+    many components, and never exact.
+    """
+
+    def __init__(self, variance: float, components: int = 500, seed: int = 0) -> None:
+        self.variance = variance
+        self.components = components
+        self.seed = seed
+        self._check()
+
+    def _check(self) -> None:
+        super()._check()
+        check_positive(self.variance, "variance", zero=False)
+
+    def fit(self, X: Any) -> RandomFourier:
+        """Draw W and b."""
+        rng = np.random.default_rng(self.seed)
+        columns = as_vectors(X).shape[1]
+        self.map_ = rng.standard_normal((columns, self.components)) / np.sqrt(self.variance)
+        self.shift_ = rng.uniform(0.0, 2.0 * np.pi, self.components)
+        return self
+
+    def transform(self, X: Any) -> Reals:
+        """The features of each row."""
+        A = as_vectors(X)
+        angles: Reals = np.asarray(A @ self.map_.astype(A.dtype, copy=False)) + self.shift_.astype(A.dtype, copy=False)
+        np.cos(angles, out=angles)
+        angles *= A.dtype.type(np.sqrt(2.0 / self.components))
+        return angles
+
+    def arrays(self) -> dict[str, np.ndarray[Any, Any]]:
+        """W and b."""
+        return {"map": self.map_, "shift": self.shift_}
