@@ -9,12 +9,16 @@ _NAMES: dict[str, str] = {
     "Columns": "spom.data.columns",
     "Dataset": "spom.data.dataset",
     "SvmlightFile": "spom.data.svmlight",
+    "Treebank": "spom.data.treebank",
     "data_folder": "spom.data.fetching",
     "fetch": "spom.data.fetching",
+    "iter_conllu": "spom.data.conllu",
     "load": "spom.data.loading",
     "read_conll": "spom.data.conll",
     "read_conll_blocks": "spom.data.conll",
+    "read_conllu": "spom.data.conllu",
     "read_svmlight": "spom.data.svmlight",
+    "write_conllu": "spom.data.conllu",
 }
 
 __all__ = [*_NAMES]

@@ -27,10 +27,18 @@ _MNIST = (
 _POLARITY = ("https://www.cs.cornell.edu/people/pabo/movie-review-data/rt-polaritydata.tar.gz",)
 _LANDSAT = ("https://archive.ics.uci.edu/static/public/146/statlog+landsat+satellite.zip",)
 _CHUNKING = "https://www.cnts.ua.ac.be/conll2000/chunking/{}"
+# The release that has just these files comes first where it is known; the sha256 decides.
+_EWT = "https://raw.githubusercontent.com/UniversalDependencies/UD_English-EWT/{}/{}"
+_EWT_RELEASES = ("r2.15", "r2.16", "r2.17", "r2.14", "r2.13", "master")
 
 
 def _mnist(name: str, sha256: str) -> Source:
     return Source(f"mnist/{name}", tuple(address.format(name) for address in _MNIST), sha256)
+
+
+def _ewt(part: str, sha256: str) -> Source:
+    name = f"en_ewt-ud-{part}.conllu"
+    return Source(f"ewt/{name}.gz", tuple(_EWT.format(release, name) for release in _EWT_RELEASES), sha256)
 
 
 CATALOGUE: dict[str, tuple[Source, ...]] = {
@@ -45,6 +53,11 @@ CATALOGUE: dict[str, tuple[Source, ...]] = {
             (_CHUNKING.format("test.txt.gz"),),
             "73b7b1e565fa75a1e22fe52ecdf41b6624d6f59dacb591d44252bf4d692b1628",
         ),
+    ),
+    "ewt": (
+        _ewt("train", "3fb78e2b55482c8ee00caa653af436c88c9e5bc9a73ce26e4ae3ddc79d2b7e7b"),
+        _ewt("dev", "531a54ff90d6ab12201c5a50c3e78e6ddac4de69abc4bce5d275d3cd29efe2b6"),
+        _ewt("test", "e266e515a0a7547657ed3d90d9ba46487d6bd251f27ad4269d4e8a427c8555cd"),
     ),
     "landsat": (
         Source(

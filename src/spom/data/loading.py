@@ -16,6 +16,7 @@ from spom.errors import DataError, Unsupported
 # The loader of each data set: module and function. A new one is one line here, and its files in the catalogue.
 LOADERS: dict[str, tuple[str, str]] = {
     "conll2000": ("spom.data.conll", "load_conll2000"),
+    "ewt": ("spom.data.conllu", "load_ewt"),
     "landsat": ("spom.data.loading", "load_landsat"),
     "mnist": ("spom.data.loading", "load_mnist"),
     "ocr": ("spom.data.ocr", "load_ocr"),

@@ -1,0 +1,163 @@
+"""Reading and writing CoNLL-U: whole files, or block by block in flat memory."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from spom.data import conllu_parser as parser
+from spom.data.columns import Columns
+from spom.data.dataset import Dataset
+from spom.data.opening import opened, read_all
+from spom.data.treebank import NAMES, Treebank
+from spom.errors import DataError
+
+_CHUNK = 1 << 22
+
+
+def read_conllu(source: Any) -> Treebank:
+    """The sentences of a CoNLL-U file: a path, `-` for standard input, or a binary file; gzip and zstd are undone.
+
+    As the standard says, words are the lines with a whole number as their id. Multiword tokens (`1-2`), empty nodes
+    (`8.1`) and comments are no words of the tree; they are kept and written again by `write_conllu`. HEAD may be `_`.
+    A line that cannot be read is a `DataError` with file and line.
+
+    >>> import io
+    >>> text = "# text = Dogs bark|1|Dogs|dog|NOUN|_|_|2|nsubj|_|_|2|bark|bark|VERB|_|_|0|root|_|_|"
+    >>> fields = text.split("|")
+    >>> lines = [fields[0], chr(9).join(fields[1:11]), chr(9).join(fields[11:21]), "", ""]
+    >>> bank = read_conllu(io.BytesIO(chr(10).join(lines).encode()))
+    >>> bank.heads, bank.columns.strings("form")
+    (array([2, 0]), [['Dogs', 'bark']])
+    """
+    name, content = read_all(source)
+    return parse_conllu(content, name)
+
+
+def parse_conllu(content: bytes, name: str = "", first_line: int = 1) -> Treebank:
+    """The sentences in the bytes of a CoNLL-U file, whose first line has the number `first_line`."""
+    text = np.frombuffer(content, dtype=np.uint8)
+    lines = content.count(b"\n") + 2
+    start, length = np.empty((lines, parser.WIDTH), dtype=np.int64), np.empty((lines, parser.WIDTH), dtype=np.int32)
+    numbers, heads = np.empty(lines, dtype=np.int64), np.empty(lines, dtype=np.int64)
+    offsets, spans = np.zeros(lines + 1, dtype=np.int64), np.empty((lines, 2), dtype=np.int64)
+    # Two more line ends make sure that the last sentence is ended.
+    code, line, words, sentences = parser.find_words(
+        np.frombuffer(content + b"\n\n", dtype=np.uint8), start, length, numbers, heads, offsets, spans
+    )
+    if code != parser.DONE:
+        raise DataError(_explain(code, content, line, words), name or None, line + first_line - 1)
+    spans = np.minimum(spans[:sentences], text.size)
+    columns = Columns(
+        text,
+        start[:words],
+        length[:words],
+        offsets[: sentences + 1].copy(),
+        NAMES,
+        numbers[:words] + (first_line - 1),
+        name,
+    )
+    return Treebank(columns, heads[:words].copy(), spans)
+
+
+def _explain(code: int, content: bytes, line: int, number: int) -> str:
+    fields = content.split(b"\n")[line - 1].decode("utf-8", "replace").rstrip("\r").split("\t")
+    if code == parser.COLUMNS:
+        return f"expected 10 columns, separated by tabs, found {number}"
+    if code == parser.ID:
+        return f"expected an id such as 3, 3-4 or 3.1, found {fields[0]!r}"
+    if code == parser.ORDER:
+        return f"expected the id {number}, found {fields[0]!r}: words are numbered from 1 in each sentence"
+    if code == parser.HEAD_TEXT:
+        return f"expected HEAD to be a whole number or _, found {fields[parser.HEAD]!r}"
+    return f"HEAD is {fields[parser.HEAD]}, which is no word of this sentence"
+
+
+def iter_conllu(source: Any, block_bytes: int = _CHUNK) -> Iterator[Treebank]:
+    """The sentences of a CoNLL-U file in blocks of about `block_bytes` of text, so that memory stays flat."""
+    if block_bytes < 1:
+        raise ValueError(f"block_bytes must be >= 1; it is {block_bytes!r}")
+    with opened(source) as (name, file):
+        rest, line = b"", 1
+        while more := file.read(block_bytes):
+            if isinstance(more, str):
+                raise DataError('expected a file opened in binary mode ("rb"), found text', name)
+            rest += more
+            cut = max(rest.rfind(b"\n\n"), rest.rfind(b"\n\r\n"))
+            if cut < 0:
+                continue
+            cut = rest.index(b"\n", cut + 1) + 1
+            block, rest = rest[:cut], rest[cut:]
+            found = parse_conllu(block, name, line)
+            line += block.count(b"\n")
+            if len(found):
+                yield found
+        found = parse_conllu(rest, name, line)
+        if len(found):
+            yield found
+
+
+def conllu_text(bank: Treebank) -> bytes:
+    """The sentences as CoNLL-U, with the treebank's heads and relations in the text that they were read from."""
+    names = [name.encode() for name in bank.relation_names]
+    ends = np.zeros(len(names) + 1, dtype=np.int64)
+    ends[1:] = np.cumsum([len(name) for name in names], dtype=np.int64)
+    columns = bank.columns
+    arguments = (
+        *(columns.buffer, np.ascontiguousarray(bank.spans), np.ascontiguousarray(bank.offsets)),
+        *(columns.start, columns.length, np.ascontiguousarray(bank.heads), np.ascontiguousarray(bank.relations)),
+        *(np.frombuffer(b"".join(names), dtype=np.uint8), ends),
+    )
+    out = np.empty(parser.put_trees(*arguments, np.empty(0, dtype=np.uint8)), dtype=np.uint8)
+    parser.put_trees(*arguments, out)
+    return out.tobytes()
+
+
+def write_conllu(banks: Treebank | Iterable[Treebank], target: Any) -> None:
+    """Write a treebank, or several one after another, to a path, `-` (standard output) or a binary file.
+
+    Comments, multiword tokens, empty nodes and the columns besides HEAD and DEPREL are those of the input. A file is
+    written under a temporary name and moved, so that a crash leaves what was there.
+    """
+    parts = (conllu_text(bank) for bank in ([banks] if isinstance(banks, Treebank) else banks))
+    if isinstance(target, str) and target == "-":
+        target = sys.stdout.buffer
+    if not isinstance(target, (str, Path)):
+        for part in parts:
+            target.write(part)
+        return
+    path = Path(target)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".part")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            for part in parts:
+                file.write(part)
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def load_ewt(folder: Path) -> Dataset:
+    """Universal Dependencies English EWT: X is a `Treebank`, y the heads; `folds` is 0 train, 1 dev, 2 test."""
+    banks = [read_conllu(folder / f"en_ewt-ud-{part}.conllu.gz") for part in ("train", "dev", "test")]
+    content = b"".join(conllu_text(bank) for bank in banks)
+    bank = parse_conllu(content, "en_ewt-ud")
+    folds = np.repeat(np.arange(3), [len(part) for part in banks])
+    heads = np.empty(len(bank), dtype=object)
+    heads[:] = np.split(bank.heads, bank.offsets[1:-1])
+    return Dataset(
+        "ewt",
+        X=bank,
+        y=heads,
+        folds=folds,
+        train=np.flatnonzero(folds == 0),
+        test=np.flatnonzero(folds == 2),
+        classes=np.array(sorted(bank.relation_names), dtype=object),
+    )

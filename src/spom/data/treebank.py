@@ -1,0 +1,173 @@
+"""Sentences with dependency trees, kept as positions in the text that they were read from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spom.core.arrays import Ints
+from spom.core.jit import kernel
+from spom.data.columns import Columns, gather
+from spom.data.interning import Codes
+from spom.errors import DataError
+
+NAMES = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
+# What `first_fault` finds.
+_CYCLE, _ROOTS, _NO_ROOT, _NO_HEAD = range(1, 5)
+
+
+@kernel("UniTuple(int64, 2)(int64[::1], int64[::1])")
+def first_fault(heads: Ints, offsets: Ints) -> tuple[int, int]:
+    """(what, word) of the first sentence that is no tree with one root, or (0, 0)."""
+    for s in range(offsets.size - 1):
+        a, n = offsets[s], offsets[s + 1] - offsets[s]
+        roots = 0
+        for w in range(n):
+            if heads[a + w] < 0:
+                return 4, a + w
+            roots += heads[a + w] == 0
+            if roots > 1:
+                return 2, a + w
+        seen = np.zeros(n + 1, dtype=np.int64)
+        for first in range(1, n + 1):
+            w = first
+            while w != 0 and seen[w] == 0:
+                seen[w] = first
+                w = heads[a + w - 1]
+            if w != 0 and seen[w] == first:
+                # A sentence without a root has a cycle too, and lacks a root first of all.
+                return (1 if roots else 3), a + first - 1
+    return 0, 0
+
+
+@dataclass(frozen=True)
+class Treebank:
+    """Sentences in the ten columns of CoNLL-U with `heads` (0: the root, -1: none given) and relations.
+
+    `columns` has the words alone; what else a sentence has (comments, multiword tokens, empty nodes) stays in its
+    span of the text, and is written again by `write_conllu`. Relations are codes into `relation_names`. An integer
+    index gives a sentence as a list of tuples of strings, a slice or an array of indices a smaller `Treebank`.
+
+    >>> bank = Treebank.from_sentences([[{"form": "Dogs", "upos": "NOUN", "head": 2, "deprel": "nsubj"},
+    ...                                  {"form": "bark", "upos": "VERB", "head": 0, "deprel": "root"}]])
+    >>> bank
+    Treebank(1 sentence, 2 words)
+    >>> bank.heads, bank.relation_names
+    (array([2, 0]), ('nsubj', 'root'))
+    """
+
+    columns: Columns
+    heads: Ints
+    spans: Ints
+    predicted: tuple[Codes, tuple[str, ...]] | None = None
+
+    @classmethod
+    def from_sentences(cls, sentences: Iterable[Iterable[Mapping[str, Any]]]) -> Treebank:
+        """A treebank of sentences that are lists of words, each a mapping of column names (`form`, `upos`, ...)."""
+        from spom.data.conllu import parse_conllu
+
+        lines = []
+        for s, sentence in enumerate(sentences):
+            for number, word in enumerate(sentence, 1):
+                unknown = [name for name in word if name not in NAMES]
+                if unknown:
+                    raise DataError(
+                        f"sentence {s}, word {number}: there is no column {unknown[0]!r}; there are {', '.join(NAMES)}"
+                    )
+                fields = [str(number), *(str(word.get(name, "_")) for name in NAMES[1:])]
+                if any("\t" in field or "\n" in field for field in fields):
+                    raise DataError(f"sentence {s}, word {number}: a field has a tab or a line end in it")
+                lines.append("\t".join(fields))
+            lines.append("")
+        return parse_conllu("\n".join(lines).encode(), "sentences")
+
+    @property
+    def offsets(self) -> Ints:
+        """Sentence i has the words offsets[i] to offsets[i + 1] - 1."""
+        return self.columns.offsets
+
+    @property
+    def n_words(self) -> int:
+        """The number of words of all sentences."""
+        return self.columns.n_tokens
+
+    @cached_property
+    def _relations(self) -> tuple[Codes, tuple[str, ...]]:
+        if self.predicted is not None:
+            return self.predicted
+        codes, names = self.columns.distinct("deprel")
+        return codes, tuple(names.tolist())
+
+    @property
+    def relations(self) -> Codes:
+        """The relation of each word to its head, as a code into `relation_names`."""
+        return self._relations[0]
+
+    @property
+    def relation_names(self) -> tuple[str, ...]:
+        """The relations, one a code."""
+        return self._relations[1]
+
+    def with_trees(self, heads: Ints, relations: Codes | None = None, names: tuple[str, ...] = ()) -> Treebank:
+        """The same sentences with other trees; without relations those that were there are kept."""
+        labels = self._relations if relations is None else (relations, names)
+        return Treebank(self.columns, np.ascontiguousarray(heads, dtype=np.int64), self.spans, labels)
+
+    def without_trees(self) -> Treebank:
+        """The same sentences without heads and relations: what a parser gets to see."""
+        n = self.n_words
+        return self.with_trees(np.full(n, -1, dtype=np.int64), np.zeros(n, dtype=np.int32), ("_",))
+
+    def trees(self) -> Iterator[tuple[Ints, list[str]]]:
+        """(heads, relations) of each sentence."""
+        names = np.array(self.relation_names, dtype=object)
+        for a, b in zip(self.offsets[:-1].tolist(), self.offsets[1:].tolist(), strict=True):
+            yield self.heads[a:b], names[self.relations[a:b]].tolist()
+
+    def check_trees(self) -> None:
+        """A `DataError` with file and line for the first sentence that is no tree with one root."""
+        what, word = first_fault(self.heads, np.ascontiguousarray(self.offsets))
+        if what:
+            text = {
+                _CYCLE: "the heads of this sentence have a cycle, from this word on: a tree has none",
+                _ROOTS: "this sentence has several roots (HEAD 0), here the second: a tree has one",
+                _NO_ROOT: "this sentence has no root: one word must have HEAD 0",
+                _NO_HEAD: "this word has no HEAD: training and evaluation need trees",
+            }[what]
+            raise DataError(text, self.columns.source or None, int(self.columns.lines[word]))
+
+    def __len__(self) -> int:
+        return len(self.columns)
+
+    @overload
+    def __getitem__(self, index: int) -> list[tuple[str, ...]]: ...
+    @overload
+    def __getitem__(self, index: slice | NDArray[Any] | list[int]) -> Treebank: ...
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, (int, np.integer)):
+            return self._sentence(int(index))
+        chosen = np.arange(len(self))[index]
+        words, _ = gather(self.offsets, chosen)
+        labels = None if self.predicted is None else (self.predicted[0][words], self.predicted[1])
+        return Treebank(self.columns[chosen], self.heads[words], self.spans[chosen], labels)
+
+    def _sentence(self, i: int) -> list[tuple[str, ...]]:
+        rows = self.columns[i]
+        a = int(self.offsets[i % len(self)])
+        names = self.relation_names
+        return [
+            (*row[:6], str(head) if head >= 0 else "_", names[code], *row[8:])
+            for row, head, code in zip(rows, self.heads[a:].tolist(), self.relations[a:].tolist(), strict=False)
+        ]
+
+    def __iter__(self) -> Iterator[list[tuple[str, ...]]]:
+        return (self._sentence(i) for i in range(len(self)))
+
+    def __repr__(self) -> str:
+        where = f" of {self.columns.source}" if self.columns.source not in ("", "sentences") else ""
+        return f"Treebank({len(self)} sentence{'s' * (len(self) != 1)}, {self.n_words} words{where})"
