@@ -60,9 +60,11 @@ class Vocabulary:
     def add(self, buffer: Bytes, start: Ints, length: Codes) -> Codes:
         """The codes of spans of a buffer; those that are not known become known."""
         codes = self.lookup(buffer, start, length)
-        new = np.flatnonzero(codes == 0)
-        if new.size == 0:
+        unknown = np.flatnonzero(codes == 0)
+        if unknown.size == 0:
             return codes
+        same, first = distinct(buffer, start[unknown, None], length[unknown, None], 0)
+        new = unknown[first]
         count = len(self)
         offsets = np.concatenate([self.offsets, np.empty(new.size, dtype=np.int64)])
         blob = np.concatenate([self.blob, np.empty(int(length[new].sum()), dtype=np.uint8)])
@@ -70,8 +72,9 @@ class Vocabulary:
         while size < 2 * (count + new.size):
             size *= 2
         table = np.zeros(size, dtype=np.int32)
-        count = add_strings(buffer, start, length, new, blob, offsets, count, table, codes)
-        self.blob, self.offsets, self.table = blob[: offsets[count]].copy(), offsets[: count + 1].copy(), table
+        add_strings(buffer, start, length, new, blob, offsets, count, table, codes)
+        self.blob, self.offsets, self.table = blob, offsets, table
+        codes[unknown] = codes[new][same]
         return codes
 
     def code(self, text: str) -> int:
@@ -126,14 +129,14 @@ class Vocabulary:
 def slot_of(buffer: Bytes, at: int, long: int, blob: Bytes, offsets: Ints, table: Codes) -> int:
     """The slot where a string is, or the free one where it would go."""
     mask = table.size - 1
-    slot = int(hash_bytes(buffer, at, long) & np.uint64(mask))
+    slot: Any = np.int64(hash_bytes(buffer, at, long) & np.uint64(mask))
     while True:
         code = table[slot]
         if code == 0:
-            return slot
+            return int(slot)
         first = offsets[code - 1]
         if offsets[code] - first == long and same_bytes(blob, first, buffer, at, long):
-            return slot
+            return int(slot)
         slot = (slot + 1) & mask
 
 
@@ -147,7 +150,7 @@ def find_strings(
 
 
 @kernel(
-    f"int64({BYTES}, {OFFSETS}, {LENGTHS}, int64[::1], uint8[::1], int64[::1], int64, int32[::1], int32[::1])",
+    f"void({BYTES}, {OFFSETS}, {LENGTHS}, int64[::1], uint8[::1], int64[::1], int64, int32[::1], int32[::1])",
 )
 def add_strings(
     buffer: Bytes,
@@ -159,20 +162,17 @@ def add_strings(
     count: int,
     table: Codes,
     codes: Codes,
-) -> int:
-    """Fill an empty `table` with the first `count` strings, then add the spans `new`; the new count."""
+) -> None:
+    """Fill an empty `table` with the first `count` strings, then with the spans `new`, which are distinct."""
     for c in range(1, count + 1):
         at = offsets[c - 1]
         table[slot_of(blob, at, offsets[c] - at, blob, offsets, table)] = c
     for i in new:
         at, long = start[i], length[i]
+        end = offsets[count]
+        for k in range(long):
+            blob[end + k] = buffer[at + k]
         slot = slot_of(buffer, at, long, blob, offsets, table)
-        if table[slot] == 0:
-            end = offsets[count]
-            for k in range(long):
-                blob[end + k] = buffer[at + k]
-            count += 1
-            offsets[count] = end + long
-            table[slot] = count
-        codes[i] = table[slot]
-    return count
+        count += 1
+        offsets[count] = end + long
+        table[slot] = codes[i] = count

@@ -1,0 +1,197 @@
+"""Compiled: the codes of a sentence's words as templates for arcs see them, and where an arc's weights are.
+
+Weights are rows of 16 float32, one cache line. A family of templates is a set of attributes of head and modifier; one
+row holds all weights of one value of them: slot 0 whatever the arc's direction and distance, slots 1 and 2 by direction, slots
+3 to 14 by direction and distance. So three templates cost one access to memory.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spom.core.arrays import Ints
+from spom.core.jit import kernel
+from spom.data.interning import Codes
+
+WIDTH = 16
+# The columns of the table of families.
+HEAD, MODIFIER, PAIR, SET, BY_HEAD, BY_MODIFIER, BY_PAIR, BY_SET, MASK, BASE, SALT, FIELDS = range(12)
+# Places that an attribute may be read at: offsets -2..2, or those of the guide, a tree that was found before.
+GUIDE_HEAD, GUIDE_LEFT, GUIDE_RIGHT, GUIDE_GRANDPARENT = 10, 11, 12, 13
+# Attributes of the pair: what lies between, and what the guide says of it.
+GAP, SAME, SIBLING, BEYOND = range(4)
+GAPS, SAMES = 24, 3
+CODES = "Array(int32, 2, 'A', readonly=True)"
+TABLE = "Array(int64, 2, 'C', readonly=True)"
+VECTOR = "Array(int64, 1, 'C', readonly=True)"
+Shorts = NDArray[np.int16]
+
+
+@kernel("uint64(uint64, uint64)")
+def mixed(code: Any, salt: Any) -> Any:
+    """A hash of a code: the finaliser of splitmix64 on code + salt times an odd constant."""
+    x = code + salt * np.uint64(0x9E3779B97F4A7C15)
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))
+
+
+@kernel("int64(int64, int64, int64, int64[::1], int64[:, ::1])")
+def place(word: int, hop: int, n: int, guide: Ints, children: Ints) -> int:
+    """The word at a place seen from `word` (0 is the root), or -1."""
+    if hop < 10:
+        at = word + hop
+        return at if 0 <= at <= n else -1
+    if hop == 11 or hop == 12:
+        return int(children[hop - 11, word])
+    if word == 0:
+        return -1
+    head = guide[word]
+    if hop == 10 or head <= 0:
+        return int(head)
+    return int(guide[head])
+
+
+@kernel("void(int64, int64[::1], int64[:, ::1])")
+def outer_children(n: int, guide: Ints, children: Ints) -> None:
+    """The first child to the left and the last to the right of each word in the guide, or -1."""
+    for w in range(n + 1):
+        children[0, w] = children[1, w] = -1
+    for m in range(n, 0, -1):
+        if guide[m] > m:
+            children[0, guide[m]] = m
+    for m in range(1, n + 1):
+        if 0 <= guide[m] < m:
+            children[1, guide[m]] = m
+
+
+@kernel(f"void({CODES}, int64, int64, int64[::1], {VECTOR}, {TABLE}, int64[:, ::1])")
+def side_codes(codes: Codes, first: int, n: int, guide: Ints, ends: Ints, atoms: Ints, out: Ints) -> None:
+    """out[s, w]: the attributes of side s at word w as one number (mixed radix over its atoms)."""
+    children = np.empty((2, n + 1), dtype=np.int64)
+    if guide.size:
+        outer_children(n, guide, children)
+    for s in range(ends.size - 1):
+        for w in range(n + 1):
+            code = 0
+            for k in range(ends[s], ends[s + 1]):
+                at = place(w, atoms[k, 1], n, guide, children)
+                radix = atoms[k, 2]
+                code = code * radix + (np.int64(codes[atoms[k, 0], first + at]) if at >= 0 else radix - 1)
+            out[s, w] = code
+
+
+@kernel(f"void({TABLE}, int64[:, ::1], int64, int64[:, ::1], int64[:, ::1])")
+def addends(families: Ints, sides: Ints, n: int, heads: Ints, modifiers: Ints) -> None:
+    """What a word adds to the row of each family as head and as modifier: a multiple of its code, or a hash."""
+    for f in range(families.shape[0]):
+        mask, salt = families[f, MASK], families[f, SALT]
+        for side in range(2):
+            out = heads[f] if side == 0 else modifiers[f]
+            which, stride = families[f, side], families[f, BY_HEAD + side]
+            if which < 0:
+                out[: n + 1] = 0
+            elif salt == 0:
+                for w in range(n + 1):
+                    out[w] = sides[which, w] * stride
+            else:
+                for w in range(n + 1):
+                    out[w] = np.int64(mixed(np.uint64(sides[which, w]), np.uint64(salt + side)) & np.uint64(mask))
+
+
+@kernel("int64(int64)")
+def distance_bin(d: int) -> int:
+    """0 to 5 for distances 1, 2, 3, 4-6, 7-11, 12 and more."""
+    if d <= 3:
+        return d - 1
+    return 3 if d <= 6 else (4 if d <= 11 else 5)
+
+
+@kernel(f"int64({CODES}, int64, int64, int64, Array(int16, 3, 'C', readonly=True), int64[:, ::1])")
+def candidates(codes: Codes, column: int, first: int, n: int, limits: Shorts, arcs: Ints) -> int:
+    """The arcs that the filter lets pass, by head: head, modifier, and their two slots in `arcs`; returns how many.
+
+    `limits[direction, tag of the head, tag of the modifier]` is the largest distance. A word that no head may have
+    may have all; no limits at all let everything pass.
+    """
+    free = np.zeros(n + 1, dtype=np.int64)
+    if limits.size:
+        for m in range(1, n + 1):
+            tag, found = codes[column, first + m], False
+            for h in range(n + 1):
+                if h != m:
+                    d = m - h if h < m else h - m
+                    side = 0 if h < m else 1
+                    if (d if h else 1) <= limits[side, codes[column, first + h], tag]:
+                        found = True
+                        break
+            free[m] = 0 if found else 1
+    count = 0
+    for h in range(n + 1):
+        for m in range(1, n + 1):
+            if h == m:
+                continue
+            side = 0 if h < m else 1
+            d = m - h if h < m else h - m
+            if limits.size and free[m] == 0:
+                limit = limits[side, codes[column, first + h], codes[column, first + m]]
+                if (d if h else 1) > limit:
+                    continue
+            arcs[0, count], arcs[1, count] = h, m
+            arcs[2, count], arcs[3, count] = 1 + side, 3 + 6 * side + distance_bin(d)
+            count += 1
+    return count
+
+
+@kernel(f"void({CODES}, int64, int64, int64, int64[:, :, ::1], int64[:, ::1])")
+def tags_between(codes: Codes, column: int, first: int, n: int, tags: Ints, counts: Ints) -> None:
+    """The distinct tags between h and m are the first counts[h, m] of tags[h, direction], in order from h outwards."""
+    for h in range(n + 1):
+        for side in range(2):
+            count = 0
+            step, end = (1, n + 1) if side == 0 else (-1, 0)
+            for m in range(h + step, end, step):
+                counts[h, m] = count
+                tag, new = np.int64(codes[column, first + m]), True
+                for k in range(count):
+                    if tags[h, side, k] == tag:
+                        new = False
+                        break
+                if new:
+                    tags[h, side, count] = tag
+                    count += 1
+
+
+@kernel(f"void({VECTOR}, int64, int64, int64[::1], {CODES}, int64, int64[:, ::1], int64, int64, int64[::1])")
+def pair_codes(
+    kinds: Ints, first: int, n: int, guide: Ints, codes: Codes, column: int, arcs: Ints, count: int, which: int, out: Ints
+) -> None:
+    """The attribute `which` of each arc as a pair. `kinds` has 1 for verbs, 2 punctuation, 4 conjunctions."""
+    sums = np.zeros((3, n + 2), dtype=np.int64)
+    if which == GAP:
+        for w in range(1, n + 1):
+            kind = kinds[first + w]
+            for k in range(3):
+                sums[k, w + 1] = sums[k, w] + ((kind >> k) & 1)
+    none = -1
+    for a in range(count):
+        h, m = arcs[0, a], arcs[1, a]
+        lo, hi = (h, m) if h < m else (m, h)
+        if which == GAP:
+            verbs = min(sums[0, hi] - sums[0, lo + 1], 3)
+            out[a] = (verbs * 3 + min(sums[1, hi] - sums[1, lo + 1], 2)) * 2 + min(sums[2, hi] - sums[2, lo + 1], 1)
+        elif which == SAME:
+            out[a] = 1 if guide[m] == h else (2 if h > 0 and guide[h] == m else 0)
+        else:
+            # The child of h in the guide that is nearest to m, on its inner side or beyond it.
+            step = (1 if m < h else -1) if which == SIBLING else (1 if m > h else -1)
+            at, found = m + step, none
+            while 1 <= at <= n and at != h:
+                if guide[at] == h:
+                    found = at
+                    break
+                at += step
+            out[a] = np.int64(codes[column, first + found]) + 1 if found > 0 else 0

@@ -1,0 +1,215 @@
+"""Columns that are derived from a column: computed once for each distinct string, on bytes, in compiled code."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spom.core.arrays import Ints
+from spom.core.jit import kernel
+from spom.data.interning import BYTES, Bytes, Codes
+from spom.errors import DataError
+from spom.features import characters
+from spom.features.clusters import Clusters
+
+OFFSETS = "Array(int64, 1, 'C', readonly=True)"
+LENGTHS = "Array(int32, 1, 'C', readonly=True)"
+
+_REWRITES = {"lower": 0, "pattern": 1, "shape": 2, "length": 3, "digit": 4, "case": 5}
+_NARROW = re.compile(r"(prefix|suffix)([1-9]\d*)")
+_CLUSTER = re.compile(r"cluster(\d*)")
+
+
+class Spans(NamedTuple):
+    """Strings as spans of a buffer of UTF-8; a negative length means that there is no value."""
+
+    buffer: Bytes
+    start: Ints
+    length: Codes
+
+
+def derived(spans: Spans, steps: tuple[str, ...], clusters: Clusters | None = None) -> Spans:
+    """The strings after each step in turn: lower, prefixK, suffixK, shape, pattern, length, digit, case, clusterK.
+
+    >>> word = np.frombuffer(b"McDonald-42", dtype=np.uint8)
+    >>> one = Spans(word, np.zeros(1, dtype=np.int64), np.array([11], dtype=np.int32))
+    >>> for step in ("lower", "prefix2", "suffix3", "shape", "pattern", "length", "digit", "case"):
+    ...     found = derived(one, (step,))
+    ...     at, long = found.start[0], found.length[0]
+    ...     print(step, bytes(found.buffer[at : at + long]).decode())
+    lower mcdonald-42
+    prefix2 Mc
+    suffix3 -42
+    shape XxXx-d
+    pattern XxXxxxxx-dd
+    length 11
+    digit some
+    case mixed
+    """
+    for step in steps:
+        narrow, cluster = _NARROW.fullmatch(step), _CLUSTER.fullmatch(step)
+        if step in _REWRITES:
+            spans = _rewritten(spans, _REWRITES[step])
+        elif narrow:
+            spans = _narrowed(spans, int(narrow[2]), narrow[1] == "suffix")
+        elif cluster and clusters is not None:
+            spans = Spans(*clusters.of(*spans))
+            if cluster[1]:
+                spans = _narrowed(spans, int(cluster[1]), False)
+    return spans
+
+
+def check_step(step: str, text: str, clusters: bool) -> None:
+    """An error that names the steps there are, where `step` is none of them."""
+    if step in _REWRITES or _NARROW.fullmatch(step):
+        return
+    if not _CLUSTER.fullmatch(step):
+        known = ", ".join([*_REWRITES, "prefixK", "suffixK", "cluster", "clusterK"])
+        raise DataError(f"template {text!r}: there is no {step!r}; what can be derived from a column: {known}")
+    if not clusters:
+        raise DataError(f"template {text!r} needs clusters: give clusters=, a file of word<TAB>cluster")
+
+
+def _narrowed(spans: Spans, k: int, from_end: bool) -> Spans:
+    start, length = spans.start.copy(), spans.length.copy()
+    narrow(spans.buffer, start, length, k, from_end)
+    return Spans(spans.buffer, start, length)
+
+
+def _rewritten(spans: Spans, kind: int) -> Spans:
+    lower, classes = characters.tables(not bool((spans.buffer >= 128).any()))
+    # The lower case of a character can take one byte more than the character; a number or a word takes up to 20.
+    room = 2 * int(np.maximum(spans.length, 0).sum()) + 20 * spans.length.size
+    out = np.empty(room, dtype=np.uint8)
+    start, length = np.empty_like(spans.start), np.empty_like(spans.length)
+    used = rewrite(kind, *spans, lower, classes, out, start, length)
+    return Spans(out[:used].copy(), start, length)
+
+
+@kernel(f"void({BYTES}, int64[::1], int32[::1], int64, boolean)")
+def narrow(buffer: Bytes, start: Ints, length: Codes, k: int, from_end: bool) -> None:
+    """Cut each span to its first (or last) k characters; a shorter one stays whole."""
+    for i in range(start.size):
+        at, stop = start[i], start[i] + length[i]
+        count = 0
+        if from_end:
+            j = stop
+            while j > at and count < k:
+                j -= 1
+                count += (buffer[j] & 0xC0) != 0x80
+            start[i] = j
+            length[i] = stop - j if length[i] >= 0 else -1
+        else:
+            j = at
+            while j < stop:
+                if (buffer[j] & 0xC0) != 0x80:
+                    if count == k:
+                        break
+                    count += 1
+                j += 1
+            length[i] = j - at if length[i] >= 0 else -1
+
+
+@kernel(f"int64({BYTES}, int64, int64)")
+def code_point(buffer: Bytes, i: int, stop: int) -> int:
+    """The character at byte i of valid UTF-8."""
+    first = int(buffer[i])
+    if first < 0x80:
+        return first
+    more = 1 if first < 0xE0 else 2 if first < 0xF0 else 3
+    point = first & (0x3F >> more)
+    for j in range(i + 1, min(i + 1 + more, stop)):
+        point = (point << 6) | (int(buffer[j]) & 0x3F)
+    return point
+
+
+@kernel("int64(uint8[::1], int64, int64)")
+def put_point(out: Bytes, end: int, point: int) -> int:
+    """Write a character as UTF-8; where it ends."""
+    if point < 0x80:
+        out[end] = point
+        return end + 1
+    if point < 0x800:
+        out[end], out[end + 1] = 0xC0 | (point >> 6), 0x80 | (point & 0x3F)
+        return end + 2
+    if point < 0x10000:
+        out[end], out[end + 1] = 0xE0 | (point >> 12), 0x80 | ((point >> 6) & 0x3F)
+        out[end + 2] = 0x80 | (point & 0x3F)
+        return end + 3
+    out[end], out[end + 1] = 0xF0 | (point >> 18), 0x80 | ((point >> 12) & 0x3F)
+    out[end + 2], out[end + 3] = 0x80 | ((point >> 6) & 0x3F), 0x80 | (point & 0x3F)
+    return end + 4
+
+
+@kernel("int64(uint8[::1], int64, int64, int64[::1], int64)")
+def put_summary(out: Bytes, end: int, kind: int, counts: Ints, first: int) -> int:
+    """Write the length (3), which part is digits (4), or the case (5), from the counts of the classes."""
+    total, upper, lower, digits = counts.sum(), counts[1], counts[2], counts[3]
+    if kind == 3:
+        power = 1
+        while power * 10 <= total:
+            power *= 10
+        while power > 0:
+            out[end] = 48 + (total // power) % 10
+            power //= 10
+            end += 1
+        return end
+    if kind == 4:
+        name = "none" if digits == 0 else "all" if digits == total else "some"
+    elif upper == 0:
+        name = "lower" if lower > 0 else "none"
+    elif lower == 0:
+        name = "upper"
+    else:
+        name = "title" if upper == 1 and first == 1 else "mixed"
+    for c in name:
+        out[end] = ord(c)
+        end += 1
+    return end
+
+
+@kernel(
+    f"int64(int64, {BYTES}, {OFFSETS}, {LENGTHS}, int32[::1], uint8[::1], uint8[::1], int64[::1], int32[::1])",
+)
+def rewrite(
+    kind: int,
+    buffer: Bytes,
+    start: Ints,
+    length: Codes,
+    lower: NDArray[Any],
+    classes: Bytes,
+    out: Bytes,
+    new_start: Ints,
+    new_length: Codes,
+) -> int:
+    """lower (0), pattern (1), shape (2), or a summary (3, 4, 5) of each span, written one after another into `out`."""
+    end, counts = 0, np.zeros(4, dtype=np.int64)
+    for i in range(start.size):
+        new_start[i], new_length[i] = end, -1
+        if length[i] < 0:
+            continue
+        begin, at, stop = end, start[i], start[i] + length[i]
+        counts[:] = 0
+        last, first = -1, -1
+        while at < stop:
+            point = code_point(buffer, at, stop)
+            at += 1 if point < 0x80 else 2 if point < 0x800 else 3 if point < 0x10000 else 4
+            known = point < lower.size
+            c = int(classes[point]) if known else 0
+            if kind == 0:
+                end = put_point(out, end, lower[point] if known else point)
+            elif kind <= 2:
+                symbol = 88 if c == 1 else 120 if c == 2 else 100 if c == 3 else point
+                if kind == 1 or symbol != last:
+                    end = put_point(out, end, symbol)
+                last = symbol
+            else:
+                counts[c] += 1
+                first = c if first < 0 else first
+        if kind >= 3:
+            end = put_summary(out, end, kind, counts, first)
+        new_length[i] = end - begin
+    return end
