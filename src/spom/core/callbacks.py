@@ -1,0 +1,140 @@
+"""Callbacks: objects that look on while an estimator learns, and may stop it.
+
+A callback is any object with one or more of these methods; there is nothing to derive from:
+
+    on_epoch(info)        after each epoch; returning True ends the run cleanly, with the best model so far
+    on_checkpoint(path)   after a checkpoint was written to `path`
+    on_end(info)          once, when the run is over, however it ended
+
+`info` is a dict of the callback's own. The keys of an epoch, those that apply:
+
+    epoch            how many epochs are done
+    objective, loss  the value of the problem, the mean loss (nan where it was not computed)
+    dev              the score on development data, larger is better
+    blocks_kept      how many templates, kernels or groups are not switched off
+    nonzeros         how many weights are not zero
+    per_second       tokens or rows learnt from in a second
+    seconds          since the start of learning
+    block_weights    each block's share of the norm, an array that sums to one
+
+`on_end` gets the keys of the last epoch and `stopped`: "end" (all epochs were made), "converged" (a stopping rule),
+"callback" (an `on_epoch` said so), "interrupted" (Ctrl-C) or "error". A stop by hand or by rule is no error: the
+estimator is fitted. What a callback raises is not swallowed.
+
+>>> class Count:
+...     epochs = 0
+...     def on_epoch(self, info):
+...         self.epochs += 1
+...         return info["loss"] < 0.2
+>>> count = Count()
+>>> watching = Callbacks([count])
+>>> watching.epoch({"epoch": 1, "loss": 0.5}), watching.epoch({"epoch": 2, "loss": 0.1}), count.epochs
+(False, True, 2)
+
+Every epoch is also a line of level INFO in the log named "spom", and so is a checkpoint and the end:
+`logging.basicConfig(level="INFO")` shows them.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+# The log of the whole library; what nobody asked for is not shown.
+LOG = logging.getLogger("spom")
+LOG.addHandler(logging.NullHandler())
+
+METHODS = ("on_epoch", "on_checkpoint", "on_end")
+# What a line of the log tells of an epoch, in this order.
+_LOGGED = ("epoch", "objective", "loss", "dev", "blocks_kept", "nonzeros", "per_second", "seconds")
+
+
+class Callback(Protocol):
+    """All three methods, for type checkers; an object may have any of them alone."""
+
+    def on_epoch(self, info: dict[str, Any]) -> bool | None:
+        """One more epoch is done; True ends the run."""
+
+    def on_checkpoint(self, path: Path) -> None:
+        """A checkpoint is written."""
+
+    def on_end(self, info: dict[str, Any]) -> None:
+        """The run is over."""
+
+
+class Callbacks:
+    """Calls whichever methods the callbacks have, in their order, and logs; `given` is None, one object or several."""
+
+    def __init__(self, given: Any = None, label: str = "") -> None:
+        self.label = label
+        self.stopped = False
+        self._last: dict[str, Any] = {}
+        self._ended = False
+        self._watching = as_callbacks(given)
+
+    def epoch(self, info: Mapping[str, Any]) -> bool:
+        """Whether a callback asks to stop; all of them are told first."""
+        self._last = dict(info)
+        LOG.info("%s", _Line(self.label, "", info))
+        # A list, not any(): the second callback is told even when the first has said stop.
+        answers = [call(dict(info)) for call in self._methods("on_epoch")]
+        self.stopped = self.stopped or any(answers)
+        return self.stopped
+
+    def checkpoint(self, path: str | Path) -> None:
+        """Tell of a checkpoint."""
+        LOG.info("%scheckpoint %s", f"{self.label}: " if self.label else "", path)
+        for call in self._methods("on_checkpoint"):
+            call(Path(path))
+
+    def end(self, stopped: str = "end", **more: Any) -> None:
+        """Tell that the run is over, once: a second call does nothing."""
+        if self._ended:
+            return
+        self._ended = True
+        reason = "callback" if self.stopped and stopped == "end" else stopped
+        info = {**self._last, **more, "stopped": reason}
+        LOG.info("%s", _Line(self.label, f"over ({reason})", info))
+        for call in self._methods("on_end"):
+            call(dict(info))
+
+    def _methods(self, name: str) -> list[Any]:
+        return [getattr(one, name) for one in self._watching if hasattr(one, name)]
+
+
+def as_callbacks(given: Any) -> list[Any]:
+    """The callbacks as a list, or an error that says which one has none of the methods.
+
+    >>> as_callbacks(print)
+    Traceback (most recent call last):
+    TypeError: a callback needs a method on_epoch, on_checkpoint or on_end; builtin_function_or_method has none
+    """
+    if given is None:
+        return []
+    listed = list(given) if isinstance(given, (list, tuple)) else [given]
+    for one in listed:
+        if not any(callable(getattr(one, name, None)) for name in METHODS):
+            kind = one.__name__ if isinstance(one, type) else type(one).__name__
+            raise TypeError(f"a callback needs a method on_epoch, on_checkpoint or on_end; {kind} has none")
+        if isinstance(one, type):
+            raise TypeError(f"a callback is an object: write {one.__name__}(), not {one.__name__}")
+    return listed
+
+
+class _Line:
+    """A line of the log, written only where somebody reads it."""
+
+    def __init__(self, label: str, what: str, info: Mapping[str, Any]) -> None:
+        self.label, self.what, self.info = label, what, info
+
+    def __str__(self) -> str:
+        parts = [self.what] if self.what else []
+        for name in _LOGGED:
+            value = self.info.get(name)
+            if value is None or (isinstance(value, float) and math.isnan(value)):
+                continue
+            parts.append(f"{name} {value:.6g}" if isinstance(value, float) else f"{name} {value}")
+        return (f"{self.label}: " if self.label else "") + ", ".join(parts)
