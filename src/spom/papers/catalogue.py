@@ -1,0 +1,28 @@
+"""The list of experiments. A new one is one line here and one file."""
+
+from __future__ import annotations
+
+from spom.errors import Unsupported
+from spom.papers.experiment import Experiment
+
+_ALL: tuple[Experiment, ...] = (
+    Experiment("fobos-fig1", "FOBOS", "Figure 1", "FOBOS against Pegasos, with and without projection"),
+    Experiment("fobos-fig2", "FOBOS", "Figure 2", "FOBOS, subgradient and interior point on l1-logistic regression"),
+)
+
+
+def list_experiments() -> list[Experiment]:
+    """All experiments, in the order of the papers.
+
+    >>> "fobos-fig1" in [experiment.id for experiment in list_experiments()]
+    True
+    """
+    return list(_ALL)
+
+
+def find(name: str) -> Experiment:
+    """The experiment with this id."""
+    for experiment in _ALL:
+        if experiment.id == name:
+            return experiment
+    raise Unsupported(f"there is no experiment {name!r}; the ids are: {', '.join(e.id for e in _ALL)}")

@@ -1,0 +1,125 @@
+"""The result of an experiment: settings, seeds, versions, every number, and the table, as one JSON file."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import platform
+import tempfile
+from dataclasses import asdict, dataclass, field
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from spom.errors import DataError
+
+Settings = dict[str, Any]
+Numbers = dict[str, Any]
+
+FORMAT = 1
+PACKAGES = ("numpy", "scipy", "numba", "scikit-learn", "highspy", "cvxpy", "matplotlib")
+
+
+@dataclass(frozen=True)
+class Row:
+    """A line of the table: what, the paper's figure, ours, a word on the difference, and whether ours is as it must be.
+
+    `met` is None where nothing is asked for.
+    """
+
+    what: str
+    paper: str
+    ours: str
+    word: str = ""
+    met: bool | None = None
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a run gave. Numbers are rounded to seven digits when they are written, everything else is kept."""
+
+    id: str
+    title: str
+    paper: str
+    part: str
+    quick: bool
+    seed: int
+    settings: Settings
+    numbers: Numbers
+    table: list[Row]
+    seconds: float = 0.0
+    versions: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def missed(self) -> list[Row]:
+        """The rows whose number did not come out as it must."""
+        return [row for row in self.table if row.met is False]
+
+    def save(self, folder: str | Path) -> Path:
+        """Write `ID.json`, under a temporary name first."""
+        path = Path(folder) / f"{self.id}.json"
+        write(path, json.dumps({"format": FORMAT, **plain(asdict(self))}, indent=1, allow_nan=False) + "\n")
+        return path
+
+    @classmethod
+    def load(cls, path: str | Path) -> Result:
+        """Read what `save` wrote."""
+        try:
+            kept = json.loads(Path(path).read_text(encoding="utf-8"))
+            if kept.pop("format") > FORMAT:
+                raise DataError("written by a newer spom", source=str(path))
+            rows = [Row(**row) for row in kept.pop("table")]
+            return cls(table=rows, **restored(kept))
+        except (json.JSONDecodeError, KeyError, TypeError) as error:
+            raise DataError(f"not the result of an experiment ({error})", source=str(path)) from None
+
+
+def versions() -> dict[str, str]:
+    """The versions of what took part, and the kind of machine."""
+    from spom import __version__
+
+    found = {"spom": __version__, "python": platform.python_version()}
+    for package in PACKAGES:
+        try:
+            found[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            continue
+    return {**found, "machine": f"{platform.system()} {platform.machine()}"}
+
+
+def plain(value: Any) -> Any:
+    """Lists, dicts, strings and numbers of seven digits; NaN and infinities as strings, for JSON has none."""
+    if isinstance(value, dict):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    if isinstance(value, (bool, int, str)) or value is None:
+        return value
+    if hasattr(value, "tolist"):
+        return plain(value.tolist())
+    number = float(f"{float(value):.7g}")
+    return number if math.isfinite(number) else str(number)
+
+
+def restored(value: Any) -> Any:
+    """The inverse of `plain`, as far as NaN and infinities go."""
+    if isinstance(value, dict):
+        return {key: restored(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [restored(item) for item in value]
+    return float(value) if value in ("nan", "inf", "-inf") else value
+
+
+def write(path: Path, content: str | bytes) -> None:
+    """Write a file under a temporary name in its folder, and move it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".part")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content.encode("utf-8") if isinstance(content, str) else content)
+        os.chmod(temporary, 0o644)
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise

@@ -1,0 +1,101 @@
+"""Run experiments: compute, compare, draw, write."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from spom.errors import SpomError
+from spom.papers.catalogue import find, list_experiments
+from spom.papers.experiment import Experiment
+from spom.papers.figures import picture
+from spom.papers.progress import Bar
+from spom.papers.result import Result, plain, restored, versions, write
+
+
+def run(
+    id: str,
+    quick: bool = False,
+    folder: str | Path | None = "reproduced",
+    seed: int = 0,
+    *,
+    settings: dict[str, Any] | None = None,
+    figure: bool = True,
+    progress: bool | None = None,
+) -> Result:
+    """Run one experiment; write `ID.json` and `ID.png` into `folder` (None: nothing), and return the result.
+
+    `settings` go over those of the full or quick run. The same seed gives the same numbers, timings apart.
+    """
+    experiment = find(id)
+    chosen = experiment.settings(quick, **(settings or {}))
+    code = experiment.code
+    if figure and folder is not None:
+        picture(lambda: _nothing())  # a missing matplotlib is told before the work, not after
+    begin = time.process_time()
+    with Bar(experiment.id, progress) as bar:
+        # What is compared and drawn is what the file holds.
+        numbers = restored(plain(code.compute(chosen, seed, bar)))
+    result = Result(
+        id=experiment.id,
+        title=experiment.title,
+        paper=experiment.paper,
+        part=experiment.part,
+        quick=quick,
+        seed=seed,
+        settings=chosen,
+        numbers=numbers,
+        table=code.compare(numbers, chosen),
+        seconds=time.process_time() - begin,
+        versions=versions(),
+    )
+    if folder is not None:
+        result.save(folder)
+        if figure:
+            write(Path(folder) / f"{id}.png", draw(result))
+    return result
+
+
+def _nothing() -> Any:
+    from spom.papers.figures import panels
+
+    return panels(1, 1)[0]
+
+
+def draw(result: Result, dpi: int = 150) -> bytes:
+    """The figure of a result, as a PNG."""
+    code = find(result.id).code
+    return picture(lambda: code.draw(result.numbers, result.settings), dpi)
+
+
+def run_all(
+    quick: bool = False,
+    folder: str | Path = "reproduced",
+    seed: int = 0,
+    *,
+    progress: bool | None = None,
+    done: Callable[[Experiment, Result | SpomError], None] | None = None,
+) -> list[Result]:
+    """Run them all and put them on one page, `index.html`; one that cannot run (its data are missing) is told there.
+
+    `done` hears of each experiment as it ends: its result, or the error that stopped it.
+    """
+    from spom.papers.page import html
+
+    found: list[Result] = []
+    failed: dict[str, str] = {}
+    for experiment in list_experiments():
+        outcome: Result | SpomError
+        try:
+            outcome = run(experiment.id, quick, folder, seed, progress=progress)
+            found.append(outcome)
+        except SpomError as error:
+            outcome = error
+            failed[experiment.id] = str(error)
+        # After each, so that a run that is stopped leaves a page of what it did.
+        write(Path(folder) / "index.html", html(found, failed, Path(folder)))
+        if done is not None:
+            done(experiment, outcome)
+    return found

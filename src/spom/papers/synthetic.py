@@ -1,0 +1,64 @@
+"""Data that the FOBOS paper describes, and baselines that more than one experiment needs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from spom.core.arrays import Floats
+from spom.solvers.rows import as_rows
+from spom.solvers.scores import mean_loss
+
+
+def half_sparse(n: int, d: int, seed: int, flipped: float = 0.1) -> tuple[Floats, Floats]:
+    """Gaussian inputs and the signs of a Gaussian weight vector that is half zero, a part of them flipped.
+
+    >>> X, y = half_sparse(5, 3, seed=0)
+    >>> X.shape, sorted(set(y))
+    ((5, 3), [-1.0, 1.0])
+    """
+    rng = np.random.default_rng([seed, 1])
+    truth = rng.standard_normal(d) * (rng.random(d) < 0.5)
+    X = rng.standard_normal((n, d))
+    y = np.where(X @ truth >= 0, 1.0, -1.0)
+    return X, np.where(rng.random(n) < flipped, -y, y)
+
+
+def pegasos(
+    X: Floats,
+    y: Floats,
+    loss: Any,
+    strength: float,
+    *,
+    scale: float = 1.0,
+    radius: float = np.inf,
+    epochs: int = 1,
+    every: int = 100,
+    seed: int = 0,
+) -> Iterator[tuple[int, Floats]]:
+    """w <- P((1 - c/t) w - c/(strength t) g), g the loss's derivative times x, P the projection onto a ball.
+
+    Pegasos for any loss of one score; c = 1 and the hinge loss are Shalev-Shwartz, Singer and Srebro (2007), and
+    then it is `spom.solvers.Pegasos`. Yields (rounds, w). The order of the examples is that of our solvers.
+    """
+    random = np.random.default_rng(seed)
+    w, t = np.zeros(X.shape[1]), 0
+    for _ in range(epochs):
+        for i in random.permutation(len(y)):
+            t += 1
+            slope = float(loss.derivative(y[i], float(X[i] @ w)))
+            w *= 1.0 - scale / t
+            w -= (scale / (strength * t) * slope) * X[i]
+            size = float(np.sqrt(w @ w))
+            if size > radius:
+                w *= radius / size
+            if t % every == 0:
+                yield t, w.copy()
+
+
+def objective(X: Any, y: Floats, loss: Any, penalty: Any, w: Floats) -> float:
+    """Mean loss and penalty at w."""
+    rows = as_rows(X, y, None, loss.target)
+    return mean_loss(rows, np.arange(len(y)), w, False, loss) + float(penalty.value(w))

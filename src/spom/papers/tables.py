@@ -1,0 +1,45 @@
+"""A result as a table: on a terminal, in HTML and in reStructuredText."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from spom.papers.experiment import Experiment
+from spom.papers.result import Result, Row
+
+HEADER = ("", "paper", "ours", "", "a word on the difference")
+MARKS = {None: "", True: "yes", False: "NO"}
+
+
+def cells(row: Row) -> tuple[str, str, str, str, str]:
+    """A row as text; the fourth cell says whether a number came out as it must."""
+    return row.what, row.paper or "-", row.ours, MARKS[row.met], row.word
+
+
+def terminal(result: Result) -> Any:
+    """A table for `rich` to print."""
+    from rich.table import Table
+    from rich.text import Text
+
+    kind = "quick run" if result.quick else "full run"
+    title = f"{result.id}: {result.title} ({result.paper}, {result.part}; {kind}, {result.seconds:.0f} s)"
+    table = Table(title=title, title_justify="left", show_lines=False)
+    for name, ratio in zip(HEADER, (4, 2, 2, None, 5), strict=True):
+        table.add_column(name, ratio=ratio, overflow="fold")
+    for row in result.table:
+        style = "red" if row.met is False else ""
+        table.add_row(*(Text(cell, style=style) for cell in cells(row)))
+    return table
+
+
+def listing(experiments: Sequence[Experiment]) -> Any:
+    """The list of experiments, for `rich` to print."""
+    from rich.table import Table
+
+    table = Table(title="spom reproduce ID", title_justify="left")
+    for name in ("id", "paper", "part", "what", "data"):
+        table.add_column(name, no_wrap=name == "id")
+    for e in experiments:
+        table.add_row(e.id, e.paper, e.part, e.title, ", ".join(e.data) or "synthetic")
+    return table
