@@ -1,0 +1,200 @@
+r"""Dual averaging of chains coordinate by coordinate, plain or with AdaGrad's rates: exact zeros of single weights.
+
+    theta_j = -eta soft(G_j, l1 t) / (S_j + eta l2 t),
+    S_j = delta + sqrt(sum of g_sj^2), or 1 for plain dual averaging,
+
+with G_j the sum of all gradients of t rounds. A weight is a function of G, S and t, so that nothing has to be caught
+up with. Squares are summed token by token: the gradients of two tokens of one sentence count as two.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spom.core.arrays import Floats, Ints
+from spom.core.jit import kernel
+from spom.solvers.chains.data import Blocks, Ids, Tokens, padded
+from spom.solvers.chains.residual import Singles, residual
+from spom.solvers.chains.scores import ROWS, adaptive_scores
+
+Arrays = dict[str, NDArray[Any]]
+
+
+@kernel(f"void({ROWS}, int64, float32[:, ::1], boolean[::1], float32[:, ::1], float32, boolean)")
+def collect_rows(
+    indptr: Ints,
+    indices: Ids,
+    values: Floats,
+    first: int,
+    grad: Singles,
+    active: NDArray[np.bool_],
+    table: Singles,
+    delta: np.float32,
+    adaptive: bool,
+) -> None:
+    """Add the gradients of the active tokens to the sums of their features, and their squares to the rates."""
+    lanes = grad.shape[1]
+    for t in range(active.size):
+        if not active[t]:
+            continue
+        g = grad[t]
+        for e in range(indptr[first + t], indptr[first + t + 1]):
+            row = table[indices[e]]
+            x = np.float32(values[e]) if values.size else np.float32(1.0)
+            for q in range(lanes):
+                row[q] += x * g[q]
+            if adaptive:
+                for q in range(lanes):
+                    s = row[lanes + q] - delta
+                    h = x * g[q]
+                    row[lanes + q] = delta + np.float32(math.sqrt(s * s + h * h))
+
+
+@kernel("void(float64[:, ::1], float64[:, :, ::1], float64, boolean)")
+def collect_chain(grad: Floats, table: Floats, delta: float, adaptive: bool) -> None:
+    """The same for steps, beginnings and ends."""
+    for a in range(grad.shape[0]):
+        for b in range(grad.shape[1]):
+            g = grad[a, b]
+            if g != 0.0:
+                table[0, a, b] += g
+                if adaptive:
+                    table[1, a, b] = delta + math.sqrt((table[1, a, b] - delta) ** 2 + g * g)
+
+
+@kernel("void(float64[:, :, ::1], float64, float64, float64, float64[:, ::1], float64[:, ::1])")
+def chain_weights(table: Floats, cut: float, shift: float, eta: float, forbidden: Floats, out: Floats) -> None:
+    """-eta soft(G, cut) / (S + shift), and -inf for what is forbidden."""
+    for a in range(out.shape[0]):
+        for b in range(out.shape[1]):
+            g = table[0, a, b]
+            size = max(abs(g) - cut, 0.0)
+            out[a, b] = forbidden[a, b] - math.copysign(eta * size / (table[1, a, b] + shift), g)
+
+
+@kernel(
+    f"UniTuple(float64, 2)({ROWS}, int64[::1], int64[::1], int64[::1], float64[::1], float32[:, ::1],"
+    " float64[:, :, ::1], float64[:, ::1], float64[::1], int64, int64, boolean, boolean)"
+)
+def adaptive_rounds(
+    indptr: Ints,
+    indices: Ids,
+    values: Floats,
+    offsets: Ints,
+    y: Ints,
+    order: Ints,
+    steps: Floats,
+    table: Singles,
+    chain_table: Floats,
+    forbidden: Floats,
+    reals: Floats,
+    done: int,
+    loss: int,
+    adaptive: bool,
+    learn_chain: bool,
+) -> tuple[float, float]:
+    """One round for each sentence in `order`; the sum of losses and the number of tokens with an update.
+
+    reals: l1, l2, the same two for the chain's block, delta, cost, skip.
+    """
+    l1, l2, l1_chain, l2_chain, delta, cost, skip = reals
+    k, lanes = forbidden.shape[1], table.shape[1] // 2
+    longest = 0
+    for i in order:
+        longest = max(longest, offsets[i + 1] - offsets[i])
+    unary, work, path = np.empty((longest, k)), np.empty((3, longest, k)), np.empty(longest, dtype=np.int64)
+    grad, active = np.zeros((longest, lanes), dtype=np.float32), np.zeros(longest, dtype=np.bool_)
+    acc, chain = np.empty(lanes, dtype=np.float32), np.empty((k + 2, k))
+    weight, parts = np.empty((k + 2, k)), np.empty((k + 2, k))
+    total, touched = 0.0, 0.0
+    for r in range(order.size):
+        first, n = offsets[order[r]], offsets[order[r] + 1] - offsets[order[r]]
+        if n > 0:
+            t, eta = float(done + r), steps[r]
+            cut, shift, rate = np.float32(l1 * t), np.float32(eta * l2 * t), np.float32(eta)
+            adaptive_scores(indptr, indices, values, first, table, cut, shift, rate, acc, unary[:n])
+            chain_weights(chain_table, l1_chain * t, eta * l2_chain * t, eta, forbidden, chain)
+            gold = y[first : first + n]
+            value, count = residual(
+                loss, unary[:n], chain, gold, cost, skip, work, weight, path[:n], grad[:n], active[:n], parts
+            )
+            total += value
+            touched += count
+            if count > 0.0:
+                collect_rows(indptr, indices, values, first, grad[:n], active[:n], table, np.float32(delta), adaptive)
+                if learn_chain:
+                    collect_chain(parts, chain_table, delta, adaptive)
+    return total, touched
+
+
+@kernel("void(float32[:, ::1], float32, float32, float32, float32[:, ::1])")
+def adaptive_weights(table: Singles, cut: np.float32, shift: np.float32, eta: np.float32, out: Singles) -> None:
+    """-eta soft(G, cut) / (S + shift) of all rows, with the padding."""
+    lanes, zero = out.shape[1], np.float32(0.0)
+    for j in range(out.shape[0]):
+        row, into = table[j], out[j]
+        for q in range(lanes):
+            g = row[q]
+            into[q] = -eta * (max(g - cut, zero) + min(g + cut, zero)) / (row[lanes + q] + shift)
+
+
+class AdaptiveEngine:
+    """The engine: sums of gradients and rates of all weights."""
+
+    name = "dual averaging, coordinates"
+
+    def __init__(
+        self,
+        blocks: Blocks,
+        forbidden: Floats,
+        strengths: tuple[float, float, float, float],
+        delta: float,
+        adaptive: bool,
+        learn_chain: bool,
+    ) -> None:
+        k = forbidden.shape[1]
+        self.blocks, self.k, self.forbidden = blocks, k, forbidden
+        self.strengths, self.delta, self.adaptive, self.learn_chain = strengths, delta, adaptive, learn_chain
+        self.table = np.zeros((blocks.features, 2 * padded(k)), dtype=np.float32)
+        self.chain_table = np.zeros((2, k + 2, k))
+        self.table[:, padded(k) :] = self.chain_table[1] = delta if adaptive else 1.0
+        self.rounds, self.eta = 0, 0.0
+
+    def run(
+        self, tokens: Tokens, y: Ints, order: Ints, steps: Floats, loss: int, cost: float, skip: float
+    ) -> tuple[float, float]:
+        """Rounds over the sentences in `order`: the sum of losses met, and the tokens with an update."""
+        reals = np.array([*self.strengths, self.delta, cost, skip])
+        indptr, indices, values, offsets = tokens.arguments()
+        result = adaptive_rounds(
+            *(indptr, indices, values, offsets, y, order, steps, self.table, self.chain_table, self.forbidden, reals),
+            *(self.rounds, loss, self.adaptive, self.learn_chain),
+        )
+        self.rounds += order.size
+        self.eta = float(steps[-1]) if steps.size else self.eta
+        return float(result[0]), float(result[1])
+
+    def weights(self) -> tuple[Singles, Floats]:
+        """(features, padded labels) and (k + 2, k) weights now."""
+        l1, l2, l1_chain, l2_chain = self.strengths
+        t, eta = float(self.rounds), self.eta
+        out = np.empty((self.table.shape[0], padded(self.k)), dtype=np.float32)
+        adaptive_weights(self.table, np.float32(l1 * t), np.float32(eta * l2 * t), np.float32(eta), out)
+        chain = np.empty((self.k + 2, self.k))
+        shift = eta * l2_chain * t
+        chain_weights(self.chain_table, l1_chain * t, shift, eta, np.zeros_like(self.forbidden), chain)
+        return out, chain
+
+    def pack(self) -> Arrays:
+        """What a saved run needs to go on."""
+        scalars = np.array([float(self.rounds), self.eta])
+        return {"table": self.table.copy(), "chain": self.chain_table.copy(), "scalars": scalars}
+
+    def unpack(self, arrays: Arrays) -> None:
+        """Go on from a saved run."""
+        self.table, self.chain_table = arrays["table"].copy(), arrays["chain"].copy()
+        self.rounds, self.eta = int(arrays["scalars"][0]), float(arrays["scalars"][1])

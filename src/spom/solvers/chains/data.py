@@ -1,0 +1,136 @@
+"""Sentences as learners of chains read them: rows of feature ids a token, blocks of features, labels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from spom.core.arrays import Floats, Ints
+from spom.errors import DataError
+
+Ids = NDArray[np.int32]
+
+# Labels are padded to whole vectors of this many: then inner loops have no remainder.
+LANES = 8
+
+
+def padded(k: int) -> int:
+    """The least multiple of LANES that holds k labels."""
+    return -(-k // LANES) * LANES
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """Rows of features: token t has indices[indptr[t]:indptr[t + 1]], sentence i tokens offsets[i]:offsets[i + 1].
+
+    `values` may be empty: all ones.
+    """
+
+    indptr: Ints
+    indices: Ids
+    values: Floats
+    offsets: Ints
+
+    def __len__(self) -> int:
+        return self.offsets.size - 1
+
+    @property
+    def count(self) -> int:
+        """The number of tokens."""
+        return int(self.offsets[-1])
+
+    @property
+    def longest(self) -> int:
+        """Tokens of the longest sentence."""
+        return int(np.diff(self.offsets).max(initial=0))
+
+    def arguments(self) -> tuple[Ints, Ids, Floats, Ints]:
+        """What the loops take."""
+        return self.indptr, self.indices, self.values, self.offsets
+
+    def part(self, sentences: ArrayLike) -> Tokens:
+        """The sentences of these numbers, in this order."""
+        chosen = np.asarray(sentences, dtype=np.int64)
+        lengths = np.diff(self.offsets)[chosen]
+        offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        tokens = _ranges(self.offsets[chosen], lengths)
+        sizes = np.diff(self.indptr)[tokens]
+        indptr = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+        entries = _ranges(self.indptr[tokens], sizes)
+        values = self.values[entries] if self.values.size else self.values
+        return Tokens(indptr, self.indices[entries], values, offsets)
+
+
+def _ranges(starts: Ints, lengths: Ints) -> Ints:
+    """The numbers starts[i] .. starts[i] + lengths[i] - 1, one range after another."""
+    total = int(lengths.sum())
+    before = np.cumsum(lengths) - lengths
+    return np.asarray(np.arange(total) + np.repeat(starts - before, lengths))
+
+
+def as_tokens(rows: Any, features: int | None = None) -> Tokens:
+    """Checked tokens from anything with indptr, indices, values and offsets (`spom.features.Rows`)."""
+    indptr = np.ascontiguousarray(rows.indptr, dtype=np.int64)
+    indices = np.ascontiguousarray(rows.indices)
+    values = np.ascontiguousarray(rows.values, dtype=np.float64)
+    offsets = np.ascontiguousarray(rows.offsets, dtype=np.int64)
+    if indices.size:
+        low, high = int(indices.min()), int(indices.max())
+        if low < 0 or high >= (np.iinfo(np.int32).max if features is None else features):
+            bad = low if low < 0 else high
+            raise DataError(f"a row has the feature id {bad}; ids are 0 to {(features or 2**31) - 1}")
+    if values.size not in (0, indices.size):
+        raise DataError(f"there are {values.size} values for {indices.size} feature ids")
+    if values.size and not np.isfinite(values).all():
+        at = int(np.flatnonzero(~np.isfinite(values))[0])
+        token = int(np.searchsorted(indptr, at, side="right")) - 1
+        sentence = int(np.searchsorted(offsets, token, side="right")) - 1
+        where = f"sentence {sentence}, token {token - int(offsets[sentence])}"
+        raise DataError(f"{where}: a feature's value is {values[at]}; values must be finite")
+    if indptr.size - 1 != offsets[-1] or (np.diff(offsets) < 0).any() or (np.diff(indptr) < 0).any():
+        raise DataError("rows do not fit together: indptr has one entry a token and one more, offsets end at tokens")
+    return Tokens(indptr, indices.astype(np.int32, copy=False), values, offsets)
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """Block m has the features starts[m] .. starts[m + 1] - 1."""
+
+    starts: Ints
+    names: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return self.starts.size - 1
+
+    @property
+    def features(self) -> int:
+        """The number of features."""
+        return int(self.starts[-1])
+
+    def of_features(self) -> Ids:
+        """The block of each feature."""
+        return np.repeat(np.arange(len(self), dtype=np.int32), np.diff(self.starts))
+
+
+def as_blocks(blocks: Any, features: int | None = None) -> Blocks:
+    """Checked blocks from anything with starts (and names); one block of all features for None."""
+    if blocks is None:
+        return Blocks(np.array([0, features or 0], dtype=np.int64), ("features",))
+    starts = np.ascontiguousarray(blocks.starts, dtype=np.int64)
+    if starts.size < 1 or starts[0] != 0 or (np.diff(starts) < 0).any():
+        raise DataError("starts of blocks must begin with 0 and not fall")
+    names = tuple(getattr(blocks, "names", ())) or tuple(str(m) for m in range(starts.size - 1))
+    return Blocks(starts, names)
+
+
+def check_gold(y: ArrayLike, tokens: Tokens, k: int) -> Ints:
+    """Label numbers, one a token, in 0..k-1."""
+    gold = np.ascontiguousarray(y, dtype=np.int64)
+    if gold.shape != (tokens.count,):
+        raise DataError(f"there are {gold.size} labels for {tokens.count} tokens: there must be one for each")
+    if gold.size and (gold.min() < 0 or gold.max() >= k):
+        raise DataError(f"labels must be numbers from 0 to {k - 1}; they go from {gold.min()} to {gold.max()}")
+    return gold
