@@ -28,20 +28,46 @@ NO_FLOATS: Floats = np.zeros(0)
 
 @dataclass(frozen=True)
 class ExplicitBlock:
-    """Sparse rows of one block: row t has the features indices[indptr[t]:indptr[t + 1]]; no values mean ones."""
+    """Rows of one block: row t has the features indices[indptr[t]:indptr[t + 1]]; no values mean ones.
+
+    Rows that have all features have no indices: see `ExplicitBlock.of_dense`.
+    """
 
     indptr: Ints
     indices: Any
     n_features: int
-    values: Floats = field(default_factory=lambda: NO_FLOATS)
+    values: Any = field(default_factory=lambda: NO_FLOATS)
     name: str = ""
 
+    @classmethod
+    def of_dense(cls, X: Any, name: str = "") -> ExplicitBlock:
+        """A block whose rows are those of a dense matrix."""
+        n, features = X.shape
+        indptr = np.arange(n + 1, dtype=np.int64) * features
+        return cls(indptr, np.zeros(0, dtype=np.int32), features, np.ascontiguousarray(X).reshape(-1), name)
+
+    @classmethod
+    def of_matrix(cls, X: Any, name: str = "") -> ExplicitBlock:
+        """A block from a dense array or a scipy sparse matrix."""
+        if not hasattr(X, "tocsr"):
+            return cls.of_dense(np.asarray(X), name)
+        matrix = X.tocsr()
+        return cls(matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32), matrix.shape[1], matrix.data, name)
+
+    @property
+    def dense(self) -> bool:
+        """Whether each row has all features."""
+        return bool(self.indices.size == 0 and self.indptr[-1] > 0)
+
     def matrix(self) -> Any:
-        """The rows as a scipy CSR matrix of float64."""
+        """The rows as a scipy CSR matrix, or as an array where they are dense."""
         from scipy import sparse
 
+        rows = self.indptr.size - 1
+        if self.dense:
+            return self.values.reshape(rows, self.n_features)
         values = self.values if self.values.size else np.ones(self.indices.size)
-        return sparse.csr_matrix((values, self.indices, self.indptr), shape=(self.indptr.size - 1, self.n_features))
+        return sparse.csr_matrix((values, self.indices, self.indptr), shape=(rows, self.n_features))
 
 
 @dataclass(frozen=True)

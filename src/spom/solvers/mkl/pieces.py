@@ -1,0 +1,281 @@
+"""The parts of a round with kernels, compiled: scores, decoding, and what a step does to scores and coefficients.
+
+F[m, y] are the scores of label y at all tokens by block m, without the block's scale; a row that carries an old stamp
+counts as zero, and so do coefficients and weights, so that a block that was switched off is not touched.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from spom.core.arrays import Floats, Ints
+from spom.core.jit import kernel
+from spom.decoders.forward_backward import forward_backward
+from spom.decoders.viterbi import viterbi
+
+HINGE, LOG, PERCEPTRON = 0, 1, 2
+
+
+@kernel(
+    [
+        f"void({f}[:, :, ::1], int64[:, ::1], int64[::1], int64, float64, int64, int64, float64[:, ::1])"
+        for f in ("float32", "float64")
+    ]
+)
+def add_scores(F: Any, marks: Ints, stamps: Ints, m: int, scale: float, a: int, b: int, unary: Floats) -> None:
+    """Add the scores of a kernel's block for the tokens a .. b-1."""
+    for y in range(F.shape[1]):
+        if marks[m, y] == stamps[m]:
+            row = F[m, y]
+            for t in range(a, b):
+                unary[t - a, y] += scale * row[t]
+
+
+@kernel(
+    [
+        f"void(int64[::1], int32[::1], {f}[::1], int64, int64, int64, float64[:, ::1], int64[::1], int64, float64,"
+        " int64, int64, float64[:, ::1])"
+        for f in ("float32", "float64")
+    ]
+)
+def add_explicit_scores(
+    ptr: Ints,
+    indices: Any,
+    values: Any,
+    shift: int,
+    base: int,
+    dense: int,
+    V: Floats,
+    marks: Ints,
+    stamp: int,
+    scale: float,
+    a: int,
+    b: int,
+    unary: Floats,
+) -> None:
+    """Add the scores of an explicit block."""
+    for t in range(a, b):
+        out = unary[t - a]
+        for p in range(ptr[t], ptr[t + 1]):
+            f = base + (p - ptr[t] if dense > 0 else indices[p - shift])
+            if marks[f] == stamp:
+                x, w = scale * values[p], V[f]
+                for y in range(out.size):
+                    out[y] += x * w[y]
+
+
+@kernel("float64(float64[:, ::1], float64[:, ::1], int64[::1], float64, int64, float64[:, ::1], float64[:, ::1])")
+def decode(unary: Floats, T: Floats, gold: Ints, cost: float, mode: int, D: Floats, steps: Floats) -> float:
+    """The loss; D = expected (or found) labels minus gold ones at each token, steps = the same for transitions."""
+    n, k = unary.shape
+    for t in range(n):
+        for y in range(k):
+            D[t, y] = 0.0
+    for p in range(k):
+        for y in range(k):
+            steps[p, y] = 0.0
+    right = 0.0
+    for t in range(n):
+        right += unary[t, gold[t]]
+        if t > 0:
+            right += T[gold[t - 1], gold[t]]
+    zero = np.zeros(k)
+    if mode == LOG:
+        value = forward_backward(unary, T, zero, zero, D, steps, np.empty((0, k, k))) - right
+    else:
+        if mode == HINGE:
+            for t in range(n):
+                for y in range(k):
+                    unary[t, y] += cost
+                unary[t, gold[t]] -= cost
+        found = np.empty(n, dtype=np.int64)
+        value = viterbi(unary, T, zero, zero, found) - right
+        wrong = False
+        for t in range(n):
+            wrong |= found[t] != gold[t]
+        if not wrong:
+            return 0.0
+        for t in range(n):
+            D[t, found[t]] += 1.0
+            if t > 0:
+                steps[found[t - 1], found[t]] += 1.0
+    for t in range(n):
+        D[t, gold[t]] -= 1.0
+        if t > 0:
+            steps[gold[t - 1], gold[t]] -= 1.0
+    return max(value, 0.0)
+
+
+@kernel("int64(float64[:, ::1], float64, int64[::1])")
+def wrong_tokens(D: Floats, tolerance: float, out: Ints) -> int:
+    """Tokens whose labels are not all right; expectations within `tolerance` of the gold ones count as right."""
+    count = 0
+    for t in range(D.shape[0]):
+        largest = 0.0
+        for y in range(D.shape[1]):
+            largest = max(largest, abs(D[t, y]))
+        if largest > tolerance:
+            out[count] = t
+            count += 1
+        for y in range(D.shape[1]):
+            if largest <= tolerance or abs(D[t, y]) <= 1e-2 * tolerance:
+                D[t, y] = 0.0
+    return count
+
+
+@kernel("void(float64[:, ::1], int64[::1], int64, float64[:, ::1])")
+def inner_products(D: Floats, tokens: Ints, count: int, out: Floats) -> None:
+    """out[a, b] = <D[tokens[a]], D[tokens[b]]>: shared by the norms of all blocks' gradients."""
+    for a in range(count):
+        for b in range(a + 1):
+            s = 0.0
+            for y in range(D.shape[1]):
+                s += D[tokens[a], y] * D[tokens[b], y]
+            out[a, b] = s
+            out[b, a] = s
+
+
+@kernel("float64(float64[:, ::1], int64[::1], int64, float64[::1], int64, int64)")
+def gradient_square(products: Floats, tokens: Ints, count: int, local: Floats, start: int, length: int) -> float:
+    """norm(g_m)^2 = sum over wrong tokens a, b of <D_a, D_b> K_m(a, b); `local` has K_m within the sequence."""
+    total = 0.0
+    for a in range(count):
+        row = start + tokens[a] * length
+        for b in range(count):
+            total += products[a, b] * local[row + tokens[b]]
+    return total
+
+
+@kernel(
+    [
+        f"float64({f}[:, :, ::1], int64[:, ::1], int64[::1], int64, float64[:, ::1], int64[::1], int64, int64)"
+        for f in ("float32", "float64")
+    ]
+)
+def along_gradient(F: Any, marks: Ints, stamps: Ints, m: int, D: Floats, tokens: Ints, count: int, a: int) -> float:
+    """<theta_m, g_m> without the scale, from cached scores."""
+    total = 0.0
+    for e in range(count):
+        t = tokens[e]
+        for y in range(D.shape[1]):
+            if D[t, y] != 0.0 and marks[m, y] == stamps[m]:
+                total += D[t, y] * F[m, y, a + t]
+    return total
+
+
+@kernel(
+    [
+        f"float64(int64[::1], int32[::1], {f}[::1], int64, int64, int64, float64[:, ::1], int64[::1], int64,"
+        " float64[:, ::1], int64[::1], int64, int64)"
+        for f in ("float32", "float64")
+    ]
+)
+def along_explicit(
+    ptr: Ints,
+    indices: Any,
+    values: Any,
+    shift: int,
+    base: int,
+    dense: int,
+    V: Floats,
+    marks: Ints,
+    stamp: int,
+    D: Floats,
+    tokens: Ints,
+    count: int,
+    a: int,
+) -> float:
+    """<theta_m, g_m> without the scale, for an explicit block."""
+    total = 0.0
+    for e in range(count):
+        t, d = a + tokens[e], D[tokens[e]]
+        for p in range(ptr[t], ptr[t + 1]):
+            f = base + (p - ptr[t] if dense > 0 else indices[p - shift])
+            if marks[f] == stamp:
+                w, s = V[f], 0.0
+                for y in range(d.size):
+                    s += d[y] * w[y]
+                total += values[p] * s
+    return total
+
+
+@kernel(["void(float32[::1], float32[::1], float64, boolean)", "void(float64[::1], float64[::1], float64, boolean)"])
+def add_row(f: Any, row: Any, c: float, fresh: bool) -> None:
+    """f += c row, or f = c row where f is stale: one row of a Gram matrix at the speed of memory."""
+    factor = row.dtype.type(c)
+    if fresh:
+        for j in range(f.size):
+            f[j] += factor * row[j]
+    else:
+        for j in range(f.size):
+            f[j] = factor * row[j]
+
+
+@kernel(
+    [f"void({f}[::1], int32[::1], {f}[::1], int64, int64, float64, boolean)" for f in ("float32", "float64")],
+)
+def add_sparse_row(f: Any, indices: Any, values: Any, first: int, last: int, c: float, fresh: bool) -> None:
+    """The same for a row of a sparse matrix."""
+    if not fresh:
+        for j in range(f.size):
+            f[j] = 0.0
+    factor = values.dtype.type(c)
+    for p in range(first, last):
+        f[indices[p]] += factor * values[p]
+
+
+@kernel("void(float64[:, ::1], int64[::1], int64, float64[:, ::1], boolean, int64, float64[::1], float64, float64)")
+def add_coefficients(
+    A: Floats, marks: Ints, stamp: int, sums: Floats, averaged: bool, i: int, d: Floats, c: float, sigma: float
+) -> None:
+    """A[i] += c d, and what the running average must not count of it: sums[i] -= sigma c d."""
+    if marks[i] != stamp:
+        for y in range(d.size):
+            A[i, y] = 0.0
+        marks[i] = stamp
+    for y in range(d.size):
+        A[i, y] += c * d[y]
+        if averaged:
+            sums[i, y] -= sigma * c * d[y]
+
+
+@kernel("float64(float64)")
+def root(x: float) -> float:
+    """sqrt, and 0 where rounding made a square negative."""
+    return math.sqrt(x) if x > 0.0 else 0.0
+
+
+@kernel(
+    [
+        f"void(int64[::1], int32[::1], {f}[::1], int64, int64, int64[::1], int64[::1], float64[::1], float64[::1])"
+        for f in ("float32", "float64")
+    ]
+)
+def within(
+    ptr: Ints,
+    indices: Any,
+    values: Any,
+    shift: int,
+    dense: int,
+    offsets: Ints,
+    starts: Ints,
+    spare: Floats,
+    out: Floats,
+) -> None:
+    """<x_a, x_b> for all tokens a, b of each sequence; `spare` has a zero for each feature."""
+    for q in range(offsets.size - 1):
+        first, length = offsets[q], offsets[q + 1] - offsets[q]
+        for a in range(length):
+            i = first + a
+            for p in range(ptr[i], ptr[i + 1]):
+                spare[p - ptr[i] if dense > 0 else indices[p - shift]] += values[p]
+            for b in range(length):
+                j, s = first + b, 0.0
+                for p in range(ptr[j], ptr[j + 1]):
+                    s += values[p] * spare[p - ptr[j] if dense > 0 else indices[p - shift]]
+                out[starts[q] + a * length + b] = s
+            for p in range(ptr[i], ptr[i + 1]):
+                spare[p - ptr[i] if dense > 0 else indices[p - shift]] = 0.0

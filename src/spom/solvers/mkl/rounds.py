@@ -1,0 +1,326 @@
+"""One round of SPOM after another, with kernels and explicit features, compiled (Alg. 3 of Martins et al. 2011).
+
+Each block is theta_m = scale_m * (sum over tokens i and labels y of A_m[i, y] phi_m(x_i) at y). A round decodes one
+sequence from cached scores, finds the norms that the blocks would have after the step from K within the sequence
+alone, shrinks these norms, and touches rows of a Gram matrix only for tokens that were wrong and blocks that are on.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from spom.core.arrays import Floats, Ints
+from spom.core.jit import PROX, kernel
+from spom.solvers.mkl.pieces import (
+    add_coefficients,
+    add_explicit_scores,
+    add_row,
+    add_scores,
+    add_sparse_row,
+    along_explicit,
+    along_gradient,
+    decode,
+    gradient_square,
+    inner_products,
+    root,
+    wrong_tokens,
+)
+
+# Rows of the table of blocks; the last column is the transitions.
+SCALE, SQUARED, PEAK, SIGMA = range(4)
+# Kinds of blocks.
+DENSE, SPARSE, EXPLICIT = range(3)
+# A scale below this is put into the coefficients: float32 scores stay far from overflow.
+SMALL = 1e-9
+# Entries of `counts`: the position in the order, the clock of the cache, rows wanted, tokens that were wrong, rows
+# of Gram matrices that were read, tokens decoded, sequences with an error.
+AT, CLOCK, WANTED, WRONG, READ, DECODED, ERRORS = range(7)
+
+
+@kernel(
+    [
+        f"void({f}[:, :, ::1], int64[:, ::1], float64[:, ::1], int64[::1], float64[:, ::1], boolean, int64[::1], int64,"
+        " float64[:, ::1], boolean)"
+        for f in ("float32", "float64")
+    ]
+)
+def renew(
+    F: Any,
+    fmarks: Ints,
+    A: Floats,
+    amarks: Ints,
+    sums: Floats,
+    averaged: bool,
+    stamps: Ints,
+    m: int,
+    table: Floats,
+    cached: bool,
+) -> None:
+    """Put the scale of a block into its coefficients, scores and average, and sum its squared norm up again."""
+    scale, sigma, stamp, total = table[0, m], table[3, m], stamps[m], 0.0
+    for i in range(A.shape[0]):
+        if amarks[i] != stamp:
+            continue
+        for y in range(A.shape[1]):
+            # The average first: it is in units of the scale that is about to go.
+            if averaged:
+                sums[i, y] += sigma * A[i, y]
+            A[i, y] *= scale
+            if not cached:
+                total += A[i, y] * A[i, y]
+    if cached:
+        for y in range(F.shape[1]):
+            if fmarks[m, y] == stamp:
+                for j in range(F.shape[2]):
+                    F[m, y, j] *= F.dtype.type(scale)
+                for i in range(A.shape[0]):
+                    if amarks[i] == stamp:
+                        total += A[i, y] * F[m, y, i]
+    table[0, m], table[3, m] = 1.0, 0.0
+    table[1, m] = total
+    table[2, m] = total
+
+
+@kernel("void(float64[:, ::1], int64[::1], int64, float64[:, ::1], float64)")
+def keep_average(A: Floats, marks: Ints, stamp: int, sums: Floats, sigma: float) -> None:
+    """Count a block that is about to be switched off in the average."""
+    for i in range(A.shape[0]):
+        if marks[i] == stamp:
+            for y in range(A.shape[1]):
+                sums[i, y] += sigma * A[i, y]
+
+
+def _rounds(
+    order: Ints,
+    steps: Floats,
+    offsets: Ints,
+    gold: Ints,
+    weight: Floats,
+    chain: bool,
+    learnt: bool,
+    mode: int,
+    cost: float,
+    tolerance: float,
+    kinds: Ints,
+    places: Ints,
+    F: Any,
+    fmarks: Ints,
+    A: Floats,
+    amarks: Ints,
+    stamps: Ints,
+    sums: Floats,
+    averaged: bool,
+    store: Any,
+    slots: Ints,
+    ages: Ints,
+    sparse_ptr: Ints,
+    sparse_indices: Any,
+    sparse_values: Any,
+    ptr: Ints,
+    indices: Any,
+    values: Any,
+    shapes: Ints,
+    V: Floats,
+    vmarks: Ints,
+    vsums: Floats,
+    T: Floats,
+    tsums: Floats,
+    local: Floats,
+    starts: Ints,
+    table: Floats,
+    prox: Any,
+    prox_reals: Floats,
+    prox_ints: Ints,
+    strength: float,
+    radius: float,
+    wanted: Ints,
+    counts: Ints,
+) -> float:
+    """Rounds from counts[AT] on; stops early where rows are wanted that are not in the store. The sum of losses."""
+    blocks, k = kinds.size, T.shape[0]
+    last = blocks
+    longest = 1
+    for e in range(offsets.size - 1):
+        longest = max(longest, offsets[e + 1] - offsets[e])
+    scores, errors = np.empty((longest, k)), np.empty((longest, k))
+    transition, moves, tokens = np.zeros((k, k)), np.empty((k, k)), np.empty(longest, dtype=np.int64)
+    inner = np.empty((longest, longest))
+    norms, before = np.empty(blocks + (1 if chain and learnt else 0)), np.empty(blocks + 1)
+    total = 0.0
+    while counts[AT] < order.size:
+        r = counts[AT]
+        q, eta = order[r], steps[r]
+        a, b = offsets[q], offsets[q + 1]
+        length = b - a
+        if length == 0:
+            counts[AT] += 1
+            continue
+        unary, D = scores[:length], errors[:length]
+        unary[:] = 0.0
+        for m in range(blocks):
+            if table[SQUARED, m] > 0.0:
+                if kinds[m] == EXPLICIT:
+                    e = places[m]
+                    shift, base, dense = shapes[e, 0], shapes[e, 1], shapes[e, 2]
+                    scale = table[SCALE, m]
+                    add_explicit_scores(
+                        ptr[e], indices, values, shift, base, dense, V, vmarks, stamps[m], scale, a, b, unary
+                    )
+                else:
+                    add_scores(F, fmarks, stamps, m, table[SCALE, m], a, b, unary)
+        if chain:
+            for p in range(k):
+                for y in range(k):
+                    transition[p, y] = table[SCALE, last] * T[p, y]
+        w = weight[q] if weight.size else 1.0
+        loss = w * decode(unary, transition, gold[a:b], cost, mode, D, moves)
+        count = wrong_tokens(D, tolerance, tokens)
+        inner_products(D, tokens, count, inner)
+        # Norms after the gradient step: norm^2 - 2 eta <theta, g> + eta^2 norm(g)^2.
+        eta_w = eta * w
+        for m in range(blocks):
+            square = table[SQUARED, m]
+            if count > 0 and eta_w > 0.0:
+                along = 0.0
+                if square > 0.0:
+                    if kinds[m] == EXPLICIT:
+                        e = places[m]
+                        shift, base, dense = shapes[e, 0], shapes[e, 1], shapes[e, 2]
+                        along = along_explicit(
+                            ptr[e], indices, values, shift, base, dense, V, vmarks, stamps[m], D, tokens, count, a
+                        )
+                    else:
+                        along = along_gradient(F, fmarks, stamps, m, D, tokens, count, a)
+                own = gradient_square(inner, tokens, count, local[m], starts[q], length)
+                square += eta_w * (eta_w * own - 2.0 * table[SCALE, m] * along)
+            before[m] = root(square)
+            norms[m] = before[m]
+        if chain:
+            square = table[SQUARED, last]
+            along, own = 0.0, 0.0
+            for p in range(k):
+                for y in range(k):
+                    along += moves[p, y] * T[p, y]
+                    own += moves[p, y] * moves[p, y]
+            square += eta_w * (eta_w * own - 2.0 * table[SCALE, last] * along)
+            before[last] = root(square)
+            if learnt:
+                norms[last] = before[last]
+        prox(norms, eta, prox_reals, prox_ints, norms)
+        # Are all rows there that the step needs? If not, nothing has been changed yet.
+        missing = 0
+        for m in range(blocks):
+            if norms[m] > 0.0 and kinds[m] == DENSE and eta_w > 0.0:
+                for e in range(count):
+                    slot = slots[places[m], a + tokens[e]]
+                    if slot < 0:
+                        wanted[missing] = places[m] * gold.size + a + tokens[e]
+                        missing += 1
+                    else:
+                        ages[slot] = counts[CLOCK]
+        counts[CLOCK] += 1
+        if missing > 0:
+            counts[WANTED] = missing
+            return total
+        shrink = 1.0
+        if radius < np.inf:
+            whole = 0.0
+            for m in range(norms.size):
+                whole += norms[m] * norms[m]
+            if chain and not learnt:
+                whole += (before[last] / (1.0 + eta * strength)) ** 2
+            shrink = min(1.0, radius / root(whole)) if whole > 0.0 else 1.0
+        for m in range(blocks):
+            stamp, e = stamps[m], places[m]
+            if norms[m] == 0.0:
+                if table[SQUARED, m] > 0.0:
+                    if averaged:
+                        if kinds[m] == EXPLICIT:
+                            low, high = shapes[e, 1], shapes[e, 1] + shapes[e, 3]
+                            keep_average(V[low:high], vmarks[low:high], stamp, vsums[low:high], table[SIGMA, m])
+                        else:
+                            keep_average(A[m], amarks[m], stamp, sums[m], table[SIGMA, m])
+                    stamps[m] += 1
+                table[SCALE, m], table[SQUARED, m], table[PEAK, m], table[SIGMA, m] = 1.0, 0.0, 0.0, 0.0
+                continue
+            if count > 0 and eta_w > 0.0:
+                c = -eta_w / table[SCALE, m]
+                for j in range(count):
+                    i, d = a + tokens[j], D[tokens[j]]
+                    if kinds[m] == EXPLICIT:
+                        for p in range(ptr[e, i], ptr[e, i + 1]):
+                            f = shapes[e, 1] + (p - ptr[e, i] if shapes[e, 2] > 0 else indices[p - shapes[e, 0]])
+                            add_coefficients(V, vmarks, stamp, vsums, averaged, f, d, c * values[p], table[SIGMA, m])
+                        continue
+                    add_coefficients(A[m], amarks[m], stamp, sums[m], averaged, i, d, c, table[SIGMA, m])
+                    counts[READ] += 1
+                    for y in range(k):
+                        if d[y] != 0.0:
+                            fresh = fmarks[m, y] == stamp
+                            if kinds[m] == DENSE:
+                                add_row(F[m, y], store[slots[e, i]], c * d[y], fresh)
+                            else:
+                                first, end = sparse_ptr[e, i], sparse_ptr[e, i + 1]
+                                add_sparse_row(F[m, y], sparse_indices, sparse_values, first, end, c * d[y], fresh)
+                            fmarks[m, y] = stamp
+            table[SCALE, m] *= shrink * norms[m] / before[m]
+            table[SQUARED, m] = (shrink * norms[m]) ** 2
+            table[PEAK, m] = max(table[PEAK, m], table[SQUARED, m])
+            table[SIGMA, m] += table[SCALE, m]
+            # Where most of a norm was lost its rounding errors were not.
+            if table[SCALE, m] < SMALL or table[SQUARED, m] < 1e-4 * table[PEAK, m]:
+                if kinds[m] == EXPLICIT:
+                    low, high = shapes[e, 1], shapes[e, 1] + shapes[e, 3]
+                    part, own_marks, own_sums = V[low:high], vmarks[low:high], vsums[low:high]
+                    renew(F, fmarks, part, own_marks, own_sums, averaged, stamps, m, table, False)
+                else:
+                    renew(F, fmarks, A[m], amarks[m], sums[m], averaged, stamps, m, table, True)
+        if chain:
+            after = norms[last] if learnt else before[last] / (1.0 + eta * strength)
+            c = -eta_w / table[SCALE, last]
+            for p in range(k):
+                for y in range(k):
+                    T[p, y] += c * moves[p, y]
+                    if averaged:
+                        tsums[p, y] -= table[SIGMA, last] * c * moves[p, y]
+            ratio = shrink * after / before[last] if before[last] > 0.0 else 0.0
+            if ratio == 0.0 or table[SCALE, last] * ratio < SMALL:
+                # A small table: the scale goes into it at once.
+                square = 0.0
+                for p in range(k):
+                    for y in range(k):
+                        if averaged:
+                            tsums[p, y] += table[SIGMA, last] * T[p, y]
+                        T[p, y] *= table[SCALE, last] * ratio
+                        square += T[p, y] * T[p, y]
+                table[SCALE, last], table[SQUARED, last], table[SIGMA, last] = 1.0, square, 1.0
+            else:
+                table[SCALE, last] *= ratio
+                table[SQUARED, last] = (shrink * after) ** 2
+                table[SIGMA, last] += table[SCALE, last]
+        total += loss
+        counts[WRONG] += count
+        counts[DECODED] += length
+        counts[ERRORS] += 1 if count > 0 else 0
+        counts[AT] += 1
+    counts[WANTED] = 0
+    return total
+
+
+def _signature(f: str) -> str:
+    return (
+        "float64(int64[::1], float64[::1], int64[::1], int64[::1], float64[::1], boolean, boolean, int64, float64,"
+        " float64,"
+        f" int64[::1], int64[::1], {f}[:, :, ::1], int64[:, ::1], float64[:, :, ::1], int64[:, ::1], int64[::1],"
+        f" float64[:, :, ::1], boolean, {f}[:, ::1], int64[:, ::1], int64[::1], int64[:, ::1], int32[::1], {f}[::1],"
+        f" int64[:, ::1], int32[::1], {f}[::1], int64[:, ::1], float64[:, ::1], int64[::1], float64[:, ::1],"
+        " float64[:, ::1], float64[:, ::1], float64[:, ::1], int64[::1], float64[:, ::1],"
+        f" FunctionType({PROX}), float64[::1], int64[::1], float64, float64, int64[::1], int64[::1])"
+    )
+
+
+# One for each precision of the Gram matrices; only what is used is compiled.
+rounds_single: Any = kernel(_signature("float32"))(_rounds)
+rounds_double: Any = kernel(_signature("float64"))(_rounds)
