@@ -8,6 +8,8 @@ from typing import Any
 _NAMES: dict[str, str] = {
     "Blocks": "spom.features.rows",
     "Rows": "spom.features.rows",
+    "Template": "spom.features.atoms",
+    "Templates": "spom.features.templates",
     "Vocabulary": "spom.features.vocabulary",
 }
 

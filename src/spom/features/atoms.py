@@ -41,8 +41,9 @@ class Template:
     def parse(cls, text: str) -> Template:
         """The template of `[name:] column[.step...][offset] | ...`; without a name its text is its name."""
         name, colon, rest = text.partition(":")
-        parts = (rest if colon else text).split("|")
-        atoms = tuple(_atom(part.strip(), text) for part in parts)
+        body = (rest if colon else text).strip()
+        # A name alone is a template without atoms: one feature that every token has.
+        atoms = tuple(_atom(part.strip(), text) for part in body.split("|")) if body or not colon else ()
         return cls(name.strip() if colon else written(atoms), atoms)
 
     @property
@@ -84,5 +85,5 @@ def grouped(templates: Iterable[Template]) -> dict[str, list[Template]]:
             name = f"{template.name}~{number}"
         if any(known.atoms == template.atoms for known in blocks.get(name, ())):
             raise DataError(f"template {template.text!r} is given twice")
-        blocks.setdefault(name, []).append(template)
+        blocks.setdefault(name, []).append(Template(name, template.atoms))
     return blocks

@@ -1,0 +1,287 @@
+"""The exact conjunctions of a set of templates: learnt from columns, looked up, cut down to those in use."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spom.core.arrays import Ints
+from spom.data.columns import Columns
+from spom.errors import DataError
+from spom.features import tables
+from spom.features.atoms import Stream, Template
+from spom.features.rows import NO_VALUES, Blocks, Rows
+from spom.features.streams import Coder
+
+LARGEST = 2**31 - 1
+
+
+@dataclass(frozen=True)
+class Stage:
+    """The next `count` atoms of a template, and the distinct keys that they form with the id of the stage before."""
+
+    count: int
+    keys: Ints
+
+
+@dataclass(frozen=True)
+class Block:
+    """Templates that share their features, as stages: one, unless the product of all codes outgrows 64 bits."""
+
+    name: str
+    templates: tuple[Template, ...]
+    stages: tuple[Stage, ...]
+
+    @property
+    def size(self) -> int:
+        """The number of features."""
+        return int(self.stages[-1].keys.size)
+
+
+class Conjunctions:
+    """Blocks over the streams of a coder; the id of a feature is the start of its block plus its place there."""
+
+    def __init__(self, coder: Coder, blocks: Sequence[Block]) -> None:
+        self.coder, self.parts = coder, tuple(blocks)
+        starts = np.concatenate([[0], np.cumsum([block.size for block in self.parts])]).astype(np.int64)
+        if starts[-1] > LARGEST:
+            raise DataError(f"{starts[-1]} features are more than {LARGEST}; give min_count= or table=")
+        self.blocks = Blocks(tuple(block.name for block in self.parts), starts)
+        self.program = _program(self)
+
+    @classmethod
+    def fit(
+        cls, coder: Coder, groups: dict[str, list[Template]], columns: Columns, limit: int = tables.LIMIT
+    ) -> tuple[Conjunctions, Rows]:
+        """All conjunctions that occur in `columns`, and its rows."""
+        padded, n = coder.fit(columns), columns.n_tokens
+        index = {stream: k for k, stream in enumerate(coder.streams)}
+        sizes, blocks, start = coder.sizes, [], 0
+        found = np.empty((n, sum(map(len, groups.values()))), dtype=np.int32)
+        v = 0
+        for name, templates in groups.items():
+            keys = np.zeros((len(templates), n), dtype=np.int64)
+            stages = _learnt(templates, index, sizes, padded, columns.offsets, coder.reach, keys, limit)
+            blocks.append(Block(name, tuple(templates), stages))
+            for ids in keys:
+                found[:, v] = np.where(ids >= 0, ids + start, -1)
+                v += 1
+            start += blocks[-1].size
+            if start > LARGEST:
+                break
+        return cls(coder, blocks), packed(found, columns.offsets)
+
+    def transform(self, columns: Columns) -> Rows:
+        """The known features of each token."""
+        padded, program = self.coder.transform(columns), self.program
+        indptr = np.empty(columns.n_tokens + 1, dtype=np.int64)
+        indices = np.empty(columns.n_tokens * program.base.size, dtype=np.int32)
+        offsets = np.ascontiguousarray(columns.offsets)
+        at = program.stream * padded.shape[1] + program.offset
+        nnz = tables.run_program(
+            padded,
+            offsets,
+            self.coder.reach,
+            program.stages,
+            program.atoms,
+            at,
+            program.radix,
+            program.base,
+            program.bits,
+            program.place,
+            program.direct,
+            program.slots,
+            indptr,
+            indices,
+        )
+        return Rows(indptr, indices[:nnz], NO_VALUES, offsets)
+
+    def name(self, block: int, local: int) -> str:
+        """The values of a feature, as text."""
+        part, key, codes = self.parts[block], local, []
+        streams = part.templates[0].streams
+        index, sizes, a = {s: k for k, s in enumerate(self.coder.streams)}, self.coder.sizes, len(streams)
+        for stage in reversed(part.stages):
+            key = int(stage.keys[key])
+            for _ in range(stage.count):
+                a -= 1
+                k = index[streams[a]]
+                key, code = divmod(key, sizes[k])
+                codes.append(self.coder.string(k, code))
+        return "|".join(reversed(codes))
+
+    def compact(self, used: Ints, blocks: Iterable[int]) -> Conjunctions:
+        """Only the features `used` (sorted ids) of some blocks, numbered in that order; unused strings go."""
+        decoded, kept = [], []
+        for m in blocks:
+            a, b = np.searchsorted(used, self.blocks.starts[m : m + 2])
+            kept.append(self.parts[m])
+            decoded.append(self._decoded(self.parts[m], used[a:b] - self.blocks.starts[m]))
+        shift = 2 * self.coder.reach
+        streams = [
+            k for k, s in enumerate(self.coder.streams) if any(s in block.templates[0].streams for block in kept)
+        ]
+        wanted = [self._strings(k, kept, decoded) for k in streams]
+        coder = self.coder.only(streams, [codes - shift for codes in wanted])
+        renumber = {}
+        for k, strings in zip(streams, wanted, strict=True):
+            new = np.arange(self.coder.sizes[k], dtype=np.int64)
+            new[strings] = shift + 1 + np.arange(strings.size)
+            renumber[self.coder.streams[k]] = new
+        sizes = dict(zip(coder.streams, coder.sizes, strict=True))
+        parts = []
+        for block, levels in zip(kept, decoded, strict=True):
+            names, stages, a = block.templates[0].streams, [], 0
+            for stage, (before, codes) in zip(block.stages, levels, strict=True):
+                keys = before
+                for code, stream in zip(codes, names[a : a + stage.count], strict=True):
+                    keys = keys * sizes[stream] + renumber[stream][code]
+                stages.append(Stage(stage.count, keys))
+                a += stage.count
+            parts.append(Block(block.name, block.templates, tuple(stages)))
+        return Conjunctions(coder, parts)
+
+    def _decoded(self, block: Block, ids: Ints) -> list[tuple[Ints, list[Ints]]]:
+        """For each stage: (the new ids of the stage before, the code of each atom) of its keys that are in use."""
+        index, sizes = {s: k for k, s in enumerate(self.coder.streams)}, self.coder.sizes
+        radix = [sizes[index[stream]] for stream in block.templates[0].streams]
+        levels: list[tuple[Ints, list[Ints]]] = []
+        for stage in reversed(block.stages):
+            keys, codes = stage.keys[ids], []
+            for _ in range(stage.count):
+                keys, code = np.divmod(keys, radix.pop())
+                codes.append(code)
+            ids, before = np.unique(keys, return_inverse=True)
+            levels.append((before.astype(np.int64), codes[::-1]))
+        return levels[::-1]
+
+    def _strings(self, k: int, kept: list[Block], decoded: list[list[tuple[Ints, list[Ints]]]]) -> Ints:
+        """The codes of stream k that stand for strings and are in use, sorted."""
+        stream, found = self.coder.streams[k], [np.empty(0, dtype=np.int64)]
+        for block, levels in zip(kept, decoded, strict=True):
+            codes = [code for _, stage in levels for code in stage]
+            found += [code for code, s in zip(codes, block.templates[0].streams, strict=True) if s == stream]
+        every = np.unique(np.concatenate(found))
+        return every[every > 2 * self.coder.reach]
+
+    def arrays(self) -> dict[str, Any]:
+        """The keys of all stages, one after another, and the arrays of the coder."""
+        keys = [stage.keys for block in self.parts for stage in block.stages]
+        return {
+            **self.coder.arrays(),
+            "keys": np.concatenate([np.empty(0, dtype=np.int64), *keys]),
+            "stages": np.array([len(block.stages) for block in self.parts], dtype=np.int64),
+            "counts": np.array([s.count for block in self.parts for s in block.stages], dtype=np.int64),
+            "sizes": np.array([part.size for part in keys], dtype=np.int64),
+        }
+
+    @classmethod
+    def from_arrays(cls, coder: Coder, groups: dict[str, list[Template]], arrays: dict[str, Any]) -> Conjunctions:
+        """What `arrays()` gave, for the same templates."""
+        coder.restore(arrays)
+        ends = np.cumsum(arrays["sizes"])
+        blocks, s = [], 0
+        for (name, templates), count in zip(groups.items(), arrays["stages"], strict=True):
+            stages = []
+            for k in range(s, s + int(count)):
+                keys = np.array(arrays["keys"][ends[k] - arrays["sizes"][k] : ends[k]])
+                stages.append(Stage(int(arrays["counts"][k]), keys))
+            blocks.append(Block(name, tuple(templates), tuple(stages)))
+            s += int(count)
+        return cls(coder, blocks)
+
+
+def packed(found: NDArray[np.int32], offsets: Ints) -> Rows:
+    """Rows of a matrix of ids, one row a token, with -1 for no feature."""
+    n, width = found.shape
+    flat = found.reshape(-1)
+    offsets = np.ascontiguousarray(offsets)
+    if flat.size == 0 or flat.min() >= 0:
+        return Rows(np.arange(n + 1, dtype=np.int64) * width, flat, NO_VALUES, offsets)
+    there = found >= 0
+    indptr = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(there.sum(axis=1, dtype=np.int64))])
+    return Rows(indptr, flat[there.reshape(-1)], NO_VALUES, offsets)
+
+
+def _learnt(
+    templates: list[Template],
+    index: dict[Stream, int],
+    sizes: list[int],
+    padded: NDArray[np.int32],
+    offsets: Ints,
+    reach: int,
+    keys: Ints,
+    limit: int,
+) -> tuple[Stage, ...]:
+    """The stages of a block; `keys` becomes the id of each template and token, -1 for none."""
+    stream = np.array([index[s] for s in templates[0].streams], dtype=np.int64)
+    radix = np.array([sizes[k] for k in stream], dtype=np.int64)
+    stages: list[Stage] = []
+    first, room = 0, 1
+
+    def close(last: int) -> int:
+        for template, row in zip(templates, keys, strict=True):
+            offset = np.array([offset for _, offset in template.atoms[first:last]], dtype=np.int64)
+            tables.stage_keys(
+                padded, np.ascontiguousarray(offsets), reach, stream[first:last], offset, radix[first:last], row
+            )
+        stages.append(Stage(last - first, tables.intern_keys(keys.reshape(-1))))
+        return int(stages[-1].keys.size)
+
+    for a in range(radix.size):
+        if a > first and room * int(radix[a]) > limit:
+            room = max(1, close(a))
+            first = a
+        room *= int(radix[a])
+    close(int(radix.size))
+    return tuple(stages)
+
+
+def _program(these: Conjunctions) -> tables.Program:
+    """All templates of all blocks as arrays, with the tables of their keys."""
+    index, sizes = {s: k for k, s in enumerate(these.coder.streams)}, these.coder.sizes
+    stages, atoms, base = [0], [0], []
+    stream, offset, radix, bits, place = [], [], [], [], []
+    direct, slots, direct_size, slots_size = [], [], 0, 0
+    for block, start in zip(these.parts, these.blocks.starts, strict=False):
+        radices = [sizes[index[s]] for s in block.templates[0].streams]
+        where, a, before = [], 0, 1
+        for stage in block.stages:
+            span = before
+            for size in radices[a : a + stage.count]:
+                span *= size
+            if span <= tables.DIRECT:
+                table = np.full(span, -1, dtype=np.int32)
+                table[stage.keys] = np.arange(stage.keys.size)
+                where.append((-1, direct_size))
+                direct.append(table)
+                direct_size += span
+            else:
+                power = max(4, int(2 * stage.keys.size - 1).bit_length())
+                pairs = np.zeros(2 << power, dtype=np.int64)
+                tables.fill_slots(stage.keys, power, pairs)
+                where.append((power, slots_size))
+                slots.append(pairs)
+                slots_size += pairs.size
+            a, before = a + stage.count, int(stage.keys.size)
+        for template in block.templates:
+            a = 0
+            for stage, (power, position) in zip(block.stages, where, strict=True):
+                for s, o in template.atoms[a : a + stage.count]:
+                    stream.append(index[s])
+                    offset.append(o)
+                    radix.append(sizes[index[s]])
+                a += stage.count
+                atoms.append(len(stream))
+                bits.append(power)
+                place.append(position)
+            stages.append(len(bits))
+            base.append(int(start))
+    numbers = (stages, atoms, stream, offset, radix, bits, place, base)
+    direct_table = np.concatenate([np.empty(0, dtype=np.int32), *direct])
+    slot_table = np.concatenate([np.empty(0, dtype=np.int64), *slots])
+    return tables.Program._make([*(np.array(part, dtype=np.int64) for part in numbers), direct_table, slot_table])
