@@ -1,8 +1,8 @@
 """Compiled: the codes of a sentence's words as templates for arcs see them, and where an arc's weights are.
 
 Weights are rows of 16 float32, one cache line. A family of templates is a set of attributes of head and modifier; one
-row holds all weights of one value of them: slot 0 whatever the arc's direction and distance, slots 1 and 2 by direction, slots
-3 to 14 by direction and distance. So three templates cost one access to memory.
+row holds all weights of one value of them: slot 0 whatever the arc's direction and distance, slots 1 and 2 by
+direction, slots 3 to 14 by direction and distance. So three templates cost one access to memory.
 """
 
 from __future__ import annotations
@@ -167,7 +167,16 @@ def tags_between(codes: Codes, column: int, first: int, n: int, tags: Ints, coun
 
 @kernel(f"void({VECTOR}, int64, int64, int64[::1], {CODES}, int64, int64[:, ::1], int64, int64, int64[::1])")
 def pair_codes(
-    kinds: Ints, first: int, n: int, guide: Ints, codes: Codes, column: int, arcs: Ints, count: int, which: int, out: Ints
+    kinds: Ints,
+    first: int,
+    n: int,
+    guide: Ints,
+    codes: Codes,
+    column: int,
+    arcs: Ints,
+    count: int,
+    which: int,
+    out: Ints,
 ) -> None:
     """The attribute `which` of each arc as a pair. `kinds` has 1 for verbs, 2 punctuation, 4 conjunctions."""
     sums = np.zeros((3, n + 2), dtype=np.int64)

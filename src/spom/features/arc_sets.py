@@ -1,0 +1,98 @@
+"""Ready sets of templates for arcs: a compact one, and a large one that is every head part with every modifier part."""
+
+from __future__ import annotations
+
+from spom.features.arc_names import SLOTS, template_name
+
+# What is looked at of a head or a modifier (here the word itself is `x`).
+PARTS = (
+    "",
+    "x.form",
+    "x.lemma",
+    "x.upos",
+    "x.xpos",
+    "x.suffix",
+    "x.lemma x.upos",
+    "x-1.upos x.upos",
+    "x.upos x+1.upos",
+    "x-1.upos x.upos x+1.upos",
+    "x-1.xpos x.xpos",
+    "x.xpos x+1.xpos",
+)
+BETWEEN = ("h.upos m.upos between.upos", "h.upos m.upos between.xpos")
+_COMPACT = (
+    "h.lemma m.lemma",
+    "h.lemma m.upos",
+    "h.upos m.lemma",
+    "h.form m.xpos",
+    "h.xpos m.form",
+    "h.lemma h.upos m.lemma m.upos",
+    "h.xpos m.xpos",
+    "h.lemma",
+    "m.lemma",
+    "h.upos h+1.upos m-1.upos m.upos",
+    "h-1.upos h.upos m-1.upos m.upos",
+    "h.upos h+1.upos m.upos m+1.upos",
+    "h-1.upos h.upos m.upos m+1.upos",
+    "h.xpos m-1.xpos m.xpos",
+    "h.xpos m.xpos m+1.xpos",
+    "h.lemma m-1.upos m.upos m+1.upos",
+    "h-1.upos h.upos h+1.upos m.lemma",
+    "h.upos m.upos gap",
+)
+
+
+def with_slots(families: tuple[str, ...] | list[str]) -> list[str]:
+    """Each family plain, with direction, and with direction and distance."""
+    return [template_name(family, slot) for family in families for slot in range(len(SLOTS))]
+
+
+def compact_templates() -> list[str]:
+    """About sixty templates."""
+    return with_slots([*_COMPACT, *BETWEEN])
+
+
+def large_templates() -> list[str]:
+    """More than four hundred templates: all pairs of parts of head and modifier, and the tags between."""
+    families = [
+        f"{head.replace('x.', 'h.').replace('x-', 'h-').replace('x+', 'h+')} "
+        f"{modifier.replace('x.', 'm.').replace('x-', 'm-').replace('x+', 'm+')}".strip()
+        for head in PARTS
+        for modifier in PARTS
+        if head or modifier
+    ]
+    return with_slots([*families, *BETWEEN])
+
+
+SETS = {"default": compact_templates, "compact": compact_templates, "large": large_templates}
+
+# Templates for the relation of a word to its head, given the whole tree.
+LABELS = (
+    "m.form dir",
+    "m.lemma dist",
+    "h.lemma m.upos dir",
+    "h.upos m.lemma dir",
+    "h.lemma m.lemma",
+    "h.xpos m.xpos dist",
+    "h.upos m.upos m.feats dir",
+    "h.upos m.form dir",
+    "h.form m.xpos dir",
+    "h.upos m-1.upos m.upos m+1.upos dir",
+    "h-1.upos h.upos h+1.upos m.upos dir",
+    "h.upos m-1.lemma m.upos dir",
+    "h.upos m.upos m+1.lemma dir",
+    "h.upos m.upos m<.upos m>.upos dir",
+    "h.upos m.upos m<.lemma dir",
+    "h.upos m.upos m>.lemma dir",
+    "h.lemma m.upos m<.lemma",
+    "h^.upos h.upos m.upos dir",
+    "h.upos h<.upos h>.upos m.upos dir",
+    "h.upos h<.lemma m.upos dir",
+    "h.lemma m.upos sibling.upos dir",
+    "h.upos m.upos sibling.upos dist",
+    "h.upos m.upos beyond.upos dist",
+    "h.xpos m.lemma dir",
+    "h.feats m.upos dir",
+    "m.suffix h.upos dir",
+    "h.upos m.upos gap dir",
+)

@@ -1,0 +1,250 @@
+"""Templates for arcs: which attributes of head, modifier and what is between them make a feature."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spom.core.arrays import Ints
+from spom.data.columns import Columns
+from spom.data.interning import Codes
+from spom.data.treebank import Treebank
+from spom.errors import DataError
+from spom.features import arc_spaces as spaces
+from spom.features.arc_names import COLUMNS, Family, parse_template, template_name
+from spom.features.arc_sets import SETS
+from spom.features.vocabulary import Vocabulary
+
+# Pairs of attributes with at most this many values have a row each; others share rows of a table by hashing.
+EXACT_ROWS = 1 << 17
+# How many values the slots have: none, direction, direction and distance.
+SLOT_VALUES = (1, 2, 12)
+_DERIVED: dict[str, Callable[[str], str]] = {
+    "lower": str.lower,
+    "prefix": lambda text: text[:3],
+    "suffix": lambda text: text[-3:],
+}
+_KINDS = {"VERB": 1, "AUX": 1, "PUNCT": 2, "CCONJ": 4}
+
+
+@dataclass(frozen=True)
+class ArcCodes:
+    """Sentences as codes: column c of word w (from 1; 0 is the root) of sentence s is codes[c, first[s] + w]."""
+
+    codes: Codes
+    kinds: Ints
+    first: Ints
+    sizes: Ints
+
+
+@dataclass(frozen=True)
+class ArcLayout:
+    """Where weights are: `families` is the table that `arc_spaces` reads, `rows` the number of rows of 16."""
+
+    ends: Ints
+    atoms: Ints
+    families: Ints
+    rows: int
+    columns: tuple[int, ...]
+
+
+class ArcTemplates:
+    """A set of named templates for arcs, grouped into families that share rows of weights.
+
+    `templates` is `"compact"`, `"large"`, or names in the language of `spom.features.arc_names`. They are sorted by
+    name. Each family has a table of its own, so that blocks never mix: one row for each value where at most
+    131,072 values are possible, else 2^`table_bits` rows that values share by hashing. Words seen fewer than
+    `min_count` times are taken for unknown ones, so that there is something learnt of these.
+
+    >>> templates = ArcTemplates(["h.upos m.upos dist", "h.upos m.upos", "h.lemma m.upos"])
+    >>> templates.blocks
+    ['h.lemma m.upos', 'h.upos m.upos', 'h.upos m.upos dist']
+    >>> len(ArcTemplates("compact").blocks), len(ArcTemplates("large").blocks)
+    (60, 435)
+    """
+
+    def __init__(self, templates: str | Iterable[str] = "compact", table_bits: int = 16, min_count: int = 2) -> None:
+        if isinstance(templates, str):
+            if templates not in SETS:
+                raise DataError(f"there is no set of templates {templates!r}; the sets are: {', '.join(sorted(SETS))}")
+            templates = SETS[templates]()
+        if not 4 <= table_bits <= 24:
+            raise ValueError(f"table_bits must be from 4 to 24; it is {table_bits!r}")
+        self.table_bits, self.min_count = table_bits, min_count
+        found: dict[str, tuple[Family, set[int]]] = {}
+        for name in templates:
+            family, slot = parse_template(name)
+            found.setdefault(family.name, (family, set()))[1].add(slot)
+        if not found:
+            raise DataError("there are no templates: name at least one, such as 'h.upos m.upos dist'")
+        self.families = [found[name][0] for name in sorted(found)]
+        # Which of the three slots of each family are templates of this set.
+        self.active = np.array([[slot in found[f.name][1] for slot in range(3)] for f in self.families])
+        self.vocabularies: dict[str, Vocabulary] = {}
+
+    @property
+    def blocks(self) -> list[str]:
+        """The names of the templates: the blocks of a model."""
+        return [template_name(self.families[f].name, slot) for f, slot in self.places]
+
+    @property
+    def places(self) -> list[tuple[int, int]]:
+        """(family, slot) of each template."""
+        return [(int(f), int(slot)) for f, slot in np.argwhere(self.active)]
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that are read; upos always is, for the filter of arcs."""
+        used = {"upos", "xpos"}
+        for family in self.families:
+            used |= {column for column, _ in (*family.head, *family.modifier)} | ({family.between} - {""})
+        return tuple(name for name in COLUMNS if name in used)
+
+    @property
+    def guided(self) -> bool:
+        """Whether a template looks at the tree of a first stage."""
+        return any(family.guided for family in self.families)
+
+    def keep(self, blocks: Sequence[int] | Ints) -> ArcTemplates:
+        """The set of the templates with these indices; what was learnt of words stays."""
+        names = self.blocks
+        kept = ArcTemplates(
+            [names[k] for k in sorted(set(np.asarray(blocks).tolist()))], self.table_bits, self.min_count
+        )
+        kept.vocabularies = {name: self.vocabularies[name] for name in kept.columns if name in self.vocabularies}
+        return kept
+
+    def fit(self, bank: Treebank) -> ArcCodes:
+        """Learn the codes of all columns from the words of a treebank, and give its sentences as codes."""
+        for name in self.columns:
+            strings, local = _strings(bank.columns, name)
+            rare = self.min_count if name in ("form", "lower", "lemma") else 1
+            counts = np.bincount(local, minlength=len(strings))
+            order = np.argsort(-counts, kind="stable")
+            self.vocabularies[name] = Vocabulary.from_strings([strings[k] for k in order if counts[k] >= rare])
+        return self.transform(bank)
+
+    def transform(self, bank: Treebank) -> ArcCodes:
+        """Sentences as codes: 0 for what is not known, and one code more for the root."""
+        n, count = bank.n_words, len(bank)
+        sizes = np.diff(bank.offsets)
+        first = bank.offsets[:-1] + np.arange(count)
+        words = np.arange(n) + np.repeat(np.arange(count), sizes) + 1
+        codes = np.zeros((len(self.columns), n + count), dtype=np.int32)
+        for c, name in enumerate(self.columns):
+            vocabulary = self.vocabularies[name]
+            codes[c, words] = self._encoded(bank.columns, name, vocabulary)
+            codes[c, first] = len(vocabulary) + 1
+        kinds = np.zeros(n + count, dtype=np.int64)
+        upos = self.vocabularies["upos"]
+        table = np.zeros(len(upos) + 2, dtype=np.int64)
+        for name, kind in _KINDS.items():
+            table[upos.code(name)] = kind
+        table[0] = 0
+        kinds[:] = table[codes[self.columns.index("upos")]]
+        return ArcCodes(codes, kinds, first, sizes)
+
+    @staticmethod
+    def _encoded(columns: Columns, name: str, vocabulary: Vocabulary) -> Codes:
+        if name not in _DERIVED:
+            return vocabulary.encode(columns, name)
+        strings, local = _strings(columns, name)
+        spans = Columns.from_lists([strings], ["text"])
+        return vocabulary.encode(spans, 0)[local]
+
+    def radix(self, name: str) -> int:
+        """How many codes a column has: unknown, the known ones, the root, and no word at all."""
+        return len(self.vocabularies[name]) + 3
+
+    def layout(self, apart: bool = False) -> ArcLayout:
+        """Where the weights of each family are; needs the vocabularies.
+
+        `apart` gives each template a table of its own, in which the slot is one more attribute: what is wanted where
+        a row holds something else than slots.
+        """
+        places = [(f, slot) for f, slot in self.places] if apart else [(f, 0) for f in range(len(self.families))]
+        columns = self.columns
+        index: dict[tuple[Any, ...], int] = {}
+        table = np.full((len(places), spaces.FIELDS), -1, dtype=np.int64)
+        base = 0
+        for f, (which, slot) in enumerate(places):
+            family = self.families[which]
+            for side, atoms in enumerate((family.head, family.modifier)):
+                if atoms:
+                    table[f, side] = index.setdefault(atoms, len(index))
+            table[f, spaces.PAIR] = family.pair
+            if family.between:
+                if apart:
+                    raise DataError(f"template {family.name!r}: the words between make no template of this kind")
+                table[f, spaces.SET] = columns.index(family.between)
+            last = SLOT_VALUES[slot] if apart else (self.radix(family.between) if family.between else 1)
+            radices = [self._values(family.head), self._values(family.modifier), self._pairs(family), last]
+            base += self._entry(table[f], radices, base, f)
+            if apart:
+                table[f, spaces.SET] = slot
+        atoms_of = [(columns.index(c), hop, self.radix(c)) for side in index for c, hop in side]
+        ends = np.cumsum([0, *(len(side) for side in index)]).astype(np.int64)
+        return ArcLayout(ends, np.array(atoms_of, dtype=np.int64).reshape(-1, 3), table, base, self._sets())
+
+    def _entry(self, entry: Ints, radices: list[int], base: int, f: int) -> int:
+        """The part of a family's entry that says where its rows are; returns how many rows it has."""
+        # Python's integers: products of many attributes are large.
+        rows = radices[0] * radices[1] * radices[2] * radices[3]
+        exact = rows <= EXACT_ROWS
+        if exact:
+            strides = (rows // radices[0], rows // radices[0] // radices[1], radices[3], 1)
+        else:
+            rows, strides = 1 << self.table_bits, (1, 1, 0x61C88647, 0x2C1B3C6D)
+        entry[spaces.BY_HEAD : spaces.BY_SET + 1] = strides
+        entry[spaces.MASK], entry[spaces.BASE] = (1 << 62) - 1 if exact else rows - 1, base
+        entry[spaces.SALT] = 0 if exact else 2 * f + 1
+        return rows
+
+    def _values(self, atoms: tuple[tuple[str, int], ...]) -> int:
+        product = 1
+        for column, _ in atoms:
+            product *= self.radix(column)
+        return product
+
+    def _pairs(self, family: Family) -> int:
+        sizes = {-1: 1, spaces.GAP: spaces.GAPS, spaces.SAME: spaces.SAMES}
+        return sizes.get(family.pair, self.radix("upos") + 1)
+
+    def _sets(self) -> tuple[int, ...]:
+        return tuple(sorted({self.columns.index(f.between) for f in self.families if f.between}))
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Names and vocabularies as arrays."""
+        found: dict[str, NDArray[Any]] = {"names": np.frombuffer("\n".join(self.blocks).encode(), dtype=np.uint8)}
+        found["numbers"] = np.array([self.table_bits, self.min_count], dtype=np.int64)
+        for name, vocabulary in self.vocabularies.items():
+            found.update({f"{name}.{key}": value for key, value in vocabulary.arrays().items()})
+        return found
+
+    @classmethod
+    def from_arrays(cls, arrays: dict[str, NDArray[Any]]) -> ArcTemplates:
+        """The templates of `arrays()`."""
+        bits, least = (int(x) for x in arrays["numbers"])
+        templates = cls(arrays["names"].tobytes().decode().split("\n"), bits, least)
+        for name in templates.columns:
+            keys = ("blob", "offsets", "table")
+            templates.vocabularies[name] = Vocabulary.from_arrays({key: arrays[f"{name}.{key}"] for key in keys})
+        return templates
+
+    def __repr__(self) -> str:
+        return f"ArcTemplates({len(self.blocks)} templates in {len(self.families)} families)"
+
+
+def _strings(columns: Columns, name: str) -> tuple[list[str], Codes]:
+    """(the distinct strings of a column or of one derived from the forms, the index of each token's)."""
+    local, strings = columns.distinct(name if name not in _DERIVED else "form")
+    if name not in _DERIVED:
+        return strings.tolist(), local
+    made = [_DERIVED[name](text) for text in strings.tolist()]
+    known = {text: k for k, text in enumerate(dict.fromkeys(made))}
+    back = np.array([known[text] for text in made], dtype=np.int32)
+    return list(known), back[local] if back.size else local

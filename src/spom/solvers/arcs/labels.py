@@ -1,0 +1,83 @@
+"""The second stage of a parser: relations of arcs, learnt on gold trees."""
+
+from __future__ import annotations
+
+import itertools
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from spom.core.arrays import Ints
+from spom.features.arcs import ArcCodes, ArcLayout, ArcTemplates
+from spom.solvers.arcs.label_kernels import find_labels, learn_labels
+from spom.solvers.arcs.model import run
+from spom.solvers.arcs.scoring import Singles
+
+
+@dataclass(frozen=True)
+class LabelModel:
+    """Weights of relations: row r of `weights` has one entry for each of them, and some room to spare."""
+
+    templates: ArcTemplates
+    layout: ArcLayout
+    names: tuple[str, ...]
+    weights: Singles
+
+    def find(self, codes: ArcCodes, trees: Ints, n_jobs: int = 1) -> Ints:
+        """The relation of each word to its head in `trees`, as indices of `names`; both laid out as the codes are."""
+        out = np.zeros(codes.codes.shape[1], dtype=np.int64)
+
+        def part(bounds: tuple[int, int]) -> None:
+            arguments = label_arguments(self.templates, self.layout, codes, trees, len(self.names))
+            run(find_labels, *arguments, self.weights, out, *bounds)
+
+        cuts = np.linspace(0, codes.first.size, (4 * n_jobs if n_jobs > 1 else 1) + 1).astype(np.int64).tolist()
+        with ThreadPoolExecutor(n_jobs) as pool:
+            list(pool.map(part, itertools.pairwise(cuts)))
+        return out
+
+
+def label_width(count: int) -> int:
+    """The entries of a row: the relations, up to a multiple of eight."""
+    return -(-count // 8) * 8
+
+
+def label_arguments(
+    templates: ArcTemplates, layout: ArcLayout, codes: ArcCodes, trees: Ints, count: int
+) -> tuple[Any, ...]:
+    """What the kernels of relations take."""
+    return (
+        *(codes.codes, codes.kinds, codes.first, codes.sizes, trees, layout.ends, layout.atoms, layout.families),
+        *(templates.columns.index("upos"), count, label_width(count)),
+    )
+
+
+class LabelLearner:
+    """Averaged margin steps on the relations of gold arcs; `epoch()` makes a pass, `model()` gives the mean."""
+
+    def __init__(
+        self, templates: ArcTemplates, names: tuple[str, ...], seed: Any = 0, step: float | None = None
+    ) -> None:
+        self.templates, self.names = templates, names
+        self.layout = templates.layout(apart=True)
+        self.random = np.random.default_rng(seed)
+        self.step = 2.0 / self.layout.families.shape[0] if step is None else step
+        self.weights = np.zeros(self.layout.rows * label_width(len(names)), dtype=np.float32)
+        self.sums = np.zeros_like(self.weights)
+        self.rounds = 0.0
+
+    def epoch(self, codes: ArcCodes, trees: Ints, gold: Ints) -> float:
+        """One pass over all sentences in random order; the mean loss of a word."""
+        order = self.random.permutation(codes.first.size)
+        arguments = label_arguments(self.templates, self.layout, codes, trees, len(self.names))
+        loss = run(learn_labels, *arguments, gold, order, self.weights, self.sums, self.step, self.rounds)
+        words = int(codes.sizes.sum())
+        self.rounds += words
+        return float(loss) / max(words, 1)
+
+    def model(self) -> LabelModel:
+        """The mean of the weights over all rounds."""
+        rounds = np.float32(max(self.rounds, 1.0))
+        return LabelModel(self.templates, self.layout, self.names, self.weights - self.sums / rounds)

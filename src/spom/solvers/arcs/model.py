@@ -1,0 +1,113 @@
+"""Weights that score arcs: what learning gives and parsing uses."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from spom.core.arrays import Floats, Ints
+from spom.features.arc_spaces import BASE, WIDTH, Shorts
+from spom.features.arcs import ArcCodes, ArcLayout, ArcTemplates
+from spom.solvers.arcs.scoring import Singles, parse_sentences
+
+NONE: Ints = np.empty(0, dtype=np.int64)
+# The column that the filter of arcs reads.
+FILTER = "upos"
+
+
+@dataclass(frozen=True)
+class ArcModel:
+    """Templates, their weights in rows of 16, and the filter of arcs. It keeps no state: threads may share it."""
+
+    templates: ArcTemplates
+    layout: ArcLayout
+    limits: Shorts
+    weights: Singles
+
+    def arguments(self) -> tuple[Any, ...]:
+        """The layout as kernels take it."""
+        return layout_arguments(self.templates, self.layout, self.limits)
+
+    def parse(
+        self, codes: ArcCodes, projective: bool = False, guides: Ints | None = None, n_jobs: int = 1
+    ) -> tuple[Ints, int]:
+        """(the heads, laid out as the codes are; how many arcs were scored)."""
+        out = np.zeros(codes.codes.shape[1], dtype=np.int64)
+        common = (codes.codes, codes.kinds, codes.first, codes.sizes, NONE if guides is None else guides)
+
+        def part(bounds: tuple[int, int]) -> int:
+            place = (self.weights, projective, out, np.empty((0, 0)), *bounds)
+            return int(run(parse_sentences, *common, *self.arguments(), *place))
+
+        if n_jobs == 1 or codes.first.size < 2 * n_jobs:
+            return out, part((0, codes.first.size))
+        cuts = np.linspace(0, codes.first.size, 4 * n_jobs + 1).astype(np.int64).tolist()
+        with ThreadPoolExecutor(n_jobs) as pool:
+            return out, sum(pool.map(part, itertools.pairwise(cuts)))
+
+    def scores(self, codes: ArcCodes, sentence: int, guides: Ints | None = None) -> Floats:
+        """The scores of a sentence, head by modifier, -inf for what is no arc or is filtered out."""
+        n = int(codes.sizes[sentence])
+        matrix = np.full((n + 1, n + 1), -np.inf)
+        common = (codes.codes, codes.kinds, codes.first, codes.sizes, NONE if guides is None else guides)
+        if n:
+            place = (np.zeros(codes.codes.shape[1], dtype=np.int64), matrix, sentence, sentence + 1)
+            run(parse_sentences, *common, *self.arguments(), self.weights, False, *place)
+        return matrix
+
+    def block_norms(self) -> Floats:
+        """The Euclidean norm of the weights of each template."""
+        rows = self.weights.reshape(-1, WIDTH)
+        return block_sums(self.templates, self.layout, rows)
+
+    def kept(self, blocks: Ints) -> ArcModel:
+        """The model of some templates alone: tables of families that have none of them are left out."""
+        templates = self.templates.keep(blocks)
+        layout = templates.layout()
+        weights = np.zeros((layout.rows, WIDTH), dtype=np.float32)
+        old = self.weights.reshape(-1, WIDTH)
+        before = {family.name: f for f, family in enumerate(self.templates.families)}
+        for f, family in enumerate(templates.families):
+            source, target = rows_of(self.layout, before[family.name]), rows_of(layout, f)
+            for slot, (begin, end) in enumerate(SLOT_SPANS):
+                if templates.active[f, slot]:
+                    weights[target, begin:end] = old[source, begin:end]
+        return ArcModel(templates, layout, self.limits, weights.reshape(-1))
+
+
+SLOT_SPANS = ((0, 1), (1, 3), (3, 15))
+
+
+def run(function: Callable[..., Any], *arguments: Any) -> Any:
+    """A kernel with arguments from several tuples."""
+    return function(*arguments)
+
+
+def rows_of(layout: ArcLayout, f: int) -> slice:
+    """The rows of a family."""
+    bases = layout.families[:, BASE]
+    return slice(int(bases[f]), int(bases[f + 1]) if f + 1 < bases.size else layout.rows)
+
+
+def block_sums(templates: ArcTemplates, layout: ArcLayout, rows: Singles) -> Floats:
+    """The norm of each template's part of the rows."""
+    found = []
+    for f, slot in templates.places:
+        begin, end = SLOT_SPANS[slot]
+        part = rows[rows_of(layout, f), begin:end]
+        found.append(float(np.sqrt(np.einsum("ij,ij->", part, part, dtype=np.float64))))
+    return np.array(found)
+
+
+def layout_arguments(templates: ArcTemplates, layout: ArcLayout, limits: Shorts) -> tuple[Any, ...]:
+    """ends, atoms, families, sets, the filter's column, upos, limits."""
+    columns, sets = templates.columns, np.array(layout.columns, dtype=np.int64)
+    return (
+        *(layout.ends, layout.atoms, layout.families, sets),
+        *(columns.index(FILTER), columns.index("upos"), limits),
+    )
