@@ -1,0 +1,89 @@
+"""`spom evaluate`: how good a model is on a file with the right answers."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from spom.cli import options as o
+
+Target = Annotated[
+    str | None,
+    typer.Option(
+        "--target", metavar="COLUMN", help="Column with the right answers; as in training, where it is left out."
+    ),
+]
+
+
+def evaluate(
+    model: o.ModelIn,
+    source: Annotated[
+        str, typer.Argument(metavar="[F]", help="File with the right answers; - is standard input.")
+    ] = "-",
+    format: o.Format = None,
+    target: Target = None,
+    jobs: o.Jobs = 1,
+    json: o.Json = False,
+    quiet: o.Quiet = False,
+    debug: o.Debug = False,
+) -> None:
+    """Score a model on a file with the right answers.
+
+    Taggers: accuracy by token, and precision, recall and F1 of phrases where the tags are B-, I-, ..., printed as
+    conlleval prints them. Parsers: UAS and LAS, with all words, as the CoNLL-18 evaluation counts them. Classifiers:
+    precision, recall and F1 of each class. Regressors: R2 and errors. --json prints one flat object of fractions.
+
+    \b
+    Examples:
+      spom evaluate --model chunker.spom test.txt.gz
+      spom evaluate --model parser.spom en_ewt-ud-test.conllu.gz --json
+      spom evaluate --model iris.spom test.csv --target species
+    """
+    import time
+
+    from spom.cli.kinds import explained, kind_of
+    from spom.cli.output import print_json
+    from spom.errors import DataError
+
+    kind, header = kind_of(model)
+    begin = time.perf_counter()
+    try:
+        scores = _scores(kind, header, str(model), source, format, target)
+    except DataError as error:
+        raise explained(error, kind, model) from None
+    if json:
+        print_json({**scores.flat, "seconds": time.perf_counter() - begin})
+    else:
+        print(scores.text)
+
+
+def _scores(kind: str, header: Any, model: str, source: str, format: str | None, target: str | None) -> Any:
+    from spom.cli.kinds import not_yet
+    from spom.models.loading import load_model
+
+    if kind in ("classifier", "regressor"):
+        return _vectors(load_model(model), header.model["training"], source, format, target)
+    raise not_yet(kind)
+
+
+def _vectors(estimator: Any, training: dict[str, Any], source: str, format: str | None, target: str | None) -> Any:
+    import numpy as np
+
+    from spom.cli.scores import vector_scores
+    from spom.cli.vectors import as_text, format_of, read_vectors
+    from spom.errors import DataError
+
+    names = getattr(estimator, "feature_names_in_", None)
+    found = format_of(source, format)
+    if (names is None) != (found == "svmlight"):
+        wants = "svmlight" if names is None else f"a table with the columns {', '.join(map(str, names))}"
+        raise DataError(f"the model was learnt from {wants}; this is {found}", source)
+    columns = None if names is None else [str(name) for name in names]
+    wanted = target or training.get("target")
+    real = not hasattr(estimator, "classes_")
+    data = read_vectors(source, format, real, wanted, columns, estimator.n_features_in_)
+    if not real and not set(as_text(np.unique(data.y))) & set(as_text(estimator.classes_)):
+        shown = ", ".join(as_text(estimator.classes_[:5]))
+        raise DataError(f"the labels are of another set than the model's ({shown}, ...); see --target", source)
+    return vector_scores(estimator, data.X, data.y)

@@ -1,0 +1,157 @@
+"""What `spom inspect` shows: gathered as plain values first, so that JSON, CSV and text show the same."""
+
+from __future__ import annotations
+
+import csv
+import sys
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from spom.cli.record import size
+from spom.models.files import Header
+
+# The most blocks that are listed; a linear model may have millions.
+MOST_BLOCKS = 1000
+_BAR = 30
+
+
+def from_header(header: Header) -> dict[str, Any]:
+    """What the header says."""
+    arrays = {
+        name: {"dtype": str(d), "shape": list(s), "bytes": b - a} for name, (d, s, a, b) in header.entries.items()
+    }
+    params = {name: _shown(value) for name, value in header.model["params"].items()}
+    return {
+        "path": header.path,
+        "estimator": header.estimator,
+        "format": header.format,
+        "spom": header.spom,
+        "bytes": header.size,
+        "parameters": params,
+        "training": header.model["training"],
+        "arrays": arrays,
+    }
+
+
+def _shown(value: Any) -> Any:
+    """A parameter of the header as a short text: an operator as its name with its parameters."""
+    if isinstance(value, dict) and "kind" in value:
+        inner = ", ".join(f"{k}={_shown(v)}" for k, v in value["params"].items() if v is not None)
+        return f"{value['name']}({inner})"
+    if isinstance(value, dict) and "array" in value:
+        return "<array>"
+    if isinstance(value, dict) and "float" in value:
+        return value["float"]
+    if isinstance(value, dict):
+        return f"<{next(iter(value), 'empty')}>"
+    return value
+
+
+def from_model(model: Any, top: int) -> dict[str, Any]:
+    """What the weights say; an estimator with a method `summary(top)` says it itself."""
+    return _linear(model, top)
+
+
+def _linear(model: Any, top: int) -> dict[str, Any]:
+    from spom.cli.train_vectors import block_names
+
+    weights = model.block_weights_
+    order = np.argsort(-weights, kind="stable")[:MOST_BLOCKS]
+    kept = order[weights[order] > 0]
+    names = _few_names(model, kept) if weights.size > MOST_BLOCKS else None
+    every = block_names(model) if names is None else []
+    blocks = [
+        {"name": every[i] if names is None else names[j], "weight": float(weights[i])}
+        for j, i in enumerate(kept.tolist())
+    ]
+    if weights.size <= MOST_BLOCKS:
+        blocks += [{"name": every[i], "weight": 0.0} for i in range(weights.size) if weights[i] == 0]
+    coef = model.coef_.toarray() if sparse.issparse(model.coef_) else np.atleast_2d(model.coef_)
+    return {
+        "blocks": blocks,
+        "blocks_total": int(weights.size),
+        "blocks_kept": int(np.count_nonzero(weights)),
+        "nonzeros": int(np.count_nonzero(coef)),
+        "weights": int(coef.size),
+        "intercept": np.atleast_1d(model.intercept_).tolist(),
+        "top": _top(model, coef, top),
+    }
+
+
+def _few_names(model: Any, which: Any) -> list[str]:
+    names = getattr(model, "feature_names_in_", None)
+    blocks = model.blocks_
+    found = []
+    for m in which.tolist():
+        members = blocks[m]
+        found.append("+".join(str(names[i]) if names is not None else str(int(i) + 1) for i in members[:4]))
+    return found
+
+
+def _top(model: Any, coef: Any, top: int) -> dict[str, list[list[Any]]]:
+    """The features with the largest weights, for each label (of two classes: for the second one)."""
+    from spom.cli.vectors import as_text
+
+    classes = getattr(model, "classes_", None)
+    labels = ["target"] if classes is None else as_text(classes if coef.shape[0] > 1 else classes[1:])
+    names = getattr(model, "feature_names_in_", None)
+    found = {}
+    for label, row in zip(labels, coef, strict=True):
+        order = np.argsort(-np.abs(row), kind="stable")[:top]
+        rows = [[str(names[i]) if names is not None else str(i + 1), float(row[i])] for i in order.tolist() if row[i]]
+        found[label] = rows
+    return found
+
+
+# --- showing ----------------------------------------------------------------------------------------
+
+
+def print_csv(found: dict[str, Any]) -> None:
+    """The blocks, a line each."""
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    writer.writerow(["block", "weight"])
+    for block in found.get("blocks", []):
+        writer.writerow([block["name"], block["weight"]])
+
+
+def print_text(found: dict[str, Any], verified: bool) -> None:
+    """All of it, for people."""
+    checked = ", every array checked" if verified else ""
+    print(f"{found['path']}: {found['estimator']}, {size(found['bytes'])}, format {found['format']}{checked}")
+    shown = {k: v for k, v in found["parameters"].items() if v is not None}
+    print("  " + ", ".join(f"{k}={v}" for k, v in shown.items()))
+    if found["training"]:
+        print("  trained: " + ", ".join(f"{k} {v}" for k, v in found["training"].items() if v is not None))
+    if "blocks" not in found:
+        for name, array in found["arrays"].items():
+            print(f"  {name:30} {array['dtype']:8} {'x'.join(map(str, array['shape'])):>16}  {size(array['bytes'])}")
+        return
+    kept = [b for b in found["blocks"] if b["weight"] > 0]
+    print(f"\nblocks: {found['blocks_kept']:,} of {found['blocks_total']:,} kept, {found['nonzeros']:,} weights")
+    print_bars(kept[:40])
+    if found["blocks_kept"] > 40:
+        print(f"  ... and {found['blocks_kept'] - 40:,} more; --json and --csv list them")
+    off = [b["name"] for b in found["blocks"] if b["weight"] == 0]
+    if off:
+        print(f"  switched off: {', '.join(off[:30])}{', ...' if len(off) > 30 else ''}")
+    for label, rows in found.get("top", {}).items():
+        print(f"\n{label}")
+        for name, weight in rows:
+            print(f"  {weight:+10.4f}  {name}")
+    if found.get("transitions"):
+        print("\ntransitions, strongest and weakest")
+        for a, b, weight in found["transitions"]:
+            print(f"  {weight:+10.4f}  {a} -> {b}")
+
+
+def print_bars(blocks: list[dict[str, Any]]) -> None:
+    """A bar for each block, as long as its weight."""
+    if not blocks:
+        return
+    width = min(40, max(len(block["name"]) for block in blocks))
+    most = max(block["weight"] for block in blocks)
+    for block in blocks:
+        bar = "█" * max(1, round(_BAR * block["weight"] / most))
+        print(f"  {block['name'][:width]:{width}}  {block['weight']:7.4f}  {bar}")

@@ -1,0 +1,46 @@
+"""Which kind of data a model takes, read from its header."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from spom.errors import DataError, ModelFileError, Unsupported
+from spom.models.files import Header, read_header
+
+# What each estimator is to the command.
+KINDS = {
+    "OnlineClassifier": "classifier",
+    "ProximalClassifier": "classifier",
+    "ProximalClassifierCV": "classifier",
+    "OnlineRegressor": "regressor",
+    "ProximalRegressor": "regressor",
+    "ProximalRegressorCV": "regressor",
+    "SequenceTagger": "tagger",
+    "DependencyParser": "parser",
+    "MKLClassifier": "kernels",
+}
+_TAKES = {
+    "classifier": "vectors (svmlight, CSV or Parquet)",
+    "regressor": "vectors (svmlight, CSV or Parquet)",
+    "tagger": "sentences, one token a line (CoNLL columns, CoNLL-U or CRFsuite items)",
+    "parser": "sentences in CoNLL-U",
+    "kernels": "vectors (svmlight, CSV or Parquet)",
+}
+
+
+def kind_of(path: str | Path) -> tuple[str, Header]:
+    """("classifier", "regressor", "tagger", "parser" or "kernels", the header) of a model file."""
+    header = read_header(path)
+    if header.estimator not in KINDS:
+        raise ModelFileError(f"{path}: the command does not know the estimator {header.estimator!r}; load it in Python")
+    return KINDS[header.estimator], header
+
+
+def explained(error: DataError, kind: str, model: str | Path) -> DataError:
+    """The error of a file that could not be read, with what the model takes: it may be a file of another kind."""
+    return DataError(f"{error.what} ({model} is a {kind}, which takes {_TAKES[kind]})", error.source, error.line)
+
+
+def not_yet(kind: str) -> Unsupported:
+    """An error for a kind of model that a command cannot take."""
+    return Unsupported(f"this command takes no model of {kind}; load it in Python with spom.load_model")

@@ -1,0 +1,117 @@
+"""The live table of a training run, and Ctrl-C that stops it cleanly. Silent where standard error is no terminal."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+import time
+from types import FrameType
+from typing import Any, Self
+
+# What a row shows: the key of the history's entry, the heading, how the number is written.
+COLUMNS = (
+    ("epoch", "epoch", "{:d}"),
+    ("objective", "objective", "{:.6g}"),
+    ("loss", "loss", "{:.6g}"),
+    ("dev", "dev", "{:.4f}"),
+    ("blocks_kept", "blocks kept", "{:,d}"),
+    ("nonzeros", "non-zeros", "{:,d}"),
+    ("per_second", "per second", "{:,.0f}"),
+)
+_SHOWN = 20
+
+
+class Live:
+    """A callback for a run: shows each epoch as it comes, and says when the user wants the run to end.
+
+    A first Ctrl-C ends the run after the epoch that is under way, with the best model so far; a second one at once.
+    """
+
+    def __init__(self, total: int | None, quiet: bool = False, unit: str = "per second", stream: Any = None) -> None:
+        self.total, self.unit = total, unit
+        self.stream = sys.stderr if stream is None else stream
+        self.shown = not quiet and self.stream.isatty()
+        self.rows: list[dict[str, Any]] = []
+        self.interrupted = False
+        self._live: Any = None
+        self._begin = time.perf_counter()
+        self._before: Any = None
+
+    # --- around the run ----------------------------------------------------------------------------------
+
+    def __enter__(self) -> Self:
+        # Handlers of signals can be set in the main thread alone; elsewhere Ctrl-C is somebody else's.
+        if threading.current_thread() is threading.main_thread():
+            self._before = signal.signal(signal.SIGINT, self._interrupt)
+        if self.shown:
+            from rich.console import Console
+            from rich.live import Live as RichLive
+
+            console = Console(file=self.stream)
+            self._live = RichLive(self._table(), console=console, refresh_per_second=4, transient=False)
+            self._live.__enter__()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        if self._live is not None:
+            self._live.update(self._table(), refresh=True)
+            self._live.__exit__(*error)
+        if self._before is not None:
+            signal.signal(signal.SIGINT, self._before)
+
+    def _interrupt(self, number: int, frame: FrameType | None) -> None:
+        if self.interrupted:
+            raise KeyboardInterrupt
+        self.interrupted = True
+        if self.stream.isatty():
+            print("\nstopping after this epoch; Ctrl-C again stops at once", file=self.stream)
+
+    # --- the callback ------------------------------------------------------------------------------------
+
+    def on_epoch(self, info: dict[str, Any]) -> bool:
+        """Show an entry of the history; True asks the run to stop."""
+        self.rows.append(info)
+        if self._live is not None:
+            self._live.update(self._table())
+        return self.interrupted
+
+    def _table(self) -> Any:
+        from rich import box
+        from rich.table import Table
+
+        used = [c for c in COLUMNS if c[0] == "epoch" or any(_known(row, c[0]) for row in self.rows)]
+        table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+        for key, heading, _ in used:
+            table.add_column(self.unit if key == "per_second" else heading, justify="right")
+        table.add_column("time left", justify="right")
+        for i, row in list(enumerate(self.rows))[-_SHOWN:]:
+            cells = [form.format(row[key]) if _known(row, key) else "-" for key, _, form in used]
+            table.add_row(*cells, self._left(row) if i == len(self.rows) - 1 else "")
+        if not self.rows:
+            table.add_row(*["0", *["" for _ in used[1:]], "starting"])
+        return table
+
+    def _left(self, row: dict[str, Any]) -> str:
+        if not self.total or not row.get("epoch"):
+            return ""
+        spent = time.perf_counter() - self._begin
+        return clock(spent / len(self.rows) * max(0, self.total - int(row["epoch"])))
+
+
+def _known(row: dict[str, Any], key: str) -> bool:
+    value = row.get(key)
+    return value is not None and value == value  # a number that was not computed is NaN
+
+
+def clock(seconds: float) -> str:
+    """A time as people read it.
+
+    >>> clock(5.2), clock(75), clock(7300)
+    ('5 s', '1:15', '2:01:40')
+    """
+    if seconds < 60:
+        return f"{seconds:.0f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"

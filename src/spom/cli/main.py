@@ -1,0 +1,141 @@
+"""The command: its parts, and how errors leave it.
+
+An error is one line on standard error, with exit status 2, and no traceback unless `--debug` is given. Exit status 130
+says that the user stopped the run, 1 that something went wrong that nobody foresaw.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import typer
+
+from spom.cli import data, demo, evaluate, inspect, predict, report, train
+
+ABOUT = """Learn taggers, parsers, classifiers and regressors, and which features they need.
+
+\b
+Examples:
+  spom demo
+  spom train tagger --train train.txt --dev dev.txt --model chunker.spom
+  spom predict --model chunker.spom new.txt -o tagged.txt
+  spom evaluate --model chunker.spom test.txt
+  spom inspect chunker.spom
+
+Files may be compressed with gzip or zstd, and - is standard input or output. `spom COMMAND --help` says more, with
+examples.
+"""
+
+
+def build(argv: Sequence[str]) -> typer.Typer:
+    """The command's parts. Rich help would double the time that `spom --help` takes, so the help is plain text."""
+    app = typer.Typer(name="spom", help=ABOUT, rich_markup_mode=None, pretty_exceptions_enable=False)
+    app.callback()(_about)
+    app.add_typer(train.app, name="train")
+    for name, command, short in (
+        ("demo", demo.demo, "The whole idea in a minute, on data that needs no download."),
+        ("predict", predict.predict, "The input with one more column: what is predicted."),
+        ("evaluate", evaluate.evaluate, "Score a model on a file with the right answers."),
+        ("inspect", inspect.inspect, "What a model kept, and how much each part weighs."),
+        ("report", report.report, "One self-contained page about a training run."),
+        ("reproduce", _reproduce(argv), "A table or figure of a paper beside ours."),
+    ):
+        app.command(name, short_help=short)(command)
+    app.add_typer(data.app, name="data")
+    return app
+
+
+def _about(
+    version: bool = typer.Option(False, "--version", help="Print the version and stop.", is_eager=True),
+) -> None:
+    if version:
+        from spom import __version__
+
+        print(f"spom {__version__}")
+        raise typer.Exit
+
+
+def _reproduce(argv: Sequence[str]) -> Any:
+    """The papers' own function, imported only when it is asked for: it knows every experiment."""
+    if "reproduce" in argv:
+        try:
+            from spom.papers.command import reproduce
+        except ModuleNotFoundError as error:
+            if not (error.name or "").startswith("spom.papers"):
+                raise
+        else:
+            return reproduce
+    return _no_experiments
+
+
+def _no_experiments() -> None:
+    raise typer.BadParameter("this install has no experiments of the papers")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command and return its exit status."""
+    given = list(sys.argv[1:] if argv is None else argv)
+    debug = "--debug" in given
+    arguments = [word for word in given if word != "--debug"] or ["--help"]
+    if not debug:
+        warnings.simplefilter("ignore")
+    try:
+        status = build(arguments)(arguments, prog_name="spom", standalone_mode=False)
+        sys.stdout.flush()
+        return status if isinstance(status, int) else 0
+    except BaseException as error:
+        if debug and not hasattr(error, "exit_code"):
+            raise
+        return _failed(error)
+
+
+def _failed(error: BaseException) -> int:
+    """Say what went wrong, in one line, and give the exit status."""
+    from spom.errors import SpomError
+
+    if isinstance(error, BrokenPipeError):
+        # The reader of our output has seen enough; Python must not try to flush what is left.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    if isinstance(error, SystemExit):
+        return error.code if isinstance(error.code, int) else 1
+    if isinstance(error, KeyboardInterrupt) or type(error).__name__ == "Abort":
+        return _say("stopped; nothing was written", 130)
+    if hasattr(error, "format_message"):
+        return _say(f"{error.format_message()}{_help_for(error)}", 2)
+    if isinstance(error, (SpomError, ValueError)):
+        return _say(str(error), 2)
+    if isinstance(error, OSError):
+        return _say(_of_the_system(error), 2)
+    if isinstance(error, (ImportError, MemoryError)):
+        return _say(f"{type(error).__name__}: {error}", 2)
+    return _say(f"{type(error).__name__}: {error} (this should not happen; --debug shows where)", 1)
+
+
+def _of_the_system(error: OSError) -> str:
+    where = f"{error.filename}: " if error.filename else ""
+    what = error.strerror or str(error)
+    todo = {
+        errno.ENOSPC: "; nothing was left half-written: make room and run again",
+        errno.EDQUOT: "; nothing was left half-written: make room and run again",
+        errno.EACCES: "; check who may read and write there",
+        errno.ENOENT: "; check the name",
+    }
+    return f"{where}{what}{todo.get(error.errno or 0, '')}"
+
+
+def _help_for(error: Any) -> str:
+    context = getattr(error, "ctx", None)
+    path = getattr(context, "command_path", None)
+    return f" (`{path} --help` says more)" if path else ""
+
+
+def _say(text: str, status: int) -> int:
+    line = " ".join(text.split())
+    print(f"spom: {line}", file=sys.stderr)
+    return status

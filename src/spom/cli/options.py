@@ -1,0 +1,147 @@
+"""The options that mean the same in every command, and what fills them: a config file, `--set`."""
+
+from __future__ import annotations
+
+import ast
+import tomllib
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from spom.errors import DataError, Unsupported
+
+
+def _names(kind: str) -> Any:
+    def complete(incomplete: str) -> list[str]:
+        from spom.core import registry
+
+        return [entry.name for entry in registry.entries(kind) if entry.name.startswith(incomplete)]
+
+    return complete
+
+
+def _load_config(context: typer.Context, path: Path | None) -> Path | None:
+    """The file's values become defaults, so that what is on the command line wins."""
+    if path is None or context.resilient_parsing:
+        return path
+    try:
+        values = tomllib.loads(path.read_text())
+    except FileNotFoundError:
+        raise DataError("there is no such file", str(path)) from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise DataError(f"expected TOML: {error}", str(path)) from None
+    except OSError as error:
+        raise DataError(f"the file cannot be read ({error.strerror})", str(path)) from None
+    known = {}
+    for parameter in context.command.params:
+        flags = [flag.lstrip("-") for flag in parameter.opts if flag.startswith("--")]
+        known.update({flag: parameter.name for flag in flags if flag not in ("config", "help")})
+    found = {}
+    for key, value in values.items():
+        name = key.replace("_", "-")
+        if name not in known:
+            raise DataError(f"there is no option {key!r}; the options are: {', '.join(sorted(known))}", str(path))
+        if isinstance(value, dict):
+            value = [f"{k}={v!r}" for k, v in value.items()]
+        found[known[name]] = value
+    context.default_map = {**(context.default_map or {}), **found}
+    return path
+
+
+TrainFile = Annotated[str, typer.Option("--train", metavar="F", help="File to learn from; - is standard input.")]
+DevFile = Annotated[
+    str | None,
+    typer.Option("--dev", metavar="F", help="Held-out file: scored after each epoch, and the best epoch is kept."),
+]
+ModelOut = Annotated[
+    Path,
+    typer.Option("--model", metavar="M", help="File to write the model to; the record of the run goes to M.run.json."),
+]
+ModelIn = Annotated[Path, typer.Option("--model", metavar="M", help="The model, as `spom train` wrote it.")]
+Format = Annotated[
+    str | None, typer.Option("--format", metavar="NAME", help="Format of the data; left out, the file's name decides.")
+]
+Penalty = Annotated[
+    str | None,
+    typer.Option(
+        "--penalty",
+        metavar="NAME",
+        help="Penalty, by its registered name: l1, group-lasso, sparse-mkl, ...",
+        autocompletion=_names("penalty"),
+    ),
+]
+Strength = Annotated[
+    float | None, typer.Option("--strength", metavar="S", help="Strength of the penalty; more is sparser.")
+]
+Loss = Annotated[
+    str | None,
+    typer.Option("--loss", metavar="NAME", help="Loss, by its registered name.", autocompletion=_names("loss")),
+]
+Epochs = Annotated[int | None, typer.Option("--epochs", metavar="N", help="Passes over the data.")]
+Seed = Annotated[int, typer.Option("--seed", metavar="N", help="The same seed gives the same model, to the bit.")]
+Checkpoint = Annotated[
+    Path | None,
+    typer.Option("--checkpoint", metavar="PATH", help="Keep a checkpoint here, to go on from with --resume."),
+]
+CheckpointEvery = Annotated[
+    str,
+    typer.Option("--checkpoint-every", metavar="60s|N", help="How often: a time (60s, 5m, 2h) or a number of epochs."),
+]
+Resume = Annotated[bool, typer.Option("--resume", help="Go on from the checkpoint (of --checkpoint, or M.checkpoint).")]
+Jobs = Annotated[int, typer.Option("--jobs", metavar="N", help="Threads; -1 takes one for each core.")]
+Dask = Annotated[str | None, typer.Option("--dask", metavar="ADDRESS", help="A Dask scheduler (not in this version).")]
+Config = Annotated[
+    Path | None,
+    typer.Option(
+        "--config",
+        metavar="FILE",
+        help="TOML file with options by their names; the command line wins.",
+        callback=_load_config,
+        is_eager=True,
+    ),
+]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="NAME=VALUE",
+        help="Any other parameter, as penalty__l1_ratio=0.9 or step=0.1; may be repeated.",
+    ),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print the result as one line of JSON.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no summary.")]
+Debug = Annotated[bool, typer.Option("--debug", help="Show the whole traceback of an error.")]
+Output = Annotated[str, typer.Option("--output", "-o", metavar="F", help="File to write; - is standard output.")]
+
+
+def refuse_dask(address: str | None) -> None:
+    """No engine but this machine's is there yet; say so rather than run on it in silence."""
+    if address is not None:
+        raise Unsupported("this version learns on this machine only: leave --dask out, and see --jobs")
+
+
+def parsed(settings: list[str] | None) -> dict[str, Any]:
+    """`--set name=value` as a dict: numbers, None, True and quoted text as in Python, all else as text.
+
+    >>> parsed(["step=0.1", "penalty__l1_ratio=1e-3", "update=auto"])
+    {'step': 0.1, 'penalty__l1_ratio': 0.001, 'update': 'auto'}
+    """
+    found = {}
+    for text in settings or []:
+        name, equals, value = text.partition("=")
+        if not equals or not name.strip():
+            raise ValueError(f"--set takes NAME=VALUE, not {text!r}")
+        try:
+            found[name.strip()] = ast.literal_eval(value)
+        except (ValueError, SyntaxError):
+            found[name.strip()] = value
+    return found
+
+
+def check_every(text: str) -> int | float | str:
+    """`--checkpoint-every`, checked before any work: `60s`, or a number of epochs."""
+    try:
+        return text if text[-1:] in "smh" and float(text[:-1]) >= 0 else int(text)
+    except ValueError:
+        raise ValueError(f"--checkpoint-every takes a time such as 60s, or a number of epochs; not {text!r}") from None

@@ -1,0 +1,143 @@
+"""The record of a run, and the summary that ends it."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from spom import __version__
+from spom.cli.live import clock
+from spom.cli.output import print_json, say
+from spom.errors import ModelFileError
+from spom.models.loading import save_model
+from spom.models.run import read_run, run_path, write_run
+
+_NOT_OPTIONS = ("train", "dev", "model", "json", "quiet", "config", "debug", "dask")
+
+
+class Recorder:
+    """Gathers what `M.run.json` says (see `spom.models.run`), writes it and the model, and tells the user."""
+
+    def __init__(self, task: str, options: dict[str, Any]) -> None:
+        self.task, self.options = task, options
+        self.model = Path(options["model"])
+        if self.model.is_dir():
+            raise ModelFileError(f"{self.model}: this is a folder; name a file in it with --model")
+        if not self.model.absolute().parent.is_dir():
+            raise ModelFileError(f"{self.model.parent}: there is no such folder; make it first")
+        self.begin, self.started = time.perf_counter(), datetime.now(UTC)
+        self.stopped = "end"
+        self.record: dict[str, Any] = {"data": {}}
+        self.before: dict[str, Any] | None = None
+
+    def data(self, part: str, path: str, kind: str, **counts: Any) -> None:
+        """Note a file that was read."""
+        self.record["data"][part] = {"path": path, "format": kind, **{k: v for k, v in counts.items() if v is not None}}
+
+    def resume(self, found: bool) -> None:
+        """Note that the run goes on from a checkpoint; what the record says so far is kept."""
+        if not self.options["resume"]:
+            return
+        if not found:
+            say("there is no checkpoint to go on from: starting anew", self.options["quiet"])
+            return
+        try:
+            self.before = read_run(run_path(self.model))
+        except ModelFileError:
+            self.before = None
+
+    def history(self, entries: list[dict[str, Any]]) -> None:
+        """Keep the history, behind that of the run that was gone on from."""
+        earlier = [] if self.before is None else list(self.before.get("history") or [])
+        if entries:
+            earlier = [e for e in earlier if e["epoch"] < entries[0]["epoch"]]
+        spent = earlier[-1]["seconds"] if earlier else 0.0
+        self.record["history"] = [*earlier, *({**e, "seconds": e.get("seconds", 0.0) + spent} for e in entries)]
+
+    def blocks(self, names: list[str], weights: Any) -> None:
+        """Keep the names of the blocks and their weights in the end."""
+        self.record["blocks"] = names
+        self.record["block_weights"] = weights
+
+    def _worse_than_before(self) -> bool:
+        """Whether the model that is there, of the run before an interruption, is better on the held-out data."""
+        if self.before is None or not self.model.exists():
+            return False
+        first = self.record["history"]
+        cut = len([e for e in self.before.get("history") or [] if e["epoch"] < (first[-1]["epoch"] if first else 0)])
+        old = [e["dev"] for e in first[:cut] if e.get("dev") is not None]
+        new = [e["dev"] for e in first[cut:] if e.get("dev") is not None]
+        return bool(old and new and max(old) > max(new))
+
+    def finish(
+        self, model: Any, training: dict[str, Any], result: dict[str, Any], confusion: Any = None, **more: Any
+    ) -> None:
+        """Write the model and the record, and say so."""
+        if self._worse_than_before() and self.before is not None:
+            result = self.before.get("result") or result
+        else:
+            save_model(model, self.model, training)
+        seconds = time.perf_counter() - self.begin
+        result = {**result, "bytes": os.path.getsize(self.model), "seconds": seconds}
+        options = {k: str(v) if isinstance(v, Path) else v for k, v in self.options.items() if k not in _NOT_OPTIONS}
+        params = {k: v for k, v in model.get_params(deep=False).items() if k not in ("verbose", "callbacks")}
+        write_run(
+            run_path(self.model),
+            {
+                "spom": __version__,
+                "command": sys.argv,
+                "task": self.task,
+                "estimator": type(model).__name__,
+                "model": self.model.name,
+                "started": self.started.isoformat(timespec="seconds"),
+                "seconds": seconds,
+                "stopped": self.stopped,
+                "options": {**{k: v for k, v in options.items() if v is not None}, "parameters": params},
+                **self.record,
+                "result": result,
+                **({} if confusion is None else {"confusion": confusion}),
+                **more,
+            },
+        )
+        self._tell(result)
+        if self.stopped == "interrupted":
+            raise typer.Exit(130)
+
+    def _tell(self, result: dict[str, Any]) -> None:
+        if self.options["json"]:
+            print_json({"model": str(self.model), **result, "stopped": self.stopped})
+        elif not self.options["quiet"]:
+            print(f"{self.model}: {summary(result, self.record)}, {size(result['bytes'])}, {clock(result['seconds'])}")
+            if self.stopped == "interrupted":
+                print("stopped before the end; the same command with --resume goes on")
+
+
+def summary(result: dict[str, Any], record: dict[str, Any]) -> str:
+    """What came out, in a few words."""
+    parts: list[str] = []
+    for key, name in (("f1", "F1"), ("las", "LAS"), ("uas", "UAS"), ("accuracy", "accuracy"), ("r2", "R2")):
+        if key in result and len(parts) < 2:
+            parts.append(f"{name} {result[key]:.4f}")
+    if "blocks_kept" in result:
+        of = f" of {len(record['blocks']):,}" if record.get("blocks") else ""
+        parts.append(f"{result['blocks_kept']:,}{of} blocks kept")
+    if "nonzeros" in result:
+        parts.append(f"{result['nonzeros']:,} weights")
+    return ", ".join(parts)
+
+
+def size(count: int) -> str:
+    """Bytes as people read them.
+
+    >>> size(512), size(61_000), size(5_000_000)
+    ('512 bytes', '61 kB', '5.0 MB')
+    """
+    if count < 1000:
+        return f"{count} bytes"
+    return f"{count / 1e3:.0f} kB" if count < 1e6 else f"{count / 1e6:.1f} MB"

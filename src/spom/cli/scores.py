@@ -1,0 +1,88 @@
+"""Scores of a model on a file with the right answers: flat numbers, a text for people, a confusion matrix."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class Scores:
+    """`flat` is what `--json` prints, `text` what people read, `confusion` labels and counts (rows are gold)."""
+
+    flat: dict[str, Any]
+    text: str
+    confusion: dict[str, Any] | None = field(default=None)
+
+
+# A confusion matrix of more labels than this is no longer looked at, and is not kept.
+MANY_LABELS = 200
+
+
+def vector_scores(model: Any, X: Any, y: NDArray[Any]) -> Scores:
+    """A classifier's or a regressor's scores on rows X with the right answers y."""
+    predicted = model.predict(X)
+    return class_scores(y, predicted) if hasattr(model, "classes_") else real_scores(y, predicted)
+
+
+def class_scores(gold: NDArray[Any], predicted: NDArray[Any]) -> Scores:
+    """Accuracy, and precision, recall and F1 of each class with their means.
+
+    >>> class_scores(np.array([0, 0, 1]), np.array([0, 1, 1])).flat["macro_f1"]
+    0.6666666666666666
+    """
+    labels, counts = confusion_counts(gold, predicted)
+    right = np.diag(counts).astype(float)
+    support, guessed = counts.sum(axis=1), counts.sum(axis=0)
+    precision = np.divide(right, guessed, out=np.zeros_like(right), where=guessed > 0)
+    recall = np.divide(right, support, out=np.zeros_like(right), where=support > 0)
+    both = precision + recall
+    f1 = np.divide(2 * precision * recall, both, out=np.zeros_like(right), where=both > 0)
+    total = int(support.sum())
+    flat = {
+        "accuracy": float(right.sum() / max(total, 1)),
+        "macro_precision": float(precision.mean()),
+        "macro_recall": float(recall.mean()),
+        "macro_f1": float(f1.mean()),
+        "rows": total,
+        "classes": len(labels),
+    }
+    width = max(12, *(len(label) for label in labels))
+    lines = [f"{'':{width}}  precision  recall      F1    rows"]
+    for i, label in enumerate(labels):
+        lines.append(f"{label:{width}}  {precision[i]:9.4f}  {recall[i]:6.4f}  {f1[i]:6.4f}  {support[i]:6d}")
+    means = (flat["macro_precision"], flat["macro_recall"], flat["macro_f1"])
+    lines.append(f"{'mean':{width}}  {means[0]:9.4f}  {means[1]:6.4f}  {means[2]:6.4f}  {total:6d}")
+    lines.append(f"accuracy {flat['accuracy']:.4f} ({int(right.sum())} of {total})")
+    kept = {"labels": labels, "counts": counts.tolist()} if len(labels) <= MANY_LABELS else None
+    return Scores(flat, "\n".join(lines), kept)
+
+
+def confusion_counts(gold: NDArray[Any], predicted: NDArray[Any]) -> tuple[list[str], NDArray[np.int64]]:
+    """(labels as text, how often each gold label, a row, was predicted as each, a column)."""
+    if gold.dtype.kind != predicted.dtype.kind and "U" in (gold.dtype.kind, predicted.dtype.kind):
+        gold, predicted = gold.astype(str), predicted.astype(str)
+    values, codes = np.unique(np.concatenate([gold, predicted]), return_inverse=True)
+    n = values.size
+    pairs = codes[: gold.size] * n + codes[gold.size :]
+    from spom.cli.vectors import as_text
+
+    return as_text(values), np.bincount(pairs, minlength=n * n).reshape(n, n)
+
+
+def real_scores(gold: NDArray[Any], predicted: NDArray[Any]) -> Scores:
+    """R^2, and the root of the mean squared and the mean absolute error."""
+    wrong = predicted - gold
+    spread = float(((gold - gold.mean()) ** 2).sum())
+    squares = float((wrong**2).sum())
+    flat = {
+        "r2": 1.0 - squares / spread if spread > 0 else float("nan"),
+        "rmse": float(np.sqrt(squares / gold.size)),
+        "mae": float(np.abs(wrong).mean()),
+        "rows": int(gold.size),
+    }
+    text = f"R2 {flat['r2']:.4f}  RMSE {flat['rmse']:.6g}  mean absolute error {flat['mae']:.6g}  ({gold.size} rows)"
+    return Scores(flat, text)

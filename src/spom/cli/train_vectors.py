@@ -1,0 +1,178 @@
+"""Learning classifiers and regressors of vectors from files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from spom.cli import options
+from spom.cli.building import penalty_of
+from spom.cli.live import Live
+from spom.cli.record import Recorder
+from spom.cli.scores import vector_scores
+from spom.cli.vectors import Vectors, format_of, read_vectors
+from spom.errors import DataError, Unsupported
+
+# The most blocks whose names and weights the record of a run holds.
+MANY_BLOCKS = 2000
+
+
+def train(task: str, **o: Any) -> None:
+    """Read, learn, score, write."""
+    real = task == "regressor"
+    every = options.check_every(o["checkpoint_every"])
+    estimator = _estimator(task, o)
+    recorder = Recorder(task, o)
+    data, dev = _read(o, real)
+    recorder.data("train", data.path, data.format, rows=_rows(data), features=_width(data))
+    if dev is not None:
+        recorder.data("dev", dev.path, dev.format, rows=dev.X.shape[0])
+        _check_labels(data, dev, real)
+    live = Live(o["epochs"] or getattr(estimator, "epochs", None), o["quiet"] or o["json"], "rows/s")
+    if o["solver"] == "online":
+        model = _fit_online(estimator, data, dev, live, recorder, o, every)
+    else:
+        model = _fit_batch(estimator, data, recorder)
+    if data.names is not None:
+        model.feature_names_in_ = np.array(data.names, dtype=object)
+    _finish(model, data, dev, recorder, o)
+
+
+def _rows(data: Vectors) -> int | None:
+    return None if data.X is None else int(data.X.shape[0])
+
+
+def _width(data: Vectors) -> int | None:
+    return None if data.X is None else int(data.X.shape[1])
+
+
+# --- before -----------------------------------------------------------------------------------------
+
+
+def _read(o: dict[str, Any], real: bool) -> tuple[Vectors, Vectors | None]:
+    found = format_of(o["train"], o["format"])
+    if o["stream"]:
+        if found != "svmlight" or o["train"] == "-" or o["solver"] != "online":
+            raise Unsupported("--stream takes an svmlight file and the online solver")
+        data = Vectors(None, None, None, None, found, o["train"])
+        width = None
+    else:
+        data = read_vectors(o["train"], o["format"], real, o["target"])
+        width = data.X.shape[1]
+        if not real and len(np.unique(data.y)) > max(1000, data.X.shape[0] // 2):
+            what = f"{len(np.unique(data.y))} classes in {data.X.shape[0]} rows"
+            raise DataError(f"expected labels, found {what}; `spom train regressor` takes real targets", data.path)
+    if o["dev"] is None:
+        return data, None
+    if o["stream"]:
+        from spom.data.svmlight import SvmlightFile
+
+        width = SvmlightFile(o["train"]).n_features
+    return data, read_vectors(o["dev"], o["format"], real, data.target, data.names, width)
+
+
+def _check_labels(data: Vectors, dev: Vectors, real: bool) -> None:
+    if real or data.X is None:
+        return
+    known, held = set(np.unique(data.y).tolist()), set(np.unique(dev.y).tolist())
+    if not known & held:
+        raise DataError(
+            f"the labels ({', '.join(map(str, sorted(held, key=str)[:5]))}) are of another set than those of "
+            f"{data.path} ({', '.join(map(str, sorted(known, key=str)[:5]))})",
+            dev.path,
+        )
+
+
+def _estimator(task: str, o: dict[str, Any]) -> Any:
+    """The estimator with all its parameters, checked before anything is read."""
+    import spom
+    from spom.cli.watched import WatchedClassifier, WatchedRegressor
+    from spom.penalties import L1
+
+    names = {"online": (WatchedClassifier, WatchedRegressor, 1e-4)}
+    if o["solver"] == "proximal":
+        names = {"proximal": (spom.ProximalClassifier, spom.ProximalRegressor, 1e-2)}
+    if o["solver"] not in names:
+        raise Unsupported(f"there is no solver {o['solver']!r} here; the solvers are: online, proximal")
+    classifier, regressor, strength = names[o["solver"]]
+    cls: Any = regressor if task == "regressor" else classifier
+    params: dict[str, Any] = {"verbose": 0 if o["quiet"] or o["solver"] == "online" else 1}
+    params["penalty"] = penalty_of(o["penalty"], o["strength"], o["groups"], L1(strength))
+    if o["loss"] is not None:
+        params["loss"] = o["loss"]
+    if o["solver"] == "online":
+        params.update(random_state=o["seed"], n_jobs=o["jobs"])
+    if o["epochs"] is not None:
+        params["epochs" if o["solver"] == "online" else "max_iter"] = o["epochs"]
+    found = cls(**params)
+    found.set_params(**options.parsed(o["settings"]))
+    return found
+
+
+# --- learning ---------------------------------------------------------------------------------------
+
+
+def _fit_online(
+    estimator: Any, data: Vectors, dev: Vectors | None, live: Live, recorder: Recorder, o: dict[str, Any], every: Any
+) -> Any:
+    from spom.cli.watched import Watch, plain_model
+
+    watch = Watch(
+        live,
+        None if dev is None else (dev.X, dev.y),
+        o["checkpoint"],
+        every,
+        o["resume"],
+        Path(f"{o['model']}.checkpoint"),
+    )
+    estimator.watch = watch
+    recorder.resume(watch.start() is not None)
+    with live:
+        if data.X is None:
+            estimator.fit(o["train"])
+        else:
+            estimator.fit(data.X, data.y)
+    recorder.history(watch.history)
+    recorder.stopped = "interrupted" if live.interrupted else "end"
+    if not live.interrupted and watch.fallback is not None:
+        watch.fallback.unlink(missing_ok=True)
+    return plain_model(estimator)
+
+
+def _fit_batch(estimator: Any, data: Vectors, recorder: Recorder) -> Any:
+    estimator.fit(data.X, data.y)
+    columns = estimator.history_
+    names = {"k": "epoch", "objective": "objective", "loss": "loss", "nnz": "nonzeros", "seconds": "seconds"}
+    rounds = len(columns["k"])
+    recorder.history([{to: columns[at][i] for at, to in names.items()} for i in range(rounds)])
+    recorder.stopped = "converged" if estimator.converged_ else "end"
+    return estimator
+
+
+# --- after ------------------------------------------------------------------------------------------
+
+
+def _finish(model: Any, data: Vectors, dev: Vectors | None, recorder: Recorder, o: dict[str, Any]) -> None:
+    result: dict[str, Any] = {}
+    confusion = None
+    if dev is not None:
+        scores = vector_scores(model, dev.X, dev.y)
+        result, confusion = dict(scores.flat), scores.confusion
+    training = {**model._training(), "task": recorder.task, "format": data.format, "target": data.target}
+    weights = model.block_weights_
+    if weights.size <= MANY_BLOCKS:
+        recorder.blocks(block_names(model), weights)
+    result.update({k: training[k] for k in ("nonzeros", "weights", "blocks_kept")})
+    recorder.finish(model, training, result, confusion)
+
+
+def block_names(model: Any) -> list[str]:
+    """The names of a linear model's blocks: its features, or those of its groups joined."""
+    names = getattr(model, "feature_names_in_", None)
+    found = []
+    for members in model.blocks_:
+        shown = [str(names[i]) if names is not None else str(int(i) + 1) for i in members[:4]]
+        found.append("+".join(shown) + ("+..." if len(members) > 4 else ""))
+    return found

@@ -1,0 +1,176 @@
+"""Vectors from tables: CSV and Parquet, with numbers as features and one column as the target."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spom.core.arrays import Floats
+from spom.data.opening import opened
+from spom.errors import DataError, Unsupported
+
+
+@dataclass(frozen=True)
+class Table:
+    """Some rows of a table: `cells` are lists of text for CSV, or columns of a Parquet file; `lines` count from 1."""
+
+    names: tuple[str, ...]
+    cells: Any
+    lines: range | list[int]
+    source: str
+
+    def __len__(self) -> int:
+        return len(self.lines)
+
+    def column(self, name: str) -> list[Any]:
+        """One column, as it stands in the file."""
+        if isinstance(self.cells, dict):
+            return list(self.cells[name])
+        k = self.names.index(name)
+        return [row[k] for row in self.cells]
+
+    def has(self, name: str) -> None:
+        """An error where there is no such column."""
+        if name not in self.names:
+            raise DataError(f"there is no column {name!r}; there are: {', '.join(self.names)}", self.source)
+
+    def numbers(self, names: Sequence[str]) -> Floats:
+        """The columns as a matrix; what is no finite number is a `DataError` with the line and the column."""
+        for name in names:
+            self.has(name)
+        found = np.empty((len(self), len(names)))
+        for k, name in enumerate(names):
+            found[:, k] = self._floats(name)
+        bad = np.argwhere(~np.isfinite(found))
+        if bad.size:
+            i, k = bad[0]
+            raise DataError(
+                f"column {names[k]!r} is {found[i, k]}; fill in or drop what is missing", self.source, self.lines[i]
+            )
+        return found
+
+    def _floats(self, name: str) -> Any:
+        values = self.column(name)
+        try:
+            return np.array(values, dtype=np.float64) if len(values) else np.zeros(0)
+        except (TypeError, ValueError):
+            at = next(i for i, v in enumerate(values) if not _is_number(v))
+            what = f"expected a number in column {name!r}, found {values[at]!r}"
+            hint = "leave the column out, or turn it into numbers"
+            raise DataError(f"{what}; {hint}", self.source, self.lines[at]) from None
+
+
+def _is_number(value: Any) -> bool:
+    try:
+        float(value)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def read_table(source: Any, kind: str = "csv", block_rows: int | None = None) -> Iterator[Table]:
+    """The table in blocks of `block_rows` rows, or all at once; a CSV file has the names of its columns in line one.
+
+    The columns of a CSV file are separated by commas, tabs or semicolons, whichever the first line has most of.
+
+    >>> import io
+    >>> (table,) = read_table(io.BytesIO(b"width,kind" + bytes([10]) + b"1.5,a" + bytes([10]) + b"2,b"))
+    >>> table.numbers(["width"])[:, 0], table.column("kind")
+    (array([1.5, 2. ]), ['a', 'b'])
+    """
+    return _parquet(source, block_rows) if kind == "parquet" else _csv(source, block_rows)
+
+
+def _csv(source: Any, block_rows: int | None) -> Iterator[Table]:
+    with opened(source) as (name, file):
+        text = _lines(file, name)
+        first = next(text, None)
+        if first is None or not first.strip():
+            raise DataError("expected a line with the names of the columns, found none", name)
+        delimiter = max(",\t;", key=first.count)
+        names = tuple(next(csv.reader([first], delimiter=delimiter)))
+        if len(set(names)) != len(names):
+            raise DataError(f"the names of the columns are not distinct: {', '.join(names)}", name, 1)
+        reader = csv.reader(text, delimiter=delimiter)
+        empty = True
+        while True:
+            rows, lines = [], []
+            for row in reader if block_rows is None else islice(reader, block_rows):
+                if not row:
+                    continue
+                if len(row) != len(names):
+                    raise DataError(f"expected {len(names)} columns, found {len(row)}", name, reader.line_num + 1)
+                rows.append(row)
+                lines.append(reader.line_num + 1)
+            if rows:
+                empty = False
+                yield Table(names, rows, lines, name)
+            if block_rows is None or not rows:
+                break
+        if empty:
+            raise DataError("expected rows below the names of the columns, found none", name)
+
+
+def _lines(file: Any, name: str) -> Iterator[str]:
+    """Lines of text, decoded piece by piece."""
+    rest, count = b"", 0
+    while True:
+        more = file.read(1 << 20)
+        rest += more
+        cut = rest.rfind(b"\n") + 1 if more else len(rest)
+        try:
+            piece = rest[:cut].decode("utf-8-sig" if count == 0 else "utf-8")
+        except UnicodeDecodeError as error:
+            line = count + 1 + rest.count(b"\n", 0, error.start)
+            raise DataError(f"byte {rest[error.start]:#04x} is not utf-8", name, line) from None
+        rest = rest[cut:]
+        for line in io.StringIO(piece, newline=""):
+            count += 1
+            yield line
+        if not more:
+            return
+
+
+def _parquet(source: Any, block_rows: int | None) -> Iterator[Table]:
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError:
+        raise Unsupported("reading Parquet needs the package pyarrow; CSV needs nothing") from None
+    with opened(source) as (name, file):
+        content = pyarrow.BufferReader(file.read(-1))
+    try:
+        found = pyarrow.parquet.ParquetFile(content)
+        names, before = tuple(found.schema_arrow.names), 1
+        for batch in found.iter_batches(batch_size=block_rows or 1 << 16):
+            cells = {column: batch.column(k).to_pylist() for k, column in enumerate(names)}
+            yield Table(names, cells, range(before, before + batch.num_rows), name)
+            before += batch.num_rows
+    except pyarrow.ArrowException as error:
+        raise DataError(f"expected a Parquet file ({str(error).splitlines()[0]})", name) from None
+    if before == 1:
+        raise DataError("expected rows, found none", name)
+
+
+def labels(values: Sequence[Any], source: str, lines: Sequence[int]) -> NDArray[Any]:
+    """Class labels: whole numbers where all are, else text; a missing one is an error with its line.
+
+    >>> labels(["1", "2"], "x", [1, 2]), labels(["1", "b"], "x", [1, 2])
+    (array([1, 2]), array(['1', 'b'], dtype='<U1'))
+    """
+    for value, line in zip(values, lines, strict=True):
+        if value is None or (isinstance(value, str) and not value.strip()):
+            raise DataError("the label is missing", source, line)
+    try:
+        if all(isinstance(v, (str, int)) for v in values):
+            return np.array([int(v) for v in values], dtype=np.int64)
+    except ValueError:
+        pass
+    return np.array([str(v) for v in values])

@@ -1,0 +1,10 @@
+from __future__ import annotations
+
+import pytest
+
+from tests.cli.common import Command
+
+
+@pytest.fixture
+def spom(capsys: pytest.CaptureFixture[str]) -> Command:
+    return Command(capsys)
