@@ -73,8 +73,7 @@ class Columns:
             sizes.append(size)
         width = 1 if width is None else width
         n = sum(sizes)
-        buffer, length = _packed(flat)
-        start = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(length[:-1], dtype=np.int64)])[: length.size]
+        buffer, start, length = packed_strings(flat)
         return cls(
             buffer,
             start.reshape(n, width),
@@ -217,8 +216,8 @@ def joined(parts: Sequence[Columns], source: str = "") -> Columns:
     )
 
 
-def _packed(flat: list[str]) -> tuple[Bytes, Codes]:
-    """(the strings one after another as UTF-8, the length of each in bytes)."""
+def packed_strings(flat: list[str]) -> tuple[Bytes, Ints, Codes]:
+    """(the strings one after another as UTF-8, where each starts, how many bytes it has)."""
     try:
         blob = "".join(flat).encode()
         length = np.fromiter(map(len, flat), dtype=np.int32, count=len(flat))
@@ -226,4 +225,5 @@ def _packed(flat: list[str]) -> tuple[Bytes, Codes]:
             length = np.fromiter((len(text.encode()) for text in flat), dtype=np.int32, count=len(flat))
     except (TypeError, UnicodeEncodeError) as error:
         raise DataError(f"expected tokens as strings ({error})") from None
-    return np.frombuffer(blob, dtype=np.uint8), length
+    ends = np.cumsum(length, dtype=np.int64)
+    return np.frombuffer(blob, dtype=np.uint8), ends - length, length

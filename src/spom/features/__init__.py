@@ -7,6 +7,8 @@ from typing import Any
 
 _NAMES: dict[str, str] = {
     "Blocks": "spom.features.rows",
+    "DictFeatures": "spom.features.dicts",
+    "MatrixFeatures": "spom.features.matrices",
     "Rows": "spom.features.rows",
     "Template": "spom.features.atoms",
     "Templates": "spom.features.templates",

@@ -69,6 +69,13 @@ class Rows:
         return f"Rows({len(self)} sentences, {self.n_tokens} tokens, {self.indices.size} features)"
 
 
+def cut_blocks(blocks: Blocks, used: Ints, kept: Sequence[int]) -> Blocks:
+    """Some blocks of the features `used` (sorted ids), which are numbered anew in their order."""
+    sizes = np.diff(np.searchsorted(used, blocks.starts))[list(kept)]
+    starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    return Blocks(tuple(blocks.names[m] for m in kept), starts)
+
+
 @dataclass(frozen=True)
 class Blocks:
     """Which features belong together: block m, called names[m], has the ids starts[m] to starts[m + 1] - 1.

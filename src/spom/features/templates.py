@@ -48,6 +48,8 @@ class Templates:
     matrix([[1., 1., 2.]])
     """
 
+    kind = "templates"
+
     def __init__(
         self,
         templates: str | Path | Iterable[str | Template] = "chunking",
@@ -101,6 +103,11 @@ class Templates:
     def transform(self, columns: Columns) -> Rows:
         """The rows of `columns`: the features that are known, at most one a template. Threads may share it."""
         return self._fitted.transform(columns)
+
+    def fresh(self) -> Templates:
+        """The same templates with nothing learnt."""
+        model = Hashed(self._groups, self.table, self.boundaries, self.clusters) if self.table is not None else None
+        return self._like(list(self._groups), model)
 
     @property
     def blocks(self) -> Blocks:

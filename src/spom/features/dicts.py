@@ -1,0 +1,227 @@
+"""`DictFeatures`: tokens as feature dicts or lists of strings, as sklearn-crfsuite takes them, to feature ids."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from spom.core.arrays import Floats, Ints
+from spom.data.columns import packed_strings
+from spom.data.interning import distinct
+from spom.errors import DataError, ModelFileError, Unsupported
+from spom.features.rows import NO_VALUES, Blocks, Rows, cut_blocks
+from spom.features.vocabulary import Vocabulary
+
+_VERSION = 1
+# Within a name, between a dict's key and its text, and after a key with a number: characters that no key has.
+_MARK, _ALONE = "\x1f", "\x1e"
+_ONE_BLOCK = "features"
+_MANY_ALONE = 256
+
+
+class DictFeatures:
+    """x_t = sum of value times unit vector over the features of token t's dict or list.
+
+    A token is a dict or a list of strings. In a dict `"key": "text"` is the feature key:text, `"key": number` the
+    feature key with that value, `"key": True` the feature key, and lists, sets and dicts as values are features
+    key:each. A feature's block is its key; of a string such as "word=the" or "pos:NN" the part before the first "=" or,
+    without one, ":"; strings with neither share one block. `blocks` may be a function from the name of a feature to
+    that of its block instead. Features that occur fewer than `min_count` times in `fit`, or not at all, are left out.
+
+    >>> features = DictFeatures()
+    >>> rows = features.fit([[{"word": "the", "upper": False}, {"word": "CAT", "upper": True, "length": 3}]])
+    >>> [features.name(id) for id in rows.indices], rows.values
+    (['word:the', 'word:CAT', 'upper', 'length'], array([1., 1., 1., 3.]))
+    >>> features.blocks.names, features.blocks.sizes
+    (('word', 'upper', 'length'), array([2, 1, 1]))
+    >>> features.transform([[{"word": "dog"}, {"word": "the"}]]).indices
+    array([0], dtype=int32)
+    """
+
+    kind = "named"
+
+    def __init__(self, *, min_count: int = 1, blocks: Callable[[str], str] | None = None) -> None:
+        if isinstance(min_count, bool) or min_count < 1:
+            raise ValueError(f"min_count must be at least 1; it is {min_count!r}")
+        self.min_count, self.block_of = min_count, blocks
+        self._blocks: Blocks | None = None
+        self._names = Vocabulary()
+
+    def fit(self, X: Iterable[Iterable[Any]]) -> Rows:
+        """Learn the features of the sentences, and give their rows."""
+        flat, values, indptr, offsets = _flattened(X)
+        buffer, start, length = packed_strings(flat)
+        local, first = distinct(buffer, start[:, None], length[:, None], 0)
+        names = [flat[t] for t in first.tolist()]
+        block, titles = self._blocks_of(names)
+        enough = np.bincount(local, minlength=len(names)) >= self.min_count
+        order = np.argsort(np.where(enough, block, len(titles)), kind="stable")[: int(enough.sum())]
+        self._names = Vocabulary()
+        self._names.add(buffer, start[first[order]], length[first[order]])
+        sizes = np.bincount(block[order], minlength=len(titles))
+        self._blocks = Blocks(tuple(titles), np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64))
+        ids = np.full(len(names), -1, dtype=np.int32)
+        ids[order] = np.arange(order.size, dtype=np.int32)
+        return _rows(ids[local], values, indptr, offsets)
+
+    def transform(self, X: Iterable[Iterable[Any]]) -> Rows:
+        """The rows of the sentences: the features that are known. Threads may share it."""
+        if self._blocks is None:
+            raise Unsupported("these features are not known yet: call fit first")
+        flat, values, indptr, offsets = _flattened(X)
+        codes = self._names.lookup(*packed_strings(flat))
+        return _rows(codes - np.int32(1), values, indptr, offsets)
+
+    def _blocks_of(self, names: list[str]) -> tuple[Ints, list[str]]:
+        """(the block of each name, the names of the blocks in order of first occurrence)."""
+        if self.block_of is not None:
+            given = [str(self.block_of(_shown(name))) for name in names]
+        else:
+            given = [_block(name) for name in names]
+            alone = {title for name, title in zip(names, given, strict=True) if name == title + _ALONE}
+            if len(alone) > _MANY_ALONE:  # a bag of words, not a set of templates
+                given = [_ONE_BLOCK if title in alone else title for title in given]
+        titles: dict[str, int] = {}
+        return np.array([titles.setdefault(title, len(titles)) for title in given], dtype=np.int64), list(titles)
+
+    @property
+    def blocks(self) -> Blocks:
+        """The features of each key."""
+        if self._blocks is None:
+            raise Unsupported("these features are not known yet: call fit first")
+        return self._blocks
+
+    @property
+    def n_features(self) -> int:
+        """The number of features."""
+        return self.blocks.total
+
+    def name(self, feature: int) -> str:
+        """A feature as text."""
+        return _shown(self._names[int(feature) + 1])
+
+    def keep(self, blocks: Sequence[int] | Ints) -> DictFeatures:
+        """The features of some blocks, numbered anew."""
+        chosen = sorted({int(m) for m in blocks})
+        return self._like(self.blocks.ids(chosen), chosen)
+
+    def compact(self, used: Sequence[int] | Ints) -> DictFeatures:
+        """Only the features `used` (sorted ids): the k-th of them is feature k of the result."""
+        ids = np.asarray(used, dtype=np.int64)
+        return self._like(ids, np.unique(self.blocks.of(ids)).tolist())
+
+    def _like(self, ids: Ints, blocks: list[int]) -> DictFeatures:
+        found = DictFeatures(min_count=self.min_count, blocks=self.block_of)
+        found._names, found._blocks = self._names.subset(ids + 1), cut_blocks(self.blocks, ids, blocks)
+        return found
+
+    def arrays(self) -> dict[str, Any]:
+        """Everything as arrays, for a model file; `spec` is JSON as UTF-8."""
+        spec = {"version": _VERSION, "min_count": self.min_count, "blocks": list(self.blocks.names)}
+        names = {f"names.{key}": value for key, value in self._names.arrays().items()}
+        text = np.frombuffer(json.dumps(spec).encode(), dtype=np.uint8)
+        return {"spec": text, "starts": self.blocks.starts, **names}
+
+    @classmethod
+    def from_arrays(cls, arrays: dict[str, Any]) -> DictFeatures:
+        """The features of `arrays()`; the arrays may be read-only."""
+        spec = json.loads(np.asarray(arrays["spec"]).tobytes())
+        if spec["version"] > _VERSION:
+            raise ModelFileError(f"features of version {spec['version']} need a newer spom")
+        found = cls(min_count=spec["min_count"])
+        found._blocks = Blocks(tuple(spec["blocks"]), np.array(arrays["starts"], dtype=np.int64))
+        found._names = Vocabulary.from_arrays({key: arrays[f"names.{key}"] for key in ("blob", "offsets", "table")})
+        return found
+
+    def __repr__(self) -> str:
+        size = "" if self._blocks is None else f"{self.n_features} features in {len(self.blocks)} blocks"
+        return f"DictFeatures({size})"
+
+
+def _shown(name: str) -> str:
+    return name.removesuffix(_ALONE).replace(_MARK, ":")
+
+
+def _block(name: str) -> str:
+    """The block of a feature; a dict's key that has a value in it (word=the) counts as a string would."""
+    if _MARK in name:
+        return name.partition(_MARK)[0]
+    key = name.removesuffix(_ALONE)
+    from_dict = key != name
+    for sign in "=" if from_dict else "=:":
+        at = key.find(sign, 1)
+        if at > 0:
+            return key[:at]
+    return key if from_dict else _ONE_BLOCK
+
+
+def _flattened(X: Iterable[Iterable[Any]]) -> tuple[list[str], Floats, Ints, Ints]:
+    """(the names of all features of all tokens, their values, where each token's begin, where each sentence begins)."""
+    names: list[str] = []
+    odd: dict[int, float] = {}
+    ends, sizes = [0], [0]
+    add = names.append
+    for i, sentence in enumerate(X):
+        if isinstance(sentence, str):
+            raise DataError(f"sentence {i} is a string; expected a list of tokens with features")
+        for t, token in enumerate(sentence):
+            if isinstance(token, dict):
+                for key, value in token.items():
+                    if type(value) is str:
+                        add(f"{key}{_MARK}{value}")
+                    else:
+                        _add_value(str(key), value, names, odd, i, t)
+            elif isinstance(token, str):
+                raise DataError(f"sentence {i}, token {t} is a string; expected a dict, or a list of strings")
+            else:
+                names.extend(token)
+            ends.append(len(names))
+        sizes.append(len(ends) - 1)
+    values = NO_VALUES
+    if odd:
+        values = np.ones(len(names))
+        values[list(odd)] = list(odd.values())
+    return names, values, np.array(ends, dtype=np.int64), np.array(sizes, dtype=np.int64)
+
+
+def _add_value(key: str, value: Any, names: list[str], odd: dict[int, float], i: int, t: int) -> None:
+    """The features of `key: value` where the value is no plain string."""
+    if isinstance(value, (bool, np.bool_)):
+        if value:
+            names.append(key + _ALONE)
+    elif isinstance(value, (int, float, np.number)):
+        number = float(value)
+        if not np.isfinite(number):
+            raise DataError(f"sentence {i}, token {t}: feature {key!r} is {value}; values must be finite")
+        if number != 0.0:
+            if number != 1.0:
+                odd[len(names)] = number
+            names.append(key + _ALONE)
+    elif isinstance(value, str):
+        names.append(f"{key}{_MARK}{value}")
+    elif isinstance(value, dict):
+        for inner, part in value.items():
+            _add_value(f"{key}:{inner}", part, names, odd, i, t)
+    elif isinstance(value, (list, tuple, set, frozenset)):
+        for part in sorted(value) if isinstance(value, (set, frozenset)) else value:
+            if not isinstance(part, str):
+                raise DataError(f"sentence {i}, token {t}: feature {key!r} has {part!r} in its list; expected strings")
+            names.append(f"{key}{_MARK}{part}")
+    else:
+        raise DataError(
+            f"sentence {i}, token {t}: feature {key!r} is {value!r}; expected a string, a number, a truth value, "
+            "or a list, set or dict of them"
+        )
+
+
+def _rows(ids: Any, values: Floats, indptr: Ints, offsets: Ints) -> Rows:
+    """Rows without the entries whose id is negative."""
+    if ids.size == 0 or ids.min() >= 0:
+        return Rows(indptr, ids, values, offsets)
+    known = ids >= 0
+    before = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(known, dtype=np.int64)])
+    kept = values[known] if values.size else values
+    return Rows(before[indptr], ids[known], kept if bool((kept != 1.0).any()) else NO_VALUES, offsets)

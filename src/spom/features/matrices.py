@@ -1,0 +1,176 @@
+"""`MatrixFeatures`: a matrix a sentence, one row a token, dense or scipy's, to rows of feature ids."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from spom.core.arrays import Ints
+from spom.errors import DataError, ModelFileError, Unsupported
+from spom.features.rows import NO_VALUES, Blocks, Rows, cut_blocks
+
+_VERSION = 1
+
+
+class MatrixFeatures:
+    """Feature j of token t is X[t, column j]: `Rows`, or a list of matrices (or one matrix with `offsets`) as they are.
+
+    `groups` says which columns belong together: one integer or name a column, a list of index arrays, a block size, or
+    `Blocks`; left out, all are one block. Ids are numbered block after block.
+
+    >>> import numpy as np
+    >>> features = MatrixFeatures(groups=["a", "b", "a"])
+    >>> rows = features.fit([np.array([[1.0, 2.0, 0.0], [0.0, 0.0, 3.0]])])
+    >>> features.blocks.names, rows.indices, rows.values
+    (('a', 'b'), array([0, 2, 1], dtype=int32), array([1., 2., 3.]))
+    """
+
+    kind = "matrix"
+
+    def __init__(self, groups: Any = None) -> None:
+        self.groups = groups
+        self.width = -1
+        # The column of each feature, and the feature of each column (-1 where it is not used).
+        self._columns: Ints = np.empty(0, dtype=np.int64)
+        self._place: Any = np.empty(0, dtype=np.int32)
+        self._blocks: Blocks | None = None
+
+    def fit(self, X: Any) -> Rows:
+        """Take every column as a feature, and give the rows."""
+        self.width = _width(X, self.groups.total if isinstance(self.groups, Blocks) else None)
+        block, names = _grouped(self.groups, self.width)
+        self._columns = np.argsort(block, kind="stable")[int((block < 0).sum()) :]
+        sizes = np.bincount(block[block >= 0], minlength=len(names))
+        self._blocks = Blocks(names, np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64))
+        self._renumber()
+        return self.transform(X)
+
+    def transform(self, X: Any) -> Rows:
+        """The entries that are not zero, in the columns that are used."""
+        blocks = self.blocks
+        rows = X if isinstance(X, Rows) else _stacked(X, self.width)
+        if rows.indices.size and int(rows.indices.max()) >= self.width:
+            raise DataError(f"a row has the feature {int(rows.indices.max())}; expected 0 to {self.width - 1}")
+        if blocks.total == self.width and bool((self._columns == np.arange(self.width)).all()):
+            return rows
+        ids = self._place[rows.indices]
+        known = ids >= 0
+        before = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(known, dtype=np.int64)])
+        return Rows(
+            before[rows.indptr], ids[known], rows.values[known] if rows.values.size else NO_VALUES, rows.offsets
+        )
+
+    @property
+    def blocks(self) -> Blocks:
+        """The columns of each group."""
+        if self._blocks is None:
+            raise Unsupported("these features are not known yet: call fit first")
+        return self._blocks
+
+    @property
+    def n_features(self) -> int:
+        """The number of features."""
+        return self.blocks.total
+
+    def name(self, feature: int) -> str:
+        """The column of a feature."""
+        return str(int(self._columns[feature]))
+
+    def keep(self, blocks: Sequence[int] | Ints) -> MatrixFeatures:
+        """The columns of some blocks, numbered anew."""
+        chosen = sorted({int(m) for m in blocks})
+        return self._like(self.blocks.ids(chosen), chosen)
+
+    def compact(self, used: Sequence[int] | Ints) -> MatrixFeatures:
+        """Only the features `used` (sorted ids): the k-th of them is feature k of the result."""
+        ids = np.asarray(used, dtype=np.int64)
+        return self._like(ids, np.unique(self.blocks.of(ids)).tolist())
+
+    def _like(self, ids: Ints, blocks: list[int]) -> MatrixFeatures:
+        found = MatrixFeatures(self.groups)
+        found.width, found._columns = self.width, self._columns[ids]
+        found._blocks = cut_blocks(self.blocks, ids, blocks)
+        found._renumber()
+        return found
+
+    def _renumber(self) -> None:
+        self._place = np.full(self.width, -1, dtype=np.int32)
+        self._place[self._columns] = np.arange(self._columns.size, dtype=np.int32)
+
+    def arrays(self) -> dict[str, Any]:
+        """Everything as arrays, for a model file; `spec` is JSON as UTF-8."""
+        spec = {"version": _VERSION, "width": self.width, "blocks": list(self.blocks.names)}
+        text = np.frombuffer(json.dumps(spec).encode(), dtype=np.uint8)
+        return {"spec": text, "starts": self.blocks.starts, "columns": self._columns}
+
+    @classmethod
+    def from_arrays(cls, arrays: dict[str, Any]) -> MatrixFeatures:
+        """The features of `arrays()`."""
+        spec = json.loads(np.asarray(arrays["spec"]).tobytes())
+        if spec["version"] > _VERSION:
+            raise ModelFileError(f"features of version {spec['version']} need a newer spom")
+        found = cls()
+        found.width, found._columns = spec["width"], np.array(arrays["columns"], dtype=np.int64)
+        found._blocks = Blocks(tuple(spec["blocks"]), np.array(arrays["starts"], dtype=np.int64))
+        found._renumber()
+        return found
+
+    def __repr__(self) -> str:
+        size = "" if self._blocks is None else f"{self.n_features} features in {len(self.blocks)} blocks"
+        return f"MatrixFeatures({size})"
+
+
+def _width(X: Any, given: int | None) -> int:
+    if given is not None:
+        return given
+    if isinstance(X, Rows):
+        return int(X.indices.max(initial=-1)) + 1
+    widths = [np.shape(part)[1] for part in X if len(np.shape(part)) == 2]
+    return int(widths[0]) if widths else 0
+
+
+def _grouped(groups: Any, width: int) -> tuple[Ints, tuple[str, ...]]:
+    """(the block of each column, -1 for none; the names of the blocks)."""
+    if groups is None:
+        return np.zeros(width, dtype=np.int64), ("features",)
+    if isinstance(groups, Blocks):
+        return groups.of(np.arange(width)), groups.names
+    if isinstance(groups, (int, np.integer)):
+        if groups < 1 or width % groups:
+            raise ValueError(f"groups must be a block size that divides the {width} columns; it is {groups}")
+        return np.arange(width) // groups, tuple(str(m) for m in range(width // int(groups)))
+    parts = list(groups)
+    if parts and np.ndim(parts[0]) == 1:
+        block = np.full(width, -1, dtype=np.int64)
+        for m, part in enumerate(parts):
+            index = np.asarray(part, dtype=np.int64)
+            if index.size and (index.min() < 0 or index.max() >= width or (block[index] >= 0).any()):
+                raise ValueError(f"groups[{m}] must be columns from 0 to {width - 1} that no other group has")
+            block[index] = m
+        return block, tuple(str(m) for m in range(len(parts)))
+    if len(parts) != width:
+        raise ValueError(f"groups must have one entry for each of the {width} columns; it has {len(parts)}")
+    titles: dict[str, int] = {}
+    return np.array([titles.setdefault(str(g), len(titles)) for g in parts], dtype=np.int64), tuple(titles)
+
+
+def _stacked(X: Any, width: int) -> Rows:
+    """The matrices of all sentences as rows, zeros left out."""
+    from scipy import sparse
+
+    parts = []
+    for i, matrix in enumerate(X):
+        part = sparse.csr_matrix(np.atleast_2d(matrix) if isinstance(matrix, list) else matrix, dtype=np.float64)
+        if part.shape[1] != width and part.shape[0] and part.size + part.shape[1]:
+            raise DataError(f"sentence {i} has {part.shape[1]} features a token; expected {width}")
+        if not np.isfinite(part.data).all():
+            raise DataError(f"sentence {i} has a value that is not finite")
+        parts.append(part if part.shape[1] == width else sparse.csr_matrix((0, width)))
+    offsets = np.concatenate([[0], np.cumsum([part.shape[0] for part in parts])]).astype(np.int64)
+    stacked = sparse.vstack(parts, format="csr") if parts else sparse.csr_matrix((0, width))
+    stacked.eliminate_zeros()
+    values = stacked.data if bool((stacked.data != 1.0).any()) else NO_VALUES
+    return Rows(stacked.indptr.astype(np.int64), stacked.indices.astype(np.int32), values, offsets)
