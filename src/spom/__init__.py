@@ -25,12 +25,14 @@ _ROOMS = (
     "solvers",
 )
 _NAMES: dict[str, str] = {
+    "DependencyParser": "spom.estimators",
     "ProximalClassifier": "spom.estimators",
     "ProximalClassifierCV": "spom.estimators",
     "ProximalRegressor": "spom.estimators",
     "ProximalRegressorCV": "spom.estimators",
     "OnlineClassifier": "spom.estimators",
     "OnlineRegressor": "spom.estimators",
+    "SequenceTagger": "spom.estimators",
     "load_model": "spom.models",
 }
 

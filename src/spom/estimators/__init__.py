@@ -6,12 +6,14 @@ import importlib
 from typing import Any
 
 _NAMES: dict[str, str] = {
+    "DependencyParser": "spom.estimators.parser",
     "ProximalClassifier": "spom.estimators.proximal",
     "ProximalClassifierCV": "spom.estimators.proximal_cv",
     "ProximalRegressor": "spom.estimators.proximal",
     "ProximalRegressorCV": "spom.estimators.proximal_cv",
     "OnlineClassifier": "spom.estimators.online",
     "OnlineRegressor": "spom.estimators.online",
+    "SequenceTagger": "spom.estimators.tagger",
 }
 
 __all__ = [*_NAMES]

@@ -10,6 +10,7 @@ up with. Squares are summed token by token: the gradients of two tokens of one s
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -142,6 +143,23 @@ def adaptive_weights(table: Singles, cut: np.float32, shift: np.float32, eta: np
             into[q] = -eta * (max(g - cut, zero) + min(g + cut, zero)) / (row[lanes + q] + shift)
 
 
+@kernel("int64(float32[:, ::1], float32, float32, float32, int64, int64, float64[::1])")
+def block_summary(
+    table: Singles, cut: np.float32, shift: np.float32, eta: np.float32, low: int, high: int, out: Floats
+) -> int:
+    """The number of weights of some rows that are not zero; adds the sum of their squares to out[0]."""
+    lanes, zero, count, total = table.shape[1] // 2, np.float32(0.0), 0, 0.0
+    for j in range(low, high):
+        row, part = table[j], zero
+        for q in range(lanes):
+            w = eta * (max(row[q] - cut, zero) + min(row[q] + cut, zero)) / (row[lanes + q] + shift)
+            part += w * w
+            count += w != zero
+        total += float(part)
+    out[0] += total
+    return count
+
+
 class AdaptiveEngine:
     """The engine: sums of gradients and rates of all weights."""
 
@@ -188,6 +206,32 @@ class AdaptiveEngine:
         shift = eta * l2_chain * t
         chain_weights(self.chain_table, l1_chain * t, shift, eta, np.zeros_like(self.forbidden), chain)
         return out, chain
+
+    def summary(self) -> tuple[Floats, int]:
+        """(norms of blocks, number of weights that are not zero), without a copy of the weights."""
+        l1, l2, t = self.strengths[0], self.strengths[1], float(self.rounds)
+        rule = (np.float32(l1 * t), np.float32(self.eta * l2 * t), np.float32(self.eta))
+        squares, count = np.zeros((len(self.blocks), 1)), 0
+        for m, (low, high) in enumerate(pairwise(self.blocks.starts.tolist())):
+            count += int(block_summary(self.table, *rule, low, high, squares[m]))
+        return np.sqrt(squares[:, 0]), count
+
+    def start_at(self, W: Singles, chain: Floats, eta: float) -> None:
+        """Go on from weights alone: the sums that give them at round 0, at rates as if each had a gradient of one."""
+        rate, lanes = (self.delta + 1.0 if self.adaptive else 1.0), padded(self.k)
+        self.eta = eta
+        self.table[:, lanes:], self.chain_table[1] = rate, rate
+        self.table[:, :lanes] = -W * np.float32(rate / eta)
+        self.chain_table[0] = -chain * (rate / eta)
+
+    def take(self, other: AdaptiveEngine, place: Ints) -> None:
+        """Go on where another engine is that has fewer labels: its label a is place[a] here."""
+        lanes, old, k = padded(self.k), padded(other.k), other.k
+        self.table[:, place] = other.table[:, :k]
+        self.table[:, lanes + place] = other.table[:, old : old + k]
+        rows = np.append(place, [self.k, self.k + 1])
+        self.chain_table[:, rows[:, None], place] = other.chain_table
+        self.rounds, self.eta = other.rounds, other.eta
 
     def pack(self) -> Arrays:
         """What a saved run needs to go on."""

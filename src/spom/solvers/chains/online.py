@@ -168,6 +168,10 @@ class OnlineChain:
             if self.start.random is not None:
                 self.random.bit_generator.state = self.start.random
 
+    def start_at(self, W: Singles, chain: Floats) -> None:
+        """Begin from these weights instead of zero."""
+        self.engine.start_at(W, chain, float(self.step.sizes(1, 1, max(1, len(self.tokens)))[0]))
+
     # --- the run ---------------------------------------------------------------------------------------
 
     def passes(self) -> Iterator[Epoch]:

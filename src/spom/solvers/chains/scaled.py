@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -90,6 +91,32 @@ class BlockEngine:
         if self.averaged and self.rounds:
             W, chain = (W - self.average) / np.float32(self.rounds), (chain - self.chain_average) / self.rounds
         return W, chain
+
+    def summary(self) -> tuple[Floats, int]:
+        """(norms of blocks, number of weights that are not zero)."""
+        W, starts = (self.weights()[0] if self.averaged else self.table), self.blocks.starts
+        on = np.ones(len(self.blocks), dtype=bool) if self.averaged else self.numbers[SCALE, :-1] != 0.0
+        spans = list(pairwise(starts.tolist()))
+        count = sum(int(np.count_nonzero(W[a:b])) for m, (a, b) in enumerate(spans) if on[m])
+        if not self.averaged:
+            return np.abs(self.numbers[SCALE, :-1]) * np.sqrt(np.maximum(self.numbers[SQUARED, :-1], 0.0)), count
+        return np.asarray(np.sqrt([float(np.vdot(W[a:b], W[a:b])) for a, b in spans])), count
+
+    def start_at(self, W: Singles, chain: Floats, eta: float) -> None:
+        """Go on from weights alone."""
+        scale = -eta if self.dual else 1.0
+        self.table, self.chain_table = W / np.float32(scale), chain / scale
+        self.numbers[SCALE] = scale
+        self._settle()
+
+    def take(self, other: BlockEngine, place: Ints) -> None:
+        """Go on where another engine is that has fewer labels: its label a is place[a] here."""
+        k, rows = other.k, np.append(place, [self.k, self.k + 1])
+        self.table[:, place] = other.table[:, :k]
+        self.average[:, place] = other.average[:, :k]
+        self.chain_table[rows[:, None], place] = other.chain_table
+        self.chain_average[rows[:, None], place] = other.chain_average
+        self.numbers, self.rounds = other.numbers.copy(), other.rounds
 
     def pack(self) -> Arrays:
         """What a saved run needs to go on."""
