@@ -96,3 +96,32 @@ LABELS = (
     "m.suffix h.upos dir",
     "h.upos m.upos gap dir",
 )
+
+# Templates that look at the tree of a first stage: grandparents, siblings, children.
+_GUIDED = (
+    "h.upos m.upos same",
+    "h.lemma m.lemma same",
+    "h^.upos h.upos m.upos",
+    "h^.lemma h.upos m.upos",
+    "h^.upos h.upos m.lemma",
+    "h^.upos h.lemma m.upos",
+    "h^.xpos h.xpos m.xpos",
+    "h.upos m^.upos m.upos same",
+    "h.lemma m^.lemma m.upos",
+    "h.upos m.upos sibling.upos",
+    "h.lemma m.upos sibling.upos",
+    "h.upos m.lemma sibling.upos",
+    "h.xpos m.xpos sibling.upos",
+    "h.upos m.upos beyond.upos",
+    "h.lemma m.upos beyond.upos",
+    "h.upos m.upos m<.upos m>.upos",
+    "h.lemma m.upos m<.lemma",
+    "h.lemma m.upos m>.lemma",
+    "h.upos m.lemma m<.upos",
+    "h.upos h<.upos h>.upos m.upos",
+)
+
+
+def guided_templates() -> list[str]:
+    """The templates of a second stage besides those of the first."""
+    return with_slots(_GUIDED)

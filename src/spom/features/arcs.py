@@ -85,6 +85,8 @@ class ArcTemplates:
         # Which of the three slots of each family are templates of this set.
         self.active = np.array([[slot in found[f.name][1] for slot in range(3)] for f in self.families])
         self.vocabularies: dict[str, Vocabulary] = {}
+        # Columns to read besides those of the templates, so that several sets can share codes.
+        self.also: tuple[str, ...] = ()
 
     @property
     def blocks(self) -> list[str]:
@@ -99,7 +101,7 @@ class ArcTemplates:
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns that are read; upos always is, for the filter of arcs."""
-        used = {"upos", "xpos"}
+        used = {"upos", *self.also}
         for family in self.families:
             used |= {column for column, _ in (*family.head, *family.modifier)} | ({family.between} - {""})
         return tuple(name for name in COLUMNS if name in used)
@@ -115,6 +117,7 @@ class ArcTemplates:
         kept = ArcTemplates(
             [names[k] for k in sorted(set(np.asarray(blocks).tolist()))], self.table_bits, self.min_count
         )
+        kept.also = self.also
         kept.vocabularies = {name: self.vocabularies[name] for name in kept.columns if name in self.vocabularies}
         return kept
 
@@ -220,6 +223,7 @@ class ArcTemplates:
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Names and vocabularies as arrays."""
         found: dict[str, NDArray[Any]] = {"names": np.frombuffer("\n".join(self.blocks).encode(), dtype=np.uint8)}
+        found["also"] = np.array([name in self.columns for name in COLUMNS])
         found["numbers"] = np.array([self.table_bits, self.min_count], dtype=np.int64)
         for name, vocabulary in self.vocabularies.items():
             found.update({f"{name}.{key}": value for key, value in vocabulary.arrays().items()})
@@ -230,6 +234,7 @@ class ArcTemplates:
         """The templates of `arrays()`."""
         bits, least = (int(x) for x in arrays["numbers"])
         templates = cls(arrays["names"].tobytes().decode().split("\n"), bits, least)
+        templates.also = tuple(name for name, used in zip(COLUMNS, arrays["also"], strict=True) if used)
         for name in templates.columns:
             keys = ("blob", "offsets", "table")
             templates.vocabularies[name] = Vocabulary.from_arrays({key: arrays[f"{name}.{key}"] for key in keys})

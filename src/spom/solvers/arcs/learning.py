@@ -188,7 +188,9 @@ def learn(
         for f in range(F):
             for slot in range(3):
                 scales[f, slot] = blocks[SCALE, f, slot] * blocks[ACTIVE, f, slot]
-        score_arcs(families, sets, arcs, heads, modifiers, tags, counts, pairs, count, weights, scales, scores)
+        score_arcs(
+            families, sets, arcs, heads, modifiers, tags, counts, pairs, count, weights, scales, penalised, scores
+        )
         matrix, tree = np.empty((n + 1, n + 1)), np.empty(n, dtype=np.int64)
         # Of each arc: whether it is gold (bit 1), and whether it is in the tree (bit 2).
         for a in range(count):

@@ -34,9 +34,15 @@ class ArcModel:
         return layout_arguments(self.templates, self.layout, self.limits)
 
     def parse(
-        self, codes: ArcCodes, projective: bool = False, guides: Ints | None = None, n_jobs: int = 1
+        self,
+        codes: ArcCodes,
+        projective: bool = False,
+        guides: Ints | None = None,
+        n_jobs: int = 1,
+        bounds: tuple[int, int] | None = None,
     ) -> tuple[Ints, int]:
-        """(the heads, laid out as the codes are; how many arcs were scored)."""
+        """(the heads, laid out as the codes are; how many arcs were scored); `bounds` are sentences from and to."""
+        begin, end = (0, codes.first.size) if bounds is None else bounds
         out = np.zeros(codes.codes.shape[1], dtype=np.int64)
         common = (codes.codes, codes.kinds, codes.first, codes.sizes, NONE if guides is None else guides)
 
@@ -44,9 +50,9 @@ class ArcModel:
             place = (self.weights, projective, out, np.empty((0, 0)), *bounds)
             return int(run(parse_sentences, *common, *self.arguments(), *place))
 
-        if n_jobs == 1 or codes.first.size < 2 * n_jobs:
-            return out, part((0, codes.first.size))
-        cuts = np.linspace(0, codes.first.size, 4 * n_jobs + 1).astype(np.int64).tolist()
+        if n_jobs == 1 or end - begin < 2 * n_jobs:
+            return out, part((begin, end))
+        cuts = np.linspace(begin, end, 4 * n_jobs + 1).astype(np.int64).tolist()
         with ThreadPoolExecutor(n_jobs) as pool:
             return out, sum(pool.map(part, itertools.pairwise(cuts)))
 

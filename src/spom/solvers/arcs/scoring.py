@@ -79,7 +79,51 @@ def prepare(
 
 
 @kernel(
-    f"void({TABLE}, {VECTOR}, {SPACE}, int64, {WEIGHTS}, float32[:, ::1], float32[::1])",
+    f"void({TABLE}, int64, {VECTOR}, {SPACE}, int64, {WEIGHTS}, float32[:, ::1], boolean, float32[::1])",
+    fastmath={"contract"},
+)
+def score_sets(
+    families: Ints,
+    f: int,
+    sets: Ints,
+    arcs: Ints,
+    heads: Ints,
+    modifiers: Ints,
+    tags: Ints,
+    counts: Ints,
+    pairs: Ints,
+    count: int,
+    weights: Singles,
+    scales: Singles,
+    scaled: bool,
+    out: Singles,
+) -> None:
+    """The part of the scores that a family with a set of words between has: one row for each tag between."""
+    k = 0
+    while sets[k] != families[f, SET]:
+        k += 1
+    mask, base, pair = families[f, MASK], families[f, BASE], families[f, PAIR]
+    stride, by_pair = families[f, BY_SET], families[f, BY_PAIR]
+    s0, s1, s2 = scales[f, 0], scales[f, 1], scales[f, 2]
+    as_head, as_modifier = heads[f], modifiers[f]
+    for a in range(count):
+        h, m = arcs[0, a], arcs[1, a]
+        row = as_head[h] + as_modifier[m]
+        if pair >= 0:
+            row += pairs[pair, a] * by_pair
+        found = tags[k, h, 0 if h < m else 1]
+        d, e = np.uint64(arcs[2, a]), np.uint64(arcs[3, a])
+        t0, t1, t2 = np.float32(0.0), np.float32(0.0), np.float32(0.0)
+        for t in range(counts[k, h, m]):
+            i = np.uint64((base + ((row + found[np.uint64(t)] * stride) & mask)) * WIDTH)
+            t0 += weights[i]
+            t1 += weights[i + d]
+            t2 += weights[i + e]
+        out[a] += s0 * t0 + s1 * t1 + s2 * t2 if scaled else t0 + t1 + t2
+
+
+@kernel(
+    f"void({TABLE}, {VECTOR}, {SPACE}, int64, {WEIGHTS}, float32[:, ::1], boolean, float32[::1])",
     fastmath={"contract"},
 )
 def score_arcs(
@@ -94,44 +138,44 @@ def score_arcs(
     count: int,
     weights: Singles,
     scales: Singles,
+    scaled: bool,
     out: Singles,
 ) -> None:
-    """out[a] = the sum over templates of scale times weight of arc a."""
-    head, modifier, by_direction, by_distance = arcs[0], arcs[1], arcs[2], arcs[3]
+    """out[a] = the sum over templates of scale times weight of arc a; scales are one where not `scaled`."""
+    # Unsigned indices need no test for negative ones, which would cost as much as the rest.
+    places = np.empty(count, dtype=np.uint64)
+    d, e = np.empty(count, dtype=np.uint64), np.empty(count, dtype=np.uint64)
+    head, modifier = arcs[0], arcs[1]
     for a in range(count):
         out[a] = 0.0
+        d[a], e[a] = arcs[2, a], arcs[3, a]
     for f in range(families.shape[0]):
-        mask, base = families[f, MASK], families[f, BASE]
+        mask, base, pair = families[f, MASK], families[f, BASE], families[f, PAIR]
         s0, s1, s2 = scales[f, 0], scales[f, 1], scales[f, 2]
-        as_head, as_modifier = heads[f], modifiers[f]
-        which, pair = families[f, SET], families[f, PAIR]
-        if which >= 0:
-            k = 0
-            while sets[k] != which:
-                k += 1
-            stride, by_pair = families[f, BY_SET], families[f, BY_PAIR]
-            for a in range(count):
-                h, m = head[a], modifier[a]
-                row = as_head[h] + as_modifier[m]
-                if pair >= 0:
-                    row += pairs[pair, a] * by_pair
-                found = tags[k, h, 0 if h < m else 1]
-                d, e = by_direction[a], by_distance[a]
-                total = np.float32(0.0)
-                for t in range(counts[k, h, m]):
-                    i = (base + ((row + found[t] * stride) & mask)) * WIDTH
-                    total += s0 * weights[i] + s1 * weights[i + d] + s2 * weights[i + e]
-                out[a] += total
-        elif pair >= 0:
-            stride = families[f, BY_PAIR]
+        as_head, as_modifier, stride = heads[f], modifiers[f], families[f, BY_PAIR]
+        if families[f, SET] >= 0:
+            score_sets(
+                families, f, sets, arcs, heads, modifiers, tags, counts, pairs, count, weights, scales, scaled, out
+            )
+            continue
+        for a in range(count):
+            row = as_head[np.uint64(head[a])] + as_modifier[np.uint64(modifier[a])]
+            places[a] = (base + (row & mask)) * WIDTH
+        if pair >= 0:
             for a in range(count):
                 row = as_head[head[a]] + as_modifier[modifier[a]] + pairs[pair, a] * stride
-                i = (base + (row & mask)) * WIDTH
-                out[a] += s0 * weights[i] + s1 * weights[i + by_direction[a]] + s2 * weights[i + by_distance[a]]
+                places[a] = (base + (row & mask)) * WIDTH
+        # The first loop is so short that many reads wait for memory at a time; the second finds its lines in the cache.
+        if scaled:
+            for a in range(count):
+                out[a] += s0 * weights[places[a]]
+            for a in range(count):
+                out[a] += s1 * weights[places[a] + d[a]] + s2 * weights[places[a] + e[a]]
         else:
             for a in range(count):
-                i = (base + ((as_head[head[a]] + as_modifier[modifier[a]]) & mask)) * WIDTH
-                out[a] += s0 * weights[i] + s1 * weights[i + by_direction[a]] + s2 * weights[i + by_distance[a]]
+                out[a] += weights[places[a]]
+            for a in range(count):
+                out[a] += weights[places[a] + d[a]] + weights[places[a] + e[a]]
 
 
 @kernel("int64(float64[:, ::1], boolean, int64[::1])")
@@ -204,7 +248,9 @@ def parse_sentences(
                 codes, kinds, a, n, guide, ends, atoms, families, sets, column, upos, allowed,
                 arcs, heads, modifiers, tags, counts, pairs,
             )  # fmt: skip
-            score_arcs(families, sets, arcs, heads, modifiers, tags, counts, pairs, count, weights, scales, scores)
+            score_arcs(
+                families, sets, arcs, heads, modifiers, tags, counts, pairs, count, weights, scales, False, scores
+            )
             total += count
             to_matrix(arcs, count, scores, matrix)
             if scores_out.size:

@@ -121,6 +121,12 @@ class ArcSolver:
         self.seconds += time.perf_counter() - begin
         return self._state(loss / max(order.size, 1), size)
 
+    def feed(self, codes: ArcCodes, gold: Ints, guides: Ints | None = None) -> None:
+        """Go on with other sentences, of the same words and templates."""
+        column = self.templates.columns.index(FILTER)
+        self.limits = arc_limits(codes, column, self.templates.radix(FILTER), gold, self.limits)
+        self.codes, self.gold, self.guides = codes, gold, NONE if guides is None else guides
+
     def model(self, averaged: bool = True) -> ArcModel:
         """The weights as a model: their mean over all rounds, or the last ones."""
         out = np.empty_like(self.weights)
