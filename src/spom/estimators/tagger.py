@@ -13,21 +13,24 @@ from spom.core.callbacks import Callbacks
 from spom.decoders.schemes import Constraints, tag_constraints
 from spom.errors import DataError, Unsupported
 from spom.estimators.checking import all_or_nothing, operator
-from spom.estimators.tagger_input import Input, make_input
+from spom.estimators.tagger_input import Source, make_source
 from spom.estimators.tagger_labels import Names, label_codes, metric, recode, split_labels
 from spom.estimators.tagger_model import TaggerModel
 from spom.estimators.tagger_pruning import Pruning, kept_rows
+from spom.estimators.tagger_saving import SavingTagger
 from spom.estimators.tagger_training import Run, Watch, train
 from spom.features.rows import Blocks, Rows
 from spom.penalties import L1
+from spom.solvers.chains.choose import LinearDecay
 from spom.solvers.chains.data import as_blocks, as_tokens
 from spom.solvers.chains.online import OnlineChain, block_norms, forbidden_scores
 from spom.solvers.chains.predict import compacted
 from spom.solvers.chains.select import select
 from spom.solvers.iterate import saved
+from spom.solvers.steps import InverseSqrtEpoch
 
 
-class SequenceTagger(TaggerModel):
+class SequenceTagger(SavingTagger, TaggerModel):
     r"""argmax over y of sum_t <w_{y_t}, x_t> + sum_t c_{y_(t-1) y_t}: a label for each token of a sentence.
 
     The weights minimise Omega(w) + (1/N) sum_i L(w; x_i, y_i), sentence by sentence. With the defaults that is a
@@ -142,7 +145,7 @@ class SequenceTagger(TaggerModel):
         self._check()
         with all_or_nothing(self):
             X, y = split_labels(X, y)
-            source = make_input(self.templates, X)
+            source = make_source(self.templates, X)
             rows = source.fit(X)
             codes, labels = self._labels(y, rows.offsets, classes)
             if len(rows) == 0 or rows.n_tokens == 0:
@@ -179,7 +182,7 @@ class SequenceTagger(TaggerModel):
         with all_or_nothing(self):
             X, y = split_labels(X, y)
             first = not hasattr(self, "classes_")
-            source: Input = make_input(self.templates, X) if first else self._source
+            source: Source = make_source(self.templates, X) if first else self._source
             rows = source.fit(X) if first else source.transform(X)
             before = None if first else self.classes_
             codes, labels = self._labels(y, rows.offsets, classes, before)
@@ -258,7 +261,7 @@ class SequenceTagger(TaggerModel):
             start=start,
         )
 
-    def _pruned(self, rows: Rows, source: Input, codes: Ints) -> tuple[Rows, Input, Ints]:
+    def _pruned(self, rows: Rows, source: Source, codes: Ints) -> tuple[Rows, Source, Ints]:
         """The rows and features of the templates that are kept, and which these are."""
         blocks = source.blocks
         self.pruning_ = None
@@ -280,7 +283,7 @@ class SequenceTagger(TaggerModel):
         self.pruning_ = Pruning(tuple(blocks.names), blocks.sizes, found)
         return kept_rows(rows, blocks, found.kept), source.keep(found.kept), found.kept
 
-    def _dev(self, dev: Any, source: Input) -> Any:
+    def _dev(self, dev: Any, source: Source) -> Any:
         if dev is None:
             return None
         X, y = split_labels(*dev) if isinstance(dev, tuple) and len(dev) == 2 else split_labels(dev, None)
@@ -288,10 +291,13 @@ class SequenceTagger(TaggerModel):
         tokens, gold = as_tokens(rows, source.blocks.total), label_codes(y, rows.offsets)
         return lambda weights: self._measure(tokens, gold, weights)
 
-    def _going_on(self, rows: Rows, codes: Ints, source: Input, before: Names | None) -> OnlineChain:
+    def _going_on(self, rows: Rows, codes: Ints, source: Source, before: Names | None) -> OnlineChain:
         """A solver for one more pass that goes on where the last call ended."""
         going = getattr(self, "_going", None)
         solver = self._solver(rows, codes, source.blocks, 1)
+        if isinstance(solver.step, LinearDecay):
+            # There is no last call that a step could fall to zero for.
+            solver.step = InverseSqrtEpoch(solver.step.eta0)
         if before is None:
             return solver
         place = np.arange(before.size)
@@ -306,7 +312,7 @@ class SequenceTagger(TaggerModel):
             solver.start_at(W, chain)
         return solver
 
-    def _keep(self, run: Run, solver: OnlineChain, source: Input, kept: Ints, compact: bool) -> None:
+    def _keep(self, run: Run, solver: OnlineChain, source: Source, kept: Ints, compact: bool) -> None:
         """Store the model; with `compact` only features that have a weight."""
         W, chain = run.weights
         norms = np.zeros(len(self.blocks_))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from itertools import islice, pairwise
 from typing import Any
 
@@ -12,9 +12,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from spom.core.arrays import Floats, Ints
 from spom.decoders import Chain, ChainParts
-from spom.errors import DataError
 from spom.estimators.phrases import PhraseScores
-from spom.estimators.tagger_input import Input
+from spom.estimators.tagger_input import Source
 from spom.estimators.tagger_labels import Names, evaluate, in_sentences, label_codes, metric, split_labels
 from spom.solvers.chains.data import Tokens, as_tokens
 from spom.solvers.chains.predict import marginals, scores, tag
@@ -33,7 +32,7 @@ class TaggerModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
     block_norms_: Floats
     blocks_: tuple[str, ...]
     scoring: str
-    _source: Input
+    _source: Source
     _forbidden: Floats
 
     def predict(self, X: Any) -> Any:
@@ -98,10 +97,6 @@ class TaggerModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
         return counts.f1 if metric(self.scoring, self.classes_.tolist()) == "f1" else counts.accuracy
 
     def _tokens(self, X: Any) -> Tokens:
-        if isinstance(X, str):
-            raise DataError("X is a string; expected sentences: lists of tokens, or what read_conll gives")
-        if isinstance(X, Iterable) and not hasattr(X, "__len__"):
-            X = list(X)
         return as_tokens(self._source.transform(X), self.weights_.shape[0])
 
     def _scores_of_chain(self) -> Floats:
@@ -136,7 +131,7 @@ class TaggerModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
         part = np.abs(W[:, list(columns)])
         order = np.argsort(-part, axis=None, kind="stable")[:count]
         found = [(int(i) // len(columns), columns[int(i) % len(columns)]) for i in order]
-        return [(self._source.name(j), names[c], float(W[j, c])) for j, c in found]
+        return [(self._source.features.name(j), names[c], float(W[j, c])) for j, c in found]
 
     def __getstate__(self) -> dict[str, Any]:
         # What only the next partial_fit needs is many times the size of the model.

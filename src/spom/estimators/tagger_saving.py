@@ -1,0 +1,86 @@
+"""A tagger as a model file: labels, the features that have a weight, and the weights that are not zero."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from spom.errors import ModelFileError
+from spom.estimators.saving import Arrays, Saving
+from spom.estimators.tagger_input import KINDS, Source
+from spom.models.checks import check_indices, check_offsets, check_shape, take
+from spom.solvers.chains.data import padded
+
+# What `fit` leaves behind besides arrays.
+_FITTED = ("blocks_", "converged_", "n_epochs_", "penalty_")
+
+
+class SavingTagger(Saving):
+    """`model_state` and `from_model_state` of a tagger."""
+
+    def model_state(self) -> tuple[dict[str, Any], Arrays]:
+        """What `spom.models` writes."""
+        check_is_fitted(self)
+        held = vars(self)
+        classes = held["classes_"]
+        source, W = held["_source"], held["weights_"][:, : classes.size]
+        if held["_going"] is not None:
+            # After partial_fit every feature is still there: only those with a weight are written.
+            used = np.flatnonzero(W.any(axis=1))
+            source, W = source.compact(used), W[used]
+        rows, columns = np.nonzero(W)
+        arrays: Arrays = {f"features.{name}": a for name, a in source.features.arrays().items()}
+        arrays["weights.values"] = np.ascontiguousarray(W[rows, columns])
+        arrays["weights.labels"] = columns.astype(np.int32)
+        arrays["weights.starts"] = np.searchsorted(rows, np.arange(W.shape[0] + 1)).astype(np.int64)
+        arrays["chain"], arrays["forbidden"] = held["chain_"], held["_forbidden"]
+        arrays["block_norms"] = held["block_norms_"]
+        last = [{k: v for k, v in info.items() if k != "block_weights"} for info in held["history_"][-1:]]
+        state = {name: held[name] for name in _FITTED}
+        pruned = None if held["pruning_"] is None else str(held["pruning_"])
+        return {**state, "classes_": classes, "kind": source.features.kind, "history": last, "pruned": pruned}, arrays
+
+    @classmethod
+    def from_model_state(cls, state: dict[str, Any], arrays: Arrays) -> Self:
+        """The tagger again."""
+        model, classes = cls(**state["params"]), np.asarray(state["classes_"])
+        k, kind = classes.size, state["kind"]
+        if kind not in KINDS:
+            raise ModelFileError(f"there are no features of the kind {kind!r} in this spom")
+        own = {n.removeprefix("features."): a for n, a in arrays.items() if n.startswith("features.")}
+        source = Source(KINDS[kind].from_arrays(own))
+        count = source.blocks.total
+        values = take(arrays, "weights.values", "f")
+        columns = check_shape(check_indices(take(arrays, "weights.labels", "i"), k, "weights"), values.shape, "weights")
+        starts = check_shape(take(arrays, "weights.starts", "i"), (count + 1,), "weights")
+        starts = check_offsets(starts, values.size, "weights")
+        W = np.zeros((count, padded(k)), dtype=np.float32)
+        W[np.repeat(np.arange(count), np.diff(starts)), columns] = values
+        chain = check_shape(take(arrays, "chain", "f", 2), (k + 2, k), "chain")
+        norms = check_shape(take(arrays, "block_norms", "f"), (len(state["blocks_"]),), "block_norms")
+        forbidden = check_shape(take(arrays, "forbidden", "f", 2), (k + 2, k), "forbidden")
+        vars(model).update({name: state[name] for name in _FITTED})
+        vars(model).update(
+            classes_=classes,
+            blocks_=tuple(state["blocks_"]),
+            weights_=W,
+            chain_=np.array(chain),
+            block_norms_=np.array(norms),
+            history_=state["history"],
+            pruning_=state["pruned"],
+            _forbidden=np.array(forbidden),
+            _source=source,
+            _kept=np.flatnonzero(norms),
+            _going=None,
+        )
+        return model
+
+    def _training(self) -> dict[str, Any]:
+        held = vars(self)
+        last = held["history_"][-1] if held["history_"] else {}
+        kept = {name: float(last[name]) for name in ("loss", "dev") if name in last and np.isfinite(last[name])}
+        W, k = held["weights_"], held["classes_"].size
+        selected = int(np.count_nonzero(held["block_norms_"]))
+        return {**kept, "nonzeros": int(np.count_nonzero(W)), "weights": W.shape[0] * k, "blocks_kept": selected}
