@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -79,7 +80,8 @@ class Conjunctions:
         """The known features of each token."""
         padded, program = self.coder.transform(columns), self.program
         indptr = np.empty(columns.n_tokens + 1, dtype=np.int64)
-        indices = np.empty(columns.n_tokens * program.base.size, dtype=np.int32)
+        # One more: an id that is not kept is written, and then overwritten.
+        indices = np.empty(columns.n_tokens * (program.stages.size - 1) + 1, dtype=np.int32)
         offsets = np.ascontiguousarray(columns.offsets)
         at = program.stream * padded.shape[1] + program.offset
         nnz = tables.run_program(
@@ -90,8 +92,8 @@ class Conjunctions:
             program.atoms,
             at,
             program.radix,
-            program.base,
             program.bits,
+            program.narrow,
             program.place,
             program.direct,
             program.slots,
@@ -229,7 +231,7 @@ def _learnt(
             tables.stage_keys(
                 padded, np.ascontiguousarray(offsets), reach, stream[first:last], offset, radix[first:last], row
             )
-        stages.append(Stage(last - first, tables.intern_keys(keys.reshape(-1))))
+        stages.append(Stage(last - first, tables.intern_keys(keys.reshape(-1), room)))
         return int(stages[-1].keys.size)
 
     for a in range(radix.size):
@@ -241,47 +243,53 @@ def _learnt(
     return tuple(stages)
 
 
+class _Tables:
+    """Tables that are appended to one array of direct ones and one of slots."""
+
+    def __init__(self) -> None:
+        self.direct: list[NDArray[np.int32]] = [np.empty(0, dtype=np.int32)]
+        self.slots: list[Ints] = [np.empty(0, dtype=np.int64)]
+        self.direct_size = self.slots_size = 0
+
+    def add(self, keys: Ints, span: int, base: int) -> tuple[int, int, int]:
+        """(bits, narrow, place) of a table of keys below `span`; the id of the c-th is base + c."""
+        if span <= tables.DIRECT:
+            table = np.full(span, -1, dtype=np.int32)
+            table[keys] = base + np.arange(keys.size)
+            self.direct.append(table)
+            self.direct_size += span
+            return tables.DIRECT_TABLE, 0, self.direct_size - span
+        narrow = span <= 1 << 31
+        bits = max(4, int(2 * keys.size - 1).bit_length())
+        slots = np.zeros((1 if narrow else 2) << bits, dtype=np.int64)
+        tables.fill_slots(keys, bits, narrow, base, slots)
+        self.slots.append(slots)
+        self.slots_size += slots.size
+        return bits, int(narrow), self.slots_size - slots.size
+
+
 def _program(these: Conjunctions) -> tables.Program:
     """All templates of all blocks as arrays, with the tables of their keys."""
-    index, sizes = {s: k for k, s in enumerate(these.coder.streams)}, these.coder.sizes
-    stages, atoms, base = [0], [0], []
-    stream, offset, radix, bits, place = [], [], [], [], []
-    direct, slots, direct_size, slots_size = [], [], 0, 0
+    index, sizes, made = {s: k for k, s in enumerate(these.coder.streams)}, these.coder.sizes, _Tables()
+    stages, atoms, stream, offset, radix, where = [0], [0], [], [], [], []
     for block, start in zip(these.parts, these.blocks.starts, strict=False):
         radices = [sizes[index[s]] for s in block.templates[0].streams]
-        where, a, before = [], 0, 1
+        placed, a, before = [], 0, 1
         for stage in block.stages:
-            span = before
-            for size in radices[a : a + stage.count]:
-                span *= size
-            if span <= tables.DIRECT:
-                table = np.full(span, -1, dtype=np.int32)
-                table[stage.keys] = np.arange(stage.keys.size)
-                where.append((-1, direct_size))
-                direct.append(table)
-                direct_size += span
-            else:
-                power = max(4, int(2 * stage.keys.size - 1).bit_length())
-                pairs = np.zeros(2 << power, dtype=np.int64)
-                tables.fill_slots(stage.keys, power, pairs)
-                where.append((power, slots_size))
-                slots.append(pairs)
-                slots_size += pairs.size
-            a, before = a + stage.count, int(stage.keys.size)
+            span = before * math.prod(radices[a : a + stage.count])
+            placed.append(made.add(stage.keys, span, int(start) if stage is block.stages[-1] else 0))
+            a, before = a + stage.count, max(1, int(stage.keys.size))
         for template in block.templates:
             a = 0
-            for stage, (power, position) in zip(block.stages, where, strict=True):
+            for stage in block.stages:
                 for s, o in template.atoms[a : a + stage.count]:
                     stream.append(index[s])
                     offset.append(o)
                     radix.append(sizes[index[s]])
                 a += stage.count
                 atoms.append(len(stream))
-                bits.append(power)
-                place.append(position)
-            stages.append(len(bits))
-            base.append(int(start))
-    numbers = (stages, atoms, stream, offset, radix, bits, place, base)
-    direct_table = np.concatenate([np.empty(0, dtype=np.int32), *direct])
-    slot_table = np.concatenate([np.empty(0, dtype=np.int64), *slots])
-    return tables.Program._make([*(np.array(part, dtype=np.int64) for part in numbers), direct_table, slot_table])
+            where += placed
+            stages.append(len(where))
+    numbers = [stages, atoms, stream, offset, radix, *np.array(where, dtype=np.int64).reshape(-1, 3).T]
+    arrays = [np.array(part, dtype=np.int64) for part in numbers]
+    return tables.Program._make([*arrays, np.concatenate(made.direct), np.concatenate(made.slots)])

@@ -40,52 +40,53 @@ class Coder:
 
     def fit(self, columns: Columns) -> Padded:
         """Learn the strings of `columns`, and give their codes as `transform` does."""
-        self.words, self.values, self.maps = {}, {}, {}
-        for stream in self.streams:
-            if stream.column not in self.words:
-                self.words[stream.column] = words = Vocabulary()
-                words.encode(columns, resolved(columns, stream), grow=True)
-            words = self.words[stream.column]
-            if not stream.steps:
-                self.values[stream] = words
-                continue
-            self.values[stream] = Vocabulary()
-            found = derived(Spans(*words.spans()), stream.steps, self.clusters)
-            codes = np.zeros(len(words) + 1, dtype=np.int32)
-            there = np.flatnonzero(found.length >= 0)
-            codes[there + 1] = self.values[stream].add(found.buffer, found.start[there], found.length[there])
-            self.maps[stream] = codes
-        return self.transform(columns)
+        self.words, self.values, self.maps = {stream.column: Vocabulary() for stream in self.streams}, {}, {}
+        return self._padded(columns, grow=True)
 
     def transform(self, columns: Columns) -> Padded:
         """One row of codes a stream, sentence after sentence, each with `reach` markers before and after it."""
+        return self._padded(columns, grow=False)
+
+    def _padded(self, columns: Columns, grow: bool) -> Padded:
         out = np.empty((len(self.streams), columns.n_tokens + 2 * self.reach * len(columns)), dtype=np.int32)
         offsets = np.ascontiguousarray(columns.offsets)
         for column in self.words:
-            local, rows = self._codes(columns, column)
-            for k, codes in rows.items():
+            mine = [(k, stream) for k, stream in enumerate(self.streams) if stream.column == column]
+            at = resolved(columns, mine[0][1])
+            local, first = distinct(columns.buffer, columns.start, columns.length, at)
+            spans = Spans(columns.buffer, columns.start[first, at], columns.length[first, at])
+            words = self.words[column].add(*spans) if grow else self.words[column].lookup(*spans)
+            unknown = np.flatnonzero(words == 0)
+            for k, stream in mine:
+                if grow:
+                    self._learn(stream)
+                codes = self._codes(stream, spans, words, unknown)
                 pad(local, codes, offsets, self.reach, self.boundaries, out[k])
         return out
 
-    def _codes(self, columns: Columns, column: int | str) -> tuple[Codes, dict[int, Codes]]:
-        """(which distinct string each token has; the codes of the distinct strings for each stream of the column)."""
-        mine = [(k, stream) for k, stream in enumerate(self.streams) if stream.column == column]
-        at, shift = resolved(columns, mine[0][1]), 2 * self.reach
-        local, first = distinct(columns.buffer, columns.start, columns.length, at)
-        spans = Spans(columns.buffer, columns.start[first, at], columns.length[first, at])
-        word = self.words[column].lookup(*spans)
-        unknown = np.flatnonzero(word == 0)
-        new = Spans(spans.buffer, spans.start[unknown], spans.length[unknown])
-        rows = {}
-        for k, stream in mine:
-            codes = self.maps[stream][word] if stream.steps else word
-            if stream.steps and unknown.size:
+    def _learn(self, stream: Stream) -> None:
+        """The strings that a stream derives from the words of its column."""
+        words = self.words[stream.column]
+        if not stream.steps:
+            self.values[stream] = words
+            return
+        found, values = derived(Spans(*words.spans()), stream.steps, self.clusters), Vocabulary()
+        codes, there = np.zeros(len(words) + 1, dtype=np.int32), np.flatnonzero(found.length >= 0)
+        codes[there + 1] = values.add(found.buffer, found.start[there], found.length[there])
+        self.values[stream], self.maps[stream] = values, codes
+
+    def _codes(self, stream: Stream, spans: Spans, words: Codes, unknown: Ints) -> Codes:
+        """The code of each of some strings, of which `words` are the codes and `unknown` those that are not known."""
+        codes = words
+        if stream.steps:
+            codes = self.maps[stream][words]
+            if unknown.size:
+                new = Spans(spans.buffer, spans.start[unknown], spans.length[unknown])
                 found = derived(new, stream.steps, self.clusters)
                 code = self.values[stream].lookup(found.buffer, found.start, np.maximum(found.length, 0))
                 code[found.length < 0] = 0
                 codes[unknown] = code
-            rows[k] = np.where(codes > 0, codes + np.int32(shift), np.int32(0))
-        return local, rows
+        return np.where(codes > 0, codes + np.int32(2 * self.reach), np.int32(0))
 
     def only(self, kept: list[int], used: list[Ints]) -> Coder:
         """A coder of some streams, and of the strings `used` (sorted codes of its vocabulary) of each.

@@ -20,12 +20,13 @@ READ64, READ32 = "Array(int64, 1, 'C', readonly=True)", "Array(int32, 1, 'C', re
 
 
 class Program(NamedTuple):
-    """Every template as arrays, for one pass over tokens.
+    """Every template as arrays, for one pass over sentences.
 
     Template v runs the stages stages[v] to stages[v + 1] - 1. Stage s folds its atoms atoms[s] .. atoms[s + 1] - 1
-    into key = key * radix + code, beginning with the id of the stage before, and looks the key up in its table: at
-    place[s] of `direct` where bits[s] < 0, else in the 2^bits[s] pairs (key + 1, id) from place[s] on in `slots`. The
-    id of its last stage plus base[v] is the feature.
+    into key = key * radix + code, beginning with the id of the stage before, and looks the key up at place[s]: in
+    `direct` where bits[s] = DIRECT_TABLE, else in 2^bits[s] slots of `slots`. A slot is (key << 32 | id) + 1 for a
+    narrow[s] table, whose keys have 32 bits, else a pair (key + 1, id). Ids of last stages are ids of features.
+    A key with an unknown code in it, which is 0, is in no table: then there is no feature.
     """
 
     stages: Ints
@@ -34,10 +35,20 @@ class Program(NamedTuple):
     offset: Ints
     radix: Ints
     bits: Ints
+    narrow: Ints
     place: Ints
-    base: Ints
     direct: Codes
     slots: Ints
+
+
+DIRECT_TABLE = -1
+
+
+@kernel("int64(int64, int64)")
+def slot_of_key(key: int, bits: int) -> int:
+    """Where a search for a key begins in a table of 2^bits slots (Fibonacci hashing)."""
+    found: Any = (np.uint64(key) * np.uint64(11400714819323198485)) >> np.uint64(64 - bits)
+    return int(np.int64(found))
 
 
 @kernel("void(int32[:, ::1], int64[::1], int64, int64[::1], int64[::1], int64[::1], int64[::1])")
@@ -54,56 +65,92 @@ def stage_keys(
             keys[t] = key
 
 
-@kernel("int64(int64, int64)")
-def slot_of_key(key: int, bits: int) -> int:
-    """Where a search for a key begins in a table of 2^bits slots (Fibonacci hashing)."""
-    found: Any = (np.uint64(key) * np.uint64(11400714819323198485)) >> np.uint64(64 - bits)
-    return int(np.int64(found))
-
-
-@kernel("int64[::1](int64[::1])")
-def intern_keys(keys: Ints) -> Ints:
-    """Replace each key >= 0 by a dense id in order of first occurrence; the distinct keys in that order."""
+@kernel("int64[::1](int64[::1], int64)")
+def intern_keys(keys: Ints, span: int) -> Ints:
+    """Replace each key below span by a dense id in order of first occurrence; the distinct keys in that order."""
     bits, count = 10, 0
     known, slots = np.empty(1 << 9, dtype=np.int64), np.zeros(1 << 11, dtype=np.int64)
+    direct = np.full(span if span <= DIRECT else 0, -1, dtype=np.int32)
     for t in range(keys.size):
-        key = keys[t]
+        key, slot = keys[t], 0
         if key < 0:
             continue
-        slot = slot_of_key(key, bits)
-        while slots[2 * slot] != 0 and slots[2 * slot] != key + 1:
-            slot = (slot + 1) & ((1 << bits) - 1)
-        if slots[2 * slot] == 0:
+        if direct.size > 0:
+            found = np.int64(direct[key])
+        else:
+            slot = slot_of_key(key, bits)
+            while slots[2 * slot] != 0 and slots[2 * slot] != key + 1:
+                slot = (slot + 1) & ((1 << bits) - 1)
+            found = slots[2 * slot + 1] if slots[2 * slot] != 0 else np.int64(-1)
+        if found < 0:
             if count == known.size:
                 wider = np.empty(2 * count, dtype=np.int64)
                 wider[:count] = known
                 known = wider
-            slots[2 * slot], slots[2 * slot + 1] = key + 1, count
+            found = np.int64(count)
             known[count] = key
-            keys[t] = count
             count += 1
-            if 2 * count > 1 << bits:
-                bits += 2
-                slots = np.zeros(2 << bits, dtype=np.int64)
-                fill_slots(known[:count], bits, slots)
-        else:
-            keys[t] = slots[2 * slot + 1]
+            if direct.size > 0:
+                direct[key] = found
+            else:
+                slots[2 * slot], slots[2 * slot + 1] = key + 1, found
+                if 2 * count > 1 << bits:
+                    bits += 2
+                    slots = np.zeros(2 << bits, dtype=np.int64)
+                    fill_slots(known[:count], bits, False, 0, slots)
+        keys[t] = found
     return known[:count].copy()
 
 
-@kernel("void(int64[::1], int64, int64[::1])")
-def fill_slots(known: Ints, bits: int, slots: Ints) -> None:
-    """The table of distinct keys: pairs (key + 1, id) in 2^bits slots, which are zero before."""
+@kernel("void(int64[::1], int64, boolean, int64, int64[::1])")
+def fill_slots(known: Ints, bits: int, narrow: bool, base: int, slots: Ints) -> None:
+    """The table of distinct keys, the id of the c-th being base + c; the slots are zero before."""
+    step, mask = 1 if narrow else 2, (1 << bits) - 1
     for c in range(known.size):
         slot = slot_of_key(known[c], bits)
-        while slots[2 * slot] != 0:
-            slot = (slot + 1) & ((1 << bits) - 1)
-        slots[2 * slot], slots[2 * slot + 1] = known[c] + 1, c
+        while slots[step * slot] != 0:
+            slot = (slot + 1) & mask
+        if narrow:
+            slots[slot] = ((known[c] << 32) | (base + c)) + 1
+        else:
+            slots[2 * slot], slots[2 * slot + 1] = known[c] + 1, base + c
+
+
+@kernel(f"void({READ32}, int64, int64[::1], int64)")
+def look_up_direct(direct: Codes, place: int, keys: Ints, count: int) -> None:
+    """Replace keys by ids, -1 where there is none, in a table of all keys."""
+    for j in range(count):
+        keys[j] = direct[place + keys[j]] if keys[j] >= 0 else -1
+
+
+@kernel(f"void({READ64}, int64, int64, int64[::1], int64)")
+def look_up_narrow(slots: Ints, place: int, bits: int, keys: Ints, count: int) -> None:
+    """The same in a table of slots (key << 32 | id) + 1."""
+    mask = (1 << bits) - 1
+    for j in range(count):
+        key, slot = keys[j], slot_of_key(keys[j], bits)
+        while True:
+            found = slots[place + slot] - 1
+            if found < 0 or found >> 32 == key:
+                break
+            slot = (slot + 1) & mask
+        keys[j] = found & 0xFFFFFFFF if found >= 0 else -1
+
+
+@kernel(f"void({READ64}, int64, int64, int64[::1], int64)")
+def look_up_wide(slots: Ints, place: int, bits: int, keys: Ints, count: int) -> None:
+    """The same in a table of pairs (key + 1, id)."""
+    mask = (1 << bits) - 1
+    for j in range(count):
+        key, slot = keys[j], slot_of_key(keys[j], bits)
+        while slots[place + 2 * slot] != 0 and slots[place + 2 * slot] != key + 1:
+            slot = (slot + 1) & mask
+        keys[j] = slots[place + 2 * slot + 1] if slots[place + 2 * slot] != 0 and key >= 0 else -1
 
 
 @kernel(
-    f"int64(int32[:, ::1], int64[::1], int64, int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], {READ64},"
-    f" {READ64}, {READ32}, {READ64}, int64[::1], int32[::1])"
+    f"int64(int32[:, ::1], int64[::1], int64, int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], int64[::1],"
+    f" int64[::1], {READ32}, {READ64}, int64[::1], int32[::1])"
 )
 def run_program(
     padded: NDArray[np.int32],
@@ -113,48 +160,45 @@ def run_program(
     atoms: Ints,
     at: Ints,
     radix: Ints,
-    base: Ints,
     bits: Ints,
+    narrow: Ints,
     place: Ints,
     direct: Codes,
     slots: Ints,
     indptr: Ints,
     indices: Codes,
 ) -> int:
-    """The known features of all tokens into (indptr, indices); how many there are. `at` is stream * row + offset."""
-    flat, nnz = padded.reshape(-1), 0
+    """The known features of all tokens into (indptr, indices); how many there are. `at` is stream * row + offset.
+
+    Template by template within a sentence, so that the loops over its tokens are simple.
+    """
+    flat, nnz, longest, width = padded.reshape(-1), 0, 0, stages.size - 1
+    for i in range(offsets.size - 1):
+        longest = max(longest, offsets[i + 1] - offsets[i])
+    keys, found = np.empty(longest, dtype=np.int64), np.empty((longest, width), dtype=np.int32)
     indptr[0] = 0
     for i in range(offsets.size - 1):
-        shift = (2 * i + 1) * reach
-        for t in range(offsets[i], offsets[i + 1]):
-            p = t + shift
-            for v in range(base.size):
-                value: Any = np.int64(0)
-                for s in range(stages[v], stages[v + 1]):
-                    key = value
-                    for a in range(atoms[s], atoms[s + 1]):
-                        code = flat[p + at[a]]
-                        if code == 0:
-                            key = -1
-                            break
-                        key = key * radix[a] + code
-                    value = np.int64(-1)
-                    if key < 0:
-                        break
-                    if bits[s] < 0:
-                        value = np.int64(direct[place[s] + key])
-                    else:
-                        mask, slot = (1 << bits[s]) - 1, slot_of_key(key, bits[s])
-                        q = place[s] + 2 * slot
-                        while slots[q] != 0 and slots[q] != key + 1:
-                            slot = (slot + 1) & mask
-                            q = place[s] + 2 * slot
-                        if slots[q] != 0:
-                            value = slots[q + 1]
-                    if value < 0:
-                        break
-                if value >= 0:
-                    indices[nnz] = base[v] + value
-                    nnz += 1
-            indptr[t + 1] = nnz
+        first, n = offsets[i], offsets[i + 1] - offsets[i]
+        p = first + (2 * i + 1) * reach
+        for v in range(width):
+            for j in range(n):
+                keys[j] = 0
+            for s in range(stages[v], stages[v + 1]):
+                for a in range(atoms[s], atoms[s + 1]):
+                    here, r = p + at[a], radix[a]
+                    for j in range(n):  # a key that is negative stays so
+                        keys[j] = keys[j] * r + flat[here + j]
+                if bits[s] < 0:
+                    look_up_direct(direct, place[s], keys, n)
+                elif narrow[s]:
+                    look_up_narrow(slots, place[s], bits[s], keys, n)
+                else:
+                    look_up_wide(slots, place[s], bits[s], keys, n)
+            for j in range(n):
+                found[j, v] = keys[j]
+        for j in range(n):
+            for v in range(width):
+                indices[nnz] = found[j, v]
+                nnz += found[j, v] >= 0
+            indptr[first + j + 1] = nnz
     return nnz
