@@ -13,6 +13,7 @@ _NAMES: dict[str, str] = {
     "Subgradient": "spom.solvers.baselines",
     "Pegasos": "spom.solvers.baselines",
     "BatchProximal": "spom.solvers.batch",
+    "FrankWolfeMKL": "spom.solvers.mkl.frank_wolfe",
     "GeneralProximal": "spom.solvers.general",
     "LinearSmooth": "spom.solvers.smooth",
     "OnlineProximal": "spom.solvers.online",

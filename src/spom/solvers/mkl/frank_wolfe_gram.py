@@ -1,0 +1,96 @@
+"""Weighted sums of Gram matrices, and products of each of them with the same dual variables."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from spom.core.arrays import Floats
+from spom.errors import Unsupported
+from spom.kernels.gram import BLOCK_BYTES, DenseGram, Gram, Reals
+from spom.solvers.mkl.problem import ExplicitBlock, KernelProblem
+
+# The sum of the kernels is kept whole; more tokens than this are for the online solver.
+MOST_TOKENS = 40_000
+
+
+class ExplicitGram(Gram):
+    """X X^T of the sparse rows of an explicit block, computed when asked for."""
+
+    def __init__(self, block: ExplicitBlock) -> None:
+        self.matrix = block.matrix()
+        self.n, self.dtype = self.matrix.shape[0], np.dtype(np.float64)
+
+    @property
+    def nbytes(self) -> int:
+        """Nothing is kept but the rows."""
+        return 0
+
+    def diagonal(self) -> Floats:
+        """Squared norms of the rows."""
+        return np.asarray(self.matrix.multiply(self.matrix).sum(axis=1), dtype=np.float64).ravel()
+
+    def rows(self, indices: ArrayLike) -> Reals:
+        """These rows of X X^T, dense."""
+        found: Reals = (self.matrix[np.asarray(indices, dtype=np.int64)] @ self.matrix.T).toarray()
+        return found
+
+    def dot(self, A: ArrayLike) -> Floats:
+        """X (X^T A): no row of the Gram matrix is made."""
+        return np.asarray(self.matrix @ (self.matrix.T @ np.asarray(A, dtype=np.float64)))
+
+
+class Mixture:
+    """sum_m scales[m] K_m as one matrix times one number, and the products A K_m.
+
+    Where a single kernel has weight its own matrix is used; else the sum takes as much memory as one of them.
+    """
+
+    def __init__(self, problem: KernelProblem) -> None:
+        self.grams: list[Gram] = [*problem.grams, *(ExplicitGram(block) for block in problem.explicit)]
+        n = problem.n_tokens
+        if n > MOST_TOKENS:
+            raise Unsupported(
+                f"solver='frank-wolfe' keeps the sum of the kernels, here {n} x {n}, and takes at most {MOST_TOKENS} "
+                "tokens: take solver='online', or fewer tokens"
+            )
+        stored = [g.dtype for g in self.grams if isinstance(g, DenseGram)]
+        self.dtype: Any = (
+            np.dtype(np.float32) if stored and all(d == np.float32 for d in stored) else np.dtype(np.float64)
+        )
+        self._sum: Any = None
+
+    def combine(self, scales: Floats) -> tuple[Any, float]:
+        """(K, c) with c K the weighted sum; K belongs to this object and changes with the next call."""
+        used = np.flatnonzero(scales)
+        only = self.grams[used[0]] if used.size == 1 else None
+        if isinstance(only, DenseGram) and only.dtype == self.dtype:
+            return only.values, float(scales[used[0]])
+        n = self.grams[0].n if self.grams else 0
+        if self._sum is None:
+            self._sum = np.empty((n, n), dtype=self.dtype)
+        step = max(1, BLOCK_BYTES // max(1, 8 * n))
+        for start in range(0, n, step):
+            some = slice(start, min(start + step, n))
+            self._rows(some, used, scales, self._sum[some])
+        return self._sum, 1.0
+
+    def _rows(self, some: slice, used: Any, scales: Floats, out: Any) -> None:
+        """Some rows of the sum, into `out`; a few megabytes that stay in the cache."""
+        out[:] = 0.0
+        for m in used:
+            gram = self.grams[m]
+            values = gram.values[some] if isinstance(gram, DenseGram) else gram.rows(np.arange(some.start, some.stop))
+            out += values * values.dtype.type(scales[m])
+
+    def products(self, A: Floats) -> list[Floats]:
+        """A K_m for each m, as (labels, tokens): in the precision of the Gram matrix."""
+        return [self._product(gram, A) for gram in self.grams]
+
+    @staticmethod
+    def _product(gram: Gram, A: Floats) -> Floats:
+        if isinstance(gram, DenseGram):
+            return np.asarray(A.astype(gram.dtype) @ gram.values, dtype=np.float64)
+        return np.ascontiguousarray(gram.dot(np.ascontiguousarray(A.T)).T)

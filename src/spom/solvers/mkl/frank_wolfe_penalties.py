@@ -1,0 +1,185 @@
+r"""Penalties of block norms, as a solver of the dual needs them.
+
+Each is a penalty h(b) of b_m = norm(theta_m) that is a minimum over kernel weights,
+
+    h(b) = min over s >= 0 of  sum_m b_m^2 / (2 s_m) + r(s),
+
+so that with the scales s fixed the problem is that of one kernel, sum_m s_m K_m, and theta_m = s_m v_m. `target` is the
+scales that are best for given norms: taking them again and again never increases the objective.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from spom.core.arrays import Floats
+from spom.errors import Unsupported
+from spom.penalties import ElasticNetMKL, GroupLasso, LqMKL, SparseMKL, SquaredL2
+
+# A block with a smaller share than this, that wants less, is switched off.
+LEAST = 1e-5
+
+
+class BlockPenalty:
+    """strength * h(b): its value, its slopes, its conjugate, and the scales of the blocks."""
+
+    def __init__(self, penalty: Any, count: int) -> None:
+        self.strength = float(penalty.strength)
+        if self.strength <= 0.0:
+            raise Unsupported("the dual needs a penalty with a strength > 0")
+        self.count = count
+        self.weights = np.ones(count)
+        given = getattr(penalty, "weights", None)
+        if given is not None:
+            self.weights = np.array(given, dtype=np.float64)
+            if self.weights.shape != (count,) or not (self.weights > 0).all():
+                raise Unsupported(f"the dual needs one weight > 0 for each of the {count} blocks of the penalty")
+
+    def start(self) -> Floats:
+        """Scales to begin with: all blocks alike."""
+        return self.normalised(np.ones(self.count))
+
+    def value(self, b: Floats) -> float:
+        """h at block norms b."""
+        raise NotImplementedError  # every penalty has its own
+
+    def slopes(self, b: Floats) -> Floats:
+        """The derivative of h in each b_m (on the right, at 0)."""
+        raise NotImplementedError  # every penalty has its own
+
+    def conjugate(self, n: Floats) -> float:
+        """The supremum over b >= 0 of <n, b> - h(b)."""
+        raise NotImplementedError  # every penalty has its own
+
+    def normalised(self, share: Floats) -> Floats:
+        """The scales of these shares, which may be on any common scale."""
+        return share
+
+    def shares(self, scales: Floats) -> Floats:
+        """What `normalised` makes scales of."""
+        return scales
+
+    def target(self, b: Floats) -> Floats:
+        """The shares that are best for norms b."""
+        return b / self.slopes(b)
+
+
+class PlainSum(BlockPenalty):
+    """strength/2 sum of b_m^2: one kernel, the sum of all."""
+
+    def value(self, b: Floats) -> float:
+        """Half the strength times the sum of squares."""
+        return 0.5 * self.strength * float(b @ b)
+
+    def slopes(self, b: Floats) -> Floats:
+        """Strength times b."""
+        return self.strength * b
+
+    def conjugate(self, n: Floats) -> float:
+        """The sum of squares over twice the strength."""
+        return 0.5 * float(n @ n) / self.strength
+
+    def start(self) -> Floats:
+        """1 / strength for each."""
+        return np.full(self.count, 1.0 / self.strength)
+
+    def target(self, b: Floats) -> Floats:
+        """The same, whatever the norms."""
+        return self.start()
+
+
+class SquaredSum(BlockPenalty):
+    """strength (r/2 (sum d_m b_m)^2 + (1-r)/2 sum b_m^2): sparse MKL (r = 1), and its elastic net."""
+
+    def __init__(self, penalty: Any, count: int, ratio: float) -> None:
+        super().__init__(penalty, count)
+        self.ratio = ratio
+
+    def value(self, b: Floats) -> float:
+        """The squared sum and the sum of squares, mixed."""
+        total = float(self.weights @ b)
+        return 0.5 * self.strength * (self.ratio * total * total + (1.0 - self.ratio) * float(b @ b))
+
+    def slopes(self, b: Floats) -> Floats:
+        """Strength times (r d_m sum + (1-r) b_m)."""
+        return self.strength * (self.ratio * self.weights * float(self.weights @ b) + (1.0 - self.ratio) * b)
+
+    def conjugate(self, n: Floats) -> float:
+        """The largest n_m / d_m squared for r = 1; else b is n less a threshold, found over the sorted ratios."""
+        d, c, a = self.weights, self.strength * self.ratio, self.strength * (1.0 - self.ratio)
+        if a == 0.0:
+            return 0.5 * float(np.max(n / d, initial=0.0)) ** 2 / c
+        order = np.argsort(-n / d)
+        x, w = n[order], d[order]
+        # a b_m = n_m - d_m tau with tau = c sum d_m b_m, on the blocks where that is positive.
+        tau = np.max(c * np.cumsum(w * x) / (a + c * np.cumsum(w * w)), initial=0.0)
+        b = np.maximum(n - d * tau, 0.0) / a
+        return float(n @ b) - self.value(b)
+
+    def normalised(self, share: Floats) -> Floats:
+        """Shares that sum to one, and then e / (strength (r d^2 + (1-r) e))."""
+        e = share / share.sum()
+        return np.asarray(e / (self.strength * (self.ratio * self.weights**2 + (1.0 - self.ratio) * e)))
+
+    def shares(self, scales: Floats) -> Floats:
+        """e of the scales; they sum to one."""
+        s = self.strength * scales
+        return np.asarray(self.ratio * self.weights**2 * s / (1.0 - (1.0 - self.ratio) * s))
+
+    def target(self, b: Floats) -> Floats:
+        """d_m b_m over their sum."""
+        part = self.weights * b
+        return np.asarray(part / part.sum()) if part.any() else np.full(self.count, 1.0 / self.count)
+
+
+class Powers(BlockPenalty):
+    """strength sum d_m b_m^q, 1 <= q < 2: the group lasso (q = 1) and non-sparse MKL."""
+
+    def __init__(self, penalty: Any, count: int, q: float) -> None:
+        super().__init__(penalty, count)
+        self.q = q
+
+    def value(self, b: Floats) -> float:
+        """The weighted sum of powers."""
+        return self.strength * float(self.weights @ b**self.q)
+
+    def slopes(self, b: Floats) -> Floats:
+        """Strength d q b^(q-1)."""
+        return np.asarray(self.strength * self.weights * self.q * b ** (self.q - 1.0))
+
+    def conjugate(self, n: Floats) -> float:
+        """Infinite outside the dual ball for q = 1; else attained where the slope is n."""
+        full = self.strength * self.weights
+        if self.q == 1.0:
+            return 0.0 if (n <= full).all() else np.inf
+        b = (n / (self.q * full)) ** (1.0 / (self.q - 1.0))
+        return float(n @ b) - self.value(b)
+
+    def start(self) -> Floats:
+        """The best scales for norms of one."""
+        return self.target(np.ones(self.count))
+
+    def target(self, b: Floats) -> Floats:
+        """b^(2-q) / (strength d q)."""
+        return np.asarray(b ** (2.0 - self.q) / (self.strength * self.weights * self.q))
+
+
+def block_penalty(penalty: Any, count: int) -> BlockPenalty:
+    """The form of a penalty object that the dual needs, for `count` blocks; `Unsupported` where it has none."""
+    if isinstance(penalty, SquaredL2):
+        return PlainSum(penalty, count)
+    if isinstance(penalty, SparseMKL):
+        return SquaredSum(penalty, count, 1.0)
+    if isinstance(penalty, ElasticNetMKL):
+        ratio = float(penalty.l1_ratio)
+        return SquaredSum(penalty, count, ratio) if ratio > 0.0 else PlainSum(penalty, count)
+    if isinstance(penalty, GroupLasso):
+        return Powers(penalty, count, 1.0)
+    if isinstance(penalty, LqMKL) and penalty.q < 2.0:
+        return Powers(penalty, count, float(penalty.q))
+    raise Unsupported(
+        "solver='frank-wolfe' takes SparseMKL, LqMKL with q < 2, ElasticNetMKL, GroupLasso and SquaredL2, "
+        f"not {penalty!r}"
+    )
