@@ -22,6 +22,7 @@ _ROOMS = (
     "models",
     "norms",
     "penalties",
+    "report",
     "solvers",
 )
 _NAMES: dict[str, str] = {

@@ -1,0 +1,274 @@
+"""The charts as plotly figures: plain dicts. Colours are names of the page's style, `var(--line-1)`, which the page
+resolves when it draws, so that one figure serves light and dark."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from spom.report.contents import Block, Contents, Epoch, Matrix, Number, Paths
+
+Figure = dict[str, Any]
+
+# So many lines are told apart by colour; the others are grey.
+COLOURS = 8
+# So many lines are drawn, and so many bars.
+MOST_LINES, MOST_BARS = 300, 30
+# Cells of a matrix carry their number up to this many labels.
+MOST_LABELS_WITH_NUMBERS = 16
+
+# What is drawn of an epoch: the panels, each with its columns.
+_PANELS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
+    ("objective", "Objective and loss", ("objective", "loss")),
+    ("dev", "Dev score", ("dev",)),
+    ("blocks", "Blocks kept", ("blocks_kept",)),
+    ("nonzeros", "Weights that are not zero", ("nonzeros",)),
+)
+
+
+def figures(contents: Contents) -> dict[str, Figure]:
+    """Every chart that the contents have data for, by the id of its place on the page."""
+    found: dict[str, Figure] = {}
+    for name, title, columns in _PANELS:
+        panel = _panel(contents.epochs, columns, contents.score if name == "dev" else "")
+        if panel is not None:
+            shown = {"dev": f"{contents.score} on the dev data", "blocks": f"{contents.block.capitalize()}s kept"}
+            found[f"run-{name}"] = {**panel, "title": shown.get(name, title)}
+    if contents.paths is not None and len(contents.paths.epochs) > 1 and len(contents.paths.names) > 1:
+        found["paths"] = _paths(contents.paths)
+    if sum(b.kept for b in contents.blocks) > 0:
+        found["shares"] = _shares(contents.blocks)
+    if contents.confusion is not None:
+        found["confusion"] = _confusion(contents.confusion)
+    if contents.transitions is not None:
+        found["transitions"] = _transitions(contents.transitions)
+    return {name: {"width": 0, **figure} for name, figure in found.items()}
+
+
+# --- along the run ------------------------------------------------------------------------------------
+
+
+def _panel(epochs: Sequence[Epoch], columns: tuple[str, ...], score: str) -> Figure | None:
+    """Lines against the epoch, one for each column and stage; the page swaps in `seconds` where the reader asks."""
+    columns = tuple(c for c in columns if sum(getattr(e, c) is not None for e in epochs) > 1)
+    if not columns:
+        return None
+    stages = list(dict.fromkeys(e.stage for e in epochs))
+    # Each stage counts its epochs anew: then they are counted through.
+    at = [e.epoch for e in epochs] if len(stages) == 1 else list(range(1, len(epochs) + 1))
+    data: list[Figure] = []
+    legend: list[tuple[str, str]] = []
+    for stage in stages:
+        for column in columns:
+            points = [(x, e) for x, e in zip(at, epochs, strict=True) if e.stage == stage]
+            if all(getattr(e, column) is None for _, e in points):
+                continue
+            name = ", ".join(part for part in (column.replace("_", " ") if len(columns) > 1 else "", stage) if part)
+            colour = f"var(--line-{len(data) % COLOURS + 1})"
+            data.append(_line(plain(name), points, column, colour))
+            legend.append((name, colour))
+    if columns == ("dev",):
+        data.append(_best(epochs, at))
+    layout = _layout(height=230)
+    layout["xaxis"] |= {"title": {"text": "epoch"}, "rangemode": "tozero", "dtick": _every(at)}
+    if score and _is_share([e.dev for e in epochs]):
+        layout["yaxis"] |= {"tickformat": ".1%"}
+    if columns[0] in ("blocks_kept", "nonzeros"):
+        layout["yaxis"] |= {"rangemode": "tozero", "tickformat": "~s"}
+    label = _spoken(epochs, columns)
+    return {"data": data, "layout": layout, "legend": legend if len(legend) > 1 else [], "label": label}
+
+
+def _line(name: str, points: list[tuple[int, Epoch]], column: str, colour: str) -> Figure:
+    seconds = [e.seconds for _, e in points]
+    return {
+        **{"type": "scatter", "mode": "lines+markers", "name": name, "x": [x for x, _ in points]},
+        "y": [getattr(e, column) for _, e in points],
+        "line": {"color": colour, "width": 2},
+        "marker": {"color": colour, "size": 5},
+        "hovertemplate": "%{x}: %{y:.5~g}<extra>%{fullData.name}</extra>",
+        "seconds": seconds if all(s is not None for s in seconds) else None,
+    }
+
+
+def _best(epochs: Sequence[Epoch], at: Sequence[int]) -> Figure:
+    """A ring around the best score, the first of several."""
+    scored = [(e.dev, -x, x, e) for x, e in zip(at, epochs, strict=True) if e.dev is not None]
+    value, _, x, best = max(scored, key=lambda one: one[:2])
+    return {
+        **{"type": "scatter", "mode": "markers", "name": "best", "x": [x], "y": [value]},
+        "marker": {"color": "rgba(0,0,0,0)", "size": 13, "line": {"color": "var(--line-2)", "width": 2}},
+        "hovertemplate": "best: %{y:.5~g}<extra></extra>",
+        "seconds": None if best.seconds is None else [best.seconds],
+    }
+
+
+def _every(epochs: Sequence[int]) -> int:
+    """Whole epochs between two ticks, so that there are about ten."""
+    return max(1, round((epochs[-1] - min(0, epochs[0])) / 10))
+
+
+def _is_share(values: Sequence[Number]) -> bool:
+    return all(v is None or 0.0 <= v <= 1.0 for v in values)
+
+
+def _spoken(epochs: Sequence[Epoch], columns: tuple[str, ...]) -> str:
+    parts = []
+    for c in columns:
+        values = [v for e in epochs if e.stage == epochs[-1].stage and (v := getattr(e, c)) is not None]
+        if not values:
+            continue
+        parts.append(f"{c.replace('_', ' ')} from {values[0]:.4g} to {values[-1]:.4g}")
+    return f"Line chart over {len(epochs)} epochs: {'; '.join(parts)}."
+
+
+# --- blocks -------------------------------------------------------------------------------------------
+
+
+def _paths(paths: Paths) -> Figure:
+    """The lines that reach highest at the end in colours, all others grey, as one trace with gaps."""
+    order = sorted(range(len(paths.names)), key=lambda m: _rank(paths, m))[:MOST_LINES]
+    epochs = list(paths.epochs)
+    grey: Figure = {
+        **{"type": "scatter", "mode": "lines", "name": "others", "x": [], "y": [], "text": []},
+        "line": {"color": "var(--faint)", "width": 1},
+        "hovertemplate": "%{text}: %{y:.4~f}<extra>epoch %{x}</extra>",
+    }
+    for m in order[COLOURS:]:
+        grey["x"] += [*epochs, None]
+        grey["y"] += [*(row[m] for row in paths.weights), None]
+        grey["text"] += [plain(paths.names[m])] * (len(epochs) + 1)
+    data = [grey] if grey["x"] else []
+    legend: list[tuple[str, str]] = []
+    for i, m in reversed(list(enumerate(order[:COLOURS]))):
+        name, colour = str(paths.names[m]), f"var(--line-{i + 1})"
+        data.append(
+            {
+                **{"type": "scatter", "mode": "lines+markers", "name": plain(name), "x": epochs},
+                "y": [row[m] for row in paths.weights],
+                "line": {"color": colour, "width": 2.2},
+                "marker": {"color": colour, "size": 5},
+                "hovertemplate": "%{fullData.name}: %{y:.4~f}<extra>epoch %{x}</extra>",
+            }
+        )
+        legend.insert(0, (name, colour))
+    rest = len(paths.names) - min(len(order), COLOURS)
+    legend += [(f"{rest} others", "var(--faint)")] if rest else []
+    layout = _layout(height=380)
+    layout["xaxis"] |= {"title": {"text": "epoch"}, "dtick": _every(epochs)}
+    layout["yaxis"] |= {"title": {"text": "share of the norm"}, "rangemode": "tozero"}
+    ends = ", ".join(f"{paths.names[m]} {paths.weights[-1][m] or 0.0:.3f}" for m in order[:3])
+    label = (
+        f"Line chart: the weights of {len(paths.names)} blocks over {len(epochs)} epochs. Largest at the end: {ends}."
+    )
+    return {"data": data, "layout": layout, "legend": legend, "label": label}
+
+
+def _rank(paths: Paths, m: int) -> tuple[float, float, int]:
+    column = [row[m] or 0.0 for row in paths.weights]
+    return -column[-1], -max(column), m
+
+
+def _shares(blocks: Sequence[Block]) -> Figure:
+    kept = sorted((b for b in blocks if b.kept), key=lambda b: (-b.weight, b.name))[:MOST_BARS]
+    names = [b.name for b in kept]
+    layout = _layout(height=90 + 22 * len(kept))
+    layout["yaxis"] |= {**_named(names), "autorange": "reversed"}
+    layout["xaxis"] |= {"title": {"text": "share of the norm"}, "rangemode": "tozero", "tickformat": ".0%"}
+    bars = {
+        **{"type": "bar", "orientation": "h", "x": [b.weight for b in kept], "y": list(range(len(kept)))},
+        **{"customdata": [plain(n) for n in names], "hovertemplate": "%{customdata}: %{x:.2%}<extra></extra>"},
+        "marker": {"color": "var(--line-1)"},
+    }
+    spoken = ", ".join(f"{b.name} {b.weight:.1%}" for b in kept[:5])
+    return {"data": [bars], "layout": layout, "legend": [], "label": f"Bar chart of shares. The largest: {spoken}."}
+
+
+# --- matrices -----------------------------------------------------------------------------------------
+
+
+def _confusion(matrix: Matrix) -> Figure:
+    """Colour is the share of a row; the numbers are counts."""
+    shares = [[v / (sum(row) or 1.0) for v in row] for row in matrix.values]
+    errors = [
+        [0.0 if column == label else share for column, share in zip(matrix.columns, row, strict=True)]
+        for label, row in zip(matrix.rows, shares, strict=True)
+    ]
+    figure = _heat(matrix, shares, "gold", "predicted")
+    trace = figure["data"][0]
+    trace |= {"customdata": [list(r) for r in matrix.values], "zmin": 0.0}
+    trace["hovertemplate"] = "gold %{y}, predicted %{x}<br>%{customdata} (%{z:.1%} of the row)<extra></extra>"
+    trace["colorscale"] = [[0.0, "var(--heat-0)"], [0.15, "var(--heat-1)"], [1.0, "var(--heat-2)"]]
+    if len(matrix.rows) <= MOST_LABELS_WITH_NUMBERS:
+        trace |= {"text": [list(r) for r in matrix.values], "texttemplate": "%{text}"}
+    # The page shows `errors` in place of z where the reader hides what is right.
+    trace["errors"] = errors
+    cells = _cells(matrix)
+    right, total = sum(v for v, row, column in cells if row == column), sum(v for v, _, _ in cells)
+    figure["label"] = f"Confusion matrix of {len(matrix.rows)} labels: {right:.0f} of {total:.0f} are right."
+    return figure
+
+
+def _transitions(matrix: Matrix) -> Figure:
+    figure = _heat(matrix, [list(r) for r in matrix.values], "from", "to")
+    trace, cells = figure["data"][0], _cells(matrix)
+    limit = max(abs(v) for v, _, _ in cells) or 1.0
+    trace |= {"zmin": -limit, "zmax": limit, "hovertemplate": "from %{y} to %{x}: %{z:.4~g}<extra></extra>"}
+    trace["colorscale"] = [[0.0, "var(--minus)"], [0.5, "var(--middle)"], [1.0, "var(--plus)"]]
+    if len(matrix.rows) <= MOST_LABELS_WITH_NUMBERS:
+        trace |= {"texttemplate": "%{z:.2~f}"}
+    high, low = max(cells), min(cells)
+    figure["label"] = (
+        f"Transition scores between {len(matrix.rows)} labels. Highest: {high[1]} to {high[2]}, {high[0]:.3g}. "
+        f"Lowest: {low[1]} to {low[2]}, {low[0]:.3g}."
+    )
+    return figure
+
+
+def _cells(matrix: Matrix) -> list[tuple[float, str, str]]:
+    rows = zip(matrix.values, matrix.rows, strict=True)
+    return [(v, row, column) for values, row in rows for v, column in zip(values, matrix.columns, strict=True)]
+
+
+def _heat(matrix: Matrix, z: list[list[float]], rows: str, columns: str) -> Figure:
+    layout = _layout(height=130 + 24 * len(matrix.rows))
+    layout["xaxis"] |= {**_named(matrix.columns), "title": {"text": columns, "standoff": 10}, "tickangle": -60}
+    layout["yaxis"] |= {**_named(matrix.rows), "title": {"text": rows, "standoff": 10}, "autorange": "reversed"}
+    trace = {
+        **{"type": "heatmap", "z": z, "x": list(range(len(matrix.columns))), "y": list(range(len(matrix.rows)))},
+        **{"xgap": 1, "ygap": 1, "showscale": False},
+    }
+    # Narrower than this the labels would run into each other: the place of the chart scrolls instead.
+    return {"data": [trace], "layout": layout, "legend": [], "label": "", "width": 150 + 22 * len(matrix.columns)}
+
+
+def _named(labels: Sequence[str]) -> Figure:
+    """Places are numbered, not named: two labels may look the same, and one may look like a date."""
+    shown = [plain(_short(label, 24)) for label in labels]
+    return {"tickvals": list(range(len(labels))), "ticktext": shown, "showgrid": False, "zeroline": False, "ticks": ""}
+
+
+def plain(text: str) -> str:
+    """Text that plotly shows as it is: it would read tags and entities.
+
+    >>> plain("a<b")
+    'a&lt;b'
+    """
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def _short(text: str, most: int) -> str:
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def _layout(height: int) -> Figure:
+    axis = {"gridcolor": "var(--grid)", "zerolinecolor": "var(--grid)", "linecolor": "var(--grid)", "fixedrange": True}
+    return {
+        **{"height": height, "showlegend": False, "dragmode": False, "hovermode": "closest"},
+        **{"paper_bgcolor": "rgba(0,0,0,0)", "plot_bgcolor": "rgba(0,0,0,0)"},
+        "font": {"color": "var(--text)", "family": "system-ui, sans-serif", "size": 12},
+        "hoverlabel": {"bgcolor": "var(--card)", "bordercolor": "var(--line)", "font": {"color": "var(--text)"}},
+        "margin": {"l": 56, "r": 14, "t": 8, "b": 44},
+        "xaxis": {**axis, "automargin": True},
+        "yaxis": {**axis, "automargin": True},
+    }

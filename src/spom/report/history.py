@@ -1,0 +1,86 @@
+"""The history of a run, in whichever of its forms, as epochs and paths of block weights."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from spom.report.contents import Epoch, Number, Paths
+
+# Older or other names of what an epoch tells.
+_NAMES = {
+    "objective": ("objective",),
+    "loss": ("loss",),
+    "dev": ("dev",),
+    "blocks_kept": ("blocks_kept",),
+    "nonzeros": ("nonzeros", "nnz"),
+    "per_second": ("per_second",),
+    "seconds": ("seconds",),
+}
+
+
+def entries_of(history: Any) -> list[dict[str, Any]]:
+    """One dict an epoch, from a list of them, a `History` of an online solver, or a dict of columns.
+
+    >>> entries_of({"k": [1, 2], "objective": [3.0, 2.0]})
+    [{'k': 1, 'objective': 3.0}, {'k': 2, 'objective': 2.0}]
+    """
+    if history is None:
+        return []
+    if isinstance(history, list):
+        return [dict(entry) for entry in history]
+    if isinstance(history, dict):
+        columns = dict(history)
+    else:
+        # Here k counts examples; there is an entry an epoch.
+        columns = {**history.as_dict(), "k": list(range(1, len(history) + 1)), "block_norms": history.block_norms}
+    columns = {name: values for name, values in columns.items() if isinstance(values, (list, np.ndarray))}
+    rounds = max((len(values) for values in columns.values()), default=0)
+    return [{name: values[i] for name, values in columns.items() if i < len(values)} for i in range(rounds)]
+
+
+def epochs_of(entries: Sequence[dict[str, Any]]) -> list[Epoch]:
+    """The numbers of each entry; what is missing, null or not finite is None."""
+    found = []
+    for i, entry in enumerate(entries):
+        numbers = {name: _first(entry, keys) for name, keys in _NAMES.items()}
+        count = _first(entry, ("epoch", "k"))
+        found.append(Epoch(i + 1 if count is None else int(count), **numbers, stage=str(entry.get("stage") or "")))
+    return found
+
+
+def _first(entry: dict[str, Any], keys: tuple[str, ...]) -> Number:
+    for key in keys:
+        value = entry.get(key)
+        if value is not None and math.isfinite(float(value)):
+            return float(value)
+    return None
+
+
+def paths_of(entries: Sequence[dict[str, Any]], names: Sequence[str]) -> Paths | None:
+    """The weights of the blocks `names` along the entries that tell of just so many."""
+    if not names:
+        return None
+    epochs, rows = [], []
+    for i, entry in enumerate(entries):
+        weights = _shares(entry)
+        if weights is None or len(weights) != len(names):
+            continue
+        count = _first(entry, ("epoch", "k"))
+        epochs.append(i + 1 if count is None else int(count))
+        rows.append([None if value is None else float(value) for value in weights])
+    if sorted(set(epochs)) != epochs:
+        epochs = list(range(1, len(epochs) + 1))
+    return Paths(list(names), epochs, rows) if rows else None
+
+
+def _shares(entry: dict[str, Any]) -> Any:
+    weights = entry.get("block_weights")
+    if weights is None and entry.get("block_norms") is not None:
+        norms = np.asarray(entry["block_norms"], dtype=float)
+        total = norms.sum()
+        weights = norms / total if total > 0 else norms
+    return weights if weights is None else np.asarray(weights, dtype=object).tolist()

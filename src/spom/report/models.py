@@ -1,0 +1,80 @@
+"""What a model tells of itself: its blocks, the top features of its labels, its transitions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from spom.report.contents import Block, Features, Matrix
+
+# A linear model may have millions of blocks; so many of the largest are listed.
+MOST_BLOCKS = 2000
+
+
+@dataclass(frozen=True)
+class Described:
+    """What a model tells; `count` blocks there are, of which `blocks` has the largest or all."""
+
+    block: str = "block"
+    blocks: Sequence[Block] = ()
+    count: int | None = None
+    kept: int | None = None
+    nonzeros: int | None = None
+    features: Sequence[Features] = ()
+    transitions: Matrix | None = None
+
+
+def described(model: Any, top: int = 12, name_of: Callable[[int], str] | None = None) -> Described:
+    """What there is to tell. `name_of` names the features of a model that has no names for them."""
+    if hasattr(model, "coef_"):
+        return _linear(model, top, name_of or (lambda i: f"x{i}"))
+    return Described()
+
+
+# --- linear models ------------------------------------------------------------------------------------
+
+
+def _linear(model: Any, top: int, name_of: Callable[[int], str]) -> Described:
+    names = getattr(model, "feature_names_in_", None)
+    named = name_of if names is None else (lambda i: str(names[i]))
+    coef = sparse.csr_matrix(np.atleast_2d(model.coef_) if not sparse.issparse(model.coef_) else model.coef_)
+    coef.eliminate_zeros()
+    weights, members = np.asarray(model.block_weights_), model.blocks_
+    counts = np.bincount(coef.indices, minlength=coef.shape[1])
+    # In their order where all fit, which is the order of the history too; else the largest.
+    few = weights.size <= MOST_BLOCKS
+    order = np.arange(weights.size) if few else np.argsort(-weights, kind="stable")[:MOST_BLOCKS]
+    blocks = []
+    for m in order.tolist():
+        own = np.asarray(members[m])
+        blocks.append(Block(_joined(own, named), float(weights[m]), own.size * coef.shape[0], int(counts[own].sum())))
+    return Described(
+        block="feature" if all(len(m) == 1 for m in members) else "group",
+        blocks=blocks,
+        count=int(weights.size),
+        kept=int(np.count_nonzero(weights)),
+        nonzeros=int(coef.nnz),
+        features=[_top(label, coef[k], named, top) for k, label in enumerate(_labels(model, coef.shape[0]))],
+    )
+
+
+def _joined(members: Any, named: Callable[[int], str]) -> str:
+    shown = [named(int(i)) for i in members[:4]]
+    return " + ".join(shown) + (f" + {len(members) - 4} more" if len(members) > 4 else "")
+
+
+def _labels(model: Any, rows: int) -> list[str]:
+    """A label for each row of weights; of two classes the second is the one that a positive weight speaks for."""
+    classes = getattr(model, "classes_", None)
+    if classes is None:
+        return ["target"] if rows == 1 else [f"target {k + 1}" for k in range(rows)]
+    return [str(c) for c in (classes if rows > 1 else classes[1:])]
+
+
+def _top(label: str, row: Any, named: Callable[[int], str], top: int) -> Features:
+    order = np.argsort(-np.abs(row.data), kind="stable")[:top]
+    return Features(label, [(named(int(row.indices[j])), float(row.data[j])) for j in order.tolist()])

@@ -1,0 +1,168 @@
+"""Write a run as one HTML file that holds all it needs and reaches nothing else."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, replace
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from spom.errors import Unsupported
+from spom.models.atomic import replacing
+from spom.report.charts import MOST_BARS, figures
+from spom.report.contents import Contents
+from spom.report.tables import by_label, confusions, epoch_table, number, smaller, tiles, tree
+
+# More rows or labels than these make a page slow and nobody wiser; the page says what it leaves out.
+MOST_ROWS, MOST_LABELS, MOST_SENTENCES = 2000, 60, 20
+
+
+def write_page(run: Any, path: str | Path) -> Path:
+    """Write the page of a run to `path`, and give the path back.
+
+    `run` is a model file or the record beside it (`M.run.json`), as a path; a fitted estimator; or `Contents`. The
+    file holds its charts, data and the code that draws them (plotly, five megabytes, is most of it); a browser needs
+    no network to show it. It is written under a temporary name and moved, so that a failure leaves what was there.
+
+    >>> import tempfile
+    >>> from spom.report import Contents
+    >>> path = write_page(Contents("empty"), Path(tempfile.mkdtemp()) / "page.html")
+    >>> path.read_text(encoding="utf-8")[:15]
+    '<!doctype html>'
+    """
+    html = page_html(as_contents(run))
+    with replacing(path) as file:
+        file.write(html.encode("utf-8", errors="replace"))
+    return Path(path)
+
+
+def as_contents(run: Any) -> Contents:
+    """Contents as they are, read from a file, or found in a fitted estimator."""
+    if isinstance(run, Contents):
+        return run
+    if isinstance(run, (str, Path)):
+        from spom.report.runs import contents_from_run
+
+        return contents_from_run(run)
+    from spom.report.fitted import contents_of
+
+    return contents_of(run)
+
+
+def page_html(page: Contents) -> str:
+    """The page as text."""
+    page = _cut(page)
+    shown = figures(page)
+    trees = [tree(sentence) for sentence in page.sentences]
+    markup = _markup()
+    values = {
+        **_values(page, shown),
+        "trees": trees,
+        "trees_json": markup(_json([asdict(t.sentence) for t in trees])),
+        "figures_json": markup(_json(shown)),
+        "css": markup(_asset("page.css")),
+        "theme": markup(_asset("theme.js")),
+        "script": markup(_asset("page.js")),
+        "plotly": markup(_plotly() if shown else ""),
+    }
+    return str(_template().render(values))
+
+
+def _values(page: Contents, shown: dict[str, Any]) -> dict[str, Any]:
+    """What the template asks for, besides the texts that it takes as they are."""
+    from spom import __version__
+
+    sections = _sections(page, shown)
+    rows = sorted(page.blocks, key=lambda b: -b.weight)[:MOST_ROWS]
+    return {
+        "page": page,
+        "version": __version__,
+        "sections": sections,
+        "names": dict(sections),
+        "number": number,
+        "tiles": tiles(page),
+        "figures": shown,
+        "panels": [name for name in shown if name.startswith("run-")],
+        "has_seconds": any(t.get("seconds") for f in shown.values() for t in f["data"]),
+        "epoch_table": epoch_table(page.epochs),
+        "most_bars": MOST_BARS,
+        "block_rows": rows,
+        "kept": page.kept_blocks or 0,
+        "total": page.total_blocks,
+        "largest": max((b.weight for b in rows), default=1.0) or 1.0,
+        "has_sizes": any(b.size is not None for b in rows),
+        "has_nonzeros": any(b.nonzeros is not None for b in rows),
+        "by_label": by_label(page.confusion) if page.confusion else [],
+        "confusions": confusions(page.confusion) if page.confusion else [],
+    }
+
+
+def _sections(page: Contents, shown: dict[str, Any]) -> list[tuple[str, str]]:
+    """(id, name) of the sections that there is something to show in."""
+    found = [
+        ("run", "Run", bool(page.epochs)),
+        ("blocks", f"{page.block.capitalize()}s", bool(page.blocks) or "paths" in shown),
+        ("features", "Features", bool(page.features)),
+        ("confusion", "Confusion", page.confusion is not None),
+        ("transitions", "Transitions", page.transitions is not None),
+        ("sentences", "Sentences", bool(page.sentences)),
+        ("facts", "What was used", any(page.facts.values())),
+    ]
+    return [(name, title) for name, title, there in found if there]
+
+
+def _cut(page: Contents) -> Contents:
+    """Matrices of so many labels as a screen can show; empty ones are dropped, and a note says what is left out."""
+    notes = list(page.notes)
+    found: dict[str, Any] = {}
+    for name in ("confusion", "transitions"):
+        matrix = getattr(page, name)
+        if matrix is None or not matrix.rows or not matrix.columns:
+            found[name] = None
+            continue
+        found[name] = smaller(matrix, MOST_LABELS)
+        if len(matrix.rows) > MOST_LABELS:
+            notes.append(f"The matrix of {name} shows {MOST_LABELS} of {len(matrix.rows)} labels, the largest.")
+    return replace(page, notes=notes, sentences=page.sentences[:MOST_SENTENCES], **found)
+
+
+# --- what the page is made of -------------------------------------------------------------------------
+
+
+def _json(value: Any) -> str:
+    """JSON inside a script element: no `<` in it, so that nothing in the data can end the element."""
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
+
+
+def _asset(name: str) -> str:
+    return (resources.files("spom.report") / "template" / name).read_text(encoding="utf-8")
+
+
+def _template() -> Any:
+    try:
+        from jinja2 import Environment, StrictUndefined
+    except ImportError:
+        raise _missing("jinja2") from None
+    return Environment(autoescape=True, undefined=StrictUndefined).from_string(_asset("page.html"))
+
+
+def _markup() -> Any:
+    try:
+        from markupsafe import Markup  # comes with jinja2
+    except ImportError:
+        raise _missing("jinja2") from None
+    return Markup
+
+
+def _plotly() -> str:
+    try:
+        from plotly.offline import get_plotlyjs
+    except ImportError:
+        raise _missing("plotly") from None
+    return str(get_plotlyjs()).replace("</script", "<\\/script")
+
+
+def _missing(package: str) -> Unsupported:
+    return Unsupported(f"a page needs {package}, which is not installed: pip install spom[report]")

@@ -1,0 +1,161 @@
+"""Contents of a page from the record of a run, `M.run.json`, and the model beside it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from spom.errors import ModelFileError
+from spom.models.loading import load_model
+from spom.models.run import read_run, run_path
+from spom.report.contents import Block, Contents, Matrix, Sentence
+from spom.report.history import epochs_of, paths_of
+from spom.report.models import Described, described
+
+# The scores that a run is steered by, best known first, and how people call them.
+_SCORES = {"f1": "F1", "las": "LAS", "uas": "UAS", "accuracy": "Accuracy", "r2": "R²"}
+_DEV = {"tagger": ("f1", "accuracy"), "parser": ("uas",), "classifier": ("accuracy",), "regressor": ("r2",)}
+
+
+def contents_from_run(path: str | Path, top: int = 12) -> Contents:
+    """What there is to show of the run whose record, or whose model, is at `path`.
+
+    The blocks, features and transitions are those of the model; where it is gone or cannot be read, a note says so, and
+    the page shows what the record alone tells.
+    """
+    record = read_run(path)
+    folder = Path(path).parent if Path(path).suffix == ".json" else run_path(path).parent
+    found, notes = _model(folder, record, top)
+    try:
+        return _contents(record, found, notes)
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+        raise ModelFileError(f"{path}: the record of the run is damaged ({type(error).__name__}: {error})") from None
+
+
+def _model(folder: Path, record: dict[str, Any], top: int) -> tuple[Described, list[str]]:
+    name = os.path.basename(str(record.get("model") or ""))
+    if not name or not (folder / name).is_file():
+        return Described(), [f"The model {name or 'of this run'} is not there: its features are not shown."]
+    try:
+        # An svmlight file counts its features from one, and so does the command.
+        return described(load_model(folder / name), top, lambda i: str(i + 1)), []
+    except (ModelFileError, OSError) as error:
+        return Described(), [f"The model could not be read, and its features are not shown: {error}"]
+
+
+def _contents(record: dict[str, Any], found: Described, notes: list[str]) -> Contents:
+    history = [entry for entry in record.get("history") or [] if isinstance(entry, dict)]
+    names = [str(name) for name in record.get("blocks") or []]
+    result = {k: float(v) for k, v in (record.get("result") or {}).items() if isinstance(v, (int, float))}
+    task = str(record.get("task") or "")
+    blocks = found.blocks or _blocks(names, record.get("block_weights") or _last_weights(history))
+    steered = next((key for key in _DEV.get(task, ()) if key in result), "")
+    return Contents(
+        title=str(record.get("model") or "run"),
+        estimator=str(record.get("estimator") or ""),
+        task=task,
+        block=found.block if found.block != "block" else _kind(task),
+        score=_SCORES.get(steered, "Score"),
+        scores=_scores(result, found, history),
+        facts=_facts(record),
+        epochs=epochs_of(history),
+        paths=paths_of(history, names or [b.name for b in blocks]),
+        blocks=blocks,
+        block_count=found.count,
+        features=found.features,
+        confusion=_confusion(record.get("confusion")),
+        transitions=found.transitions,
+        sentences=[_sentence(one) for one in record.get("examples") or []],
+        notes=notes,
+    )
+
+
+def _kind(task: str) -> str:
+    return "template" if task in ("tagger", "parser") else "block"
+
+
+def _scores(result: dict[str, float], found: Described, history: list[dict[str, Any]]) -> dict[str, float]:
+    """The record's own numbers, with those of the model where the record has none."""
+    ours = {"nonzeros": found.nonzeros, "blocks_kept": found.kept}
+    speeds = sorted(float(e["per_second"]) for e in history if e.get("per_second"))
+    ours["per_second"] = round(speeds[len(speeds) // 2]) if speeds else None
+    hidden = ("weights", "classes")
+    kept = {k: v for k, v in result.items() if k not in hidden}
+    return {**{k: float(v) for k, v in ours.items() if v is not None and k not in kept}, **kept}
+
+
+def _last_weights(history: list[dict[str, Any]]) -> Sequence[Any]:
+    return next((e["block_weights"] for e in reversed(history) if e.get("block_weights")), [])
+
+
+def _blocks(names: list[str], weights: Sequence[Any]) -> list[Block]:
+    if len(names) != len(weights):
+        return []
+    return [Block(name, float(weight or 0.0)) for name, weight in zip(names, weights, strict=True)]
+
+
+def _confusion(found: Any) -> Matrix | None:
+    if not found:
+        return None
+    labels = [str(label) for label in found["labels"]]
+    counts = [[int(value) for value in row] for row in found["counts"]]
+    if len(counts) != len(labels) or any(len(row) != len(labels) for row in counts):
+        raise ValueError("the confusion matrix does not fit its labels")
+    return Matrix(labels, labels, counts)
+
+
+def _sentence(one: dict[str, Any]) -> Sentence:
+    found = Sentence(
+        words=_texts(one, "words"),
+        predicted_heads=_heads(one, "predicted_heads"),
+        predicted_relations=_texts(one, "predicted_relations"),
+        heads=_heads(one, "heads"),
+        relations=_texts(one, "relations"),
+        tags=_texts(one, "tags"),
+    )
+    for name, values in vars(found).items():
+        if len(values) != len(found.words) and (values or name == "predicted_heads"):
+            raise ValueError(f"a sentence of {len(found.words)} words has {len(values)} {name}")
+    return found
+
+
+def _texts(one: dict[str, Any], key: str) -> list[str]:
+    return [str(value) for value in one.get(key) or []]
+
+
+def _heads(one: dict[str, Any], key: str) -> list[int]:
+    heads = [int(value) for value in one.get(key) or []]
+    if any(not 0 <= head <= len(one["words"]) for head in heads):
+        raise ValueError("a head is not a word of its sentence")
+    return heads
+
+
+# --- what was used --------------------------------------------------------------------------------------
+
+
+def _facts(record: dict[str, Any]) -> dict[str, list[tuple[str, str]]]:
+    options = dict(record.get("options") or {})
+    parameters = options.pop("parameters", None) or {}
+    run = [
+        ("command", " ".join(map(str, record.get("command") or []))),
+        ("started", str(record.get("started") or "")),
+        ("ended", {"end": "all epochs were made"}.get(str(record.get("stopped")), str(record.get("stopped") or ""))),
+        ("spom", str(record.get("spom") or "")),
+    ]
+    return {
+        "Run": [(name, value) for name, value in run if value],
+        "Data": [(part, _file(about)) for part, about in (record.get("data") or {}).items()],
+        "Options": [(str(k), _text(v)) for k, v in options.items()],
+        "Parameters": [(str(k), _text(v)) for k, v in parameters.items()],
+    }
+
+
+def _file(about: dict[str, Any]) -> str:
+    counts = [f"{v:,} {k}" for k, v in about.items() if isinstance(v, int)]
+    return ", ".join([str(about.get("path", "")), str(about.get("format", "")), *counts])
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else "" if value is None else repr(value)
