@@ -8,6 +8,10 @@ from spom.papers.experiment import Experiment
 _ALL: tuple[Experiment, ...] = (
     Experiment("fobos-fig1", "FOBOS", "Figure 1", "FOBOS against Pegasos, with and without projection"),
     Experiment("fobos-fig2", "FOBOS", "Figure 2", "FOBOS, subgradient and interior point on l1-logistic regression"),
+    Experiment("ocmd-rates", "OCMD", "Theorem 2", "excess risk of the last iterate against the theorem's rate"),
+    Experiment("ocmd-dimension", "OCMD", "Remark 1", "p-norm and Euclidean map as the dimension grows"),
+    Experiment("ocmd-bregman", "OCMD", "Corollary 6", "online smoothed linearised Bregman iteration against eps"),
+    Experiment("spom-regret", "SPOM", "Proposition 3", "regret against its bounds for three step rules"),
 )
 
 
