@@ -19,13 +19,39 @@ SPANS = "Array(int64, 2, 'A', readonly=True), Array(int32, 2, 'A', readonly=True
 
 
 @kernel(f"uint64({BYTES}, int64, int64)")
+def eight_bytes(buffer: Bytes, start: int, count: int) -> Any:
+    """`count` bytes, at most eight, as one number, the first byte lowest."""
+    word = np.uint64(0)
+    if start + 8 <= buffer.size and count > 0:
+        # Unsigned indices, and eight reads side by side, become a single load.
+        i = np.uint64(start)
+        for j in range(8):
+            word |= np.uint64(buffer[i + np.uint64(j)]) << np.uint64(8 * j)
+        return word & (np.uint64(0xFFFFFFFFFFFFFFFF) >> np.uint64(64 - 8 * count))
+    for j in range(count):
+        word |= np.uint64(buffer[start + j]) << np.uint64(8 * j)
+    return word
+
+
+@kernel(f"uint64({BYTES}, int64, int64)")
 def hash_bytes(buffer: Bytes, start: int, length: int) -> Any:
-    """FNV-1a of a span, with its high bits folded into the low ones. Model files depend on it: it stays as it is."""
-    h = np.uint64(14695981039346656037)
-    for i in range(start, start + length):
-        h = (h ^ np.uint64(buffer[i])) * np.uint64(1099511628211)
+    """A hash of a span. Model files depend on it: it stays as it is.
+
+    Spans of less than eight bytes that differ have different hashes, because each step can be undone: they are hashed
+    as one number with the length in its highest byte, where longer ones have a bit that no such length has.
+    """
+    odd = np.uint64(10376313370251892927)
+    if length < 8:
+        h = eight_bytes(buffer, start, length) | (np.uint64(length) << np.uint64(56))
+    else:
+        h = np.uint64(length)
+        for i in range(start, start + length, 8):
+            h = (h ^ eight_bytes(buffer, i, min(start + length - i, 8))) * odd
+            h ^= h >> np.uint64(32)
+        h |= np.uint64(1 << 63)
+    h *= odd
     h ^= h >> np.uint64(32)
-    return h ^ (h >> np.uint64(15))
+    return h * odd
 
 
 @kernel(f"boolean({BYTES}, int64, {BYTES}, int64, int64)")
@@ -40,39 +66,39 @@ def same_bytes(a: Bytes, i: int, b: Bytes, j: int, length: int) -> bool:
 @kernel(f"Tuple((int32[::1], int64[::1]))({BYTES}, {SPANS}, int64)")
 def distinct(buffer: Bytes, start: Ints, length: Codes, k: int) -> tuple[Codes, Ints]:
     """(a code from 0 on for each token of column k; the first token of each code), in order of first occurrence."""
-    n = start.shape[0]
-    codes, first = np.empty(n, dtype=np.int32), np.empty(256, dtype=np.int64)
-    hashes = np.empty(256, dtype=np.uint64)
-    size, count = 1024, 0
+    n, t, size, count = start.shape[0], 0, 1024, 0
+    codes, first, hashes = np.empty(n, dtype=np.int32), np.empty(n, dtype=np.int64), np.empty(n, dtype=np.uint64)
     table = np.zeros(size, dtype=np.int32)
-    for t in range(n):
-        at, long = start[t, k], int(length[t, k])
-        h = hash_bytes(buffer, at, long)
-        slot = np.int64(h & np.uint64(size - 1))
-        code = -1
-        while table[slot] != 0:
-            c = table[slot] - 1
-            f = first[c]
-            if hashes[c] == h and length[f, k] == long and same_bytes(buffer, start[f, k], buffer, at, long):
-                code = c
-                break
-            slot = (slot + 1) & (size - 1)
-        if code < 0:
-            if count == first.size:
-                wider, more = np.empty(2 * count, dtype=np.int64), np.empty(2 * count, dtype=np.uint64)
-                wider[:count], more[:count] = first, hashes
-                first, hashes = wider, more
-            code = count
-            first[code], hashes[code] = t, h
-            count += 1
-            table[slot] = count
-            if 2 * count > size:
-                size *= 4
-                table = np.zeros(size, dtype=np.int32)
-                for c in range(count):
-                    slot = np.int64(hashes[c] & np.uint64(size - 1))
-                    while table[slot] != 0:
-                        slot = (slot + 1) & (size - 1)
-                    table[slot] = c + 1
-        codes[t] = code
+    while t < n:
+        last = np.uint64(size - 1)
+        while t < n and 2 * count <= size:
+            at, long = start[t, k], int(length[t, k])
+            h = hash_bytes(buffer, at, long)
+            slot = (h >> np.uint64(20)) & last
+            while True:
+                c = int(table[slot]) - 1
+                if c < 0:
+                    break
+                # Equal hashes of short spans are equal spans.
+                if hashes[c] == h and (
+                    long < 8
+                    or (length[first[c], k] == long and same_bytes(buffer, start[first[c], k], buffer, at, long))
+                ):
+                    break
+                slot = (slot + np.uint64(1)) & last
+            if c < 0:
+                c = count
+                first[c], hashes[c] = t, h
+                count += 1
+                table[slot] = count
+            codes[t] = c
+            t += 1
+        if t < n:
+            size *= 4
+            table, last = np.zeros(size, dtype=np.int32), np.uint64(size - 1)
+            for c in range(count):
+                slot = (hashes[c] >> np.uint64(20)) & last
+                while table[slot] != 0:
+                    slot = (slot + np.uint64(1)) & last
+                table[slot] = c + 1
     return codes, first[:count].copy()

@@ -62,18 +62,20 @@ class Conjunctions:
         padded, n = coder.fit(columns), columns.n_tokens
         index = {stream: k for k, stream in enumerate(coder.streams)}
         sizes, blocks, start = coder.sizes, [], 0
-        found = np.empty((n, sum(map(len, groups.values()))), dtype=np.int32)
+        ids = np.empty((sum(map(len, groups.values())), n), dtype=np.int32)
         v = 0
         for name, templates in groups.items():
             keys = np.zeros((len(templates), n), dtype=np.int64)
             stages = _learnt(templates, index, sizes, padded, columns.offsets, coder.reach, keys, limit)
             blocks.append(Block(name, tuple(templates), stages))
-            for ids in keys:
-                found[:, v] = np.where(ids >= 0, ids + start, -1)
-                v += 1
+            keys[keys >= 0] += start
+            ids[v : v + len(templates)] = keys
+            v += len(templates)
             start += blocks[-1].size
             if start > LARGEST:
                 break
+        found = np.empty(ids.shape[::-1], dtype=np.int32)
+        tables.turn(ids, found)
         return cls(coder, blocks), packed(found, columns.offsets)
 
     def transform(self, columns: Columns) -> Rows:

@@ -65,6 +65,15 @@ def stage_keys(
             keys[t] = key
 
 
+@kernel("void(int32[:, ::1], int32[:, ::1])")
+def turn(a: NDArray[np.int32], out: NDArray[np.int32]) -> None:
+    """out = a transposed, a few columns at a time, so that both stay in cache."""
+    for first in range(0, a.shape[1], 64):
+        for v in range(a.shape[0]):
+            for t in range(first, min(first + 64, a.shape[1])):
+                out[t, v] = a[v, t]
+
+
 @kernel("int64[::1](int64[::1], int64)")
 def intern_keys(keys: Ints, span: int) -> Ints:
     """Replace each key below span by a dense id in order of first occurrence; the distinct keys in that order."""

@@ -129,7 +129,7 @@ class Vocabulary:
 def slot_of(buffer: Bytes, at: int, long: int, blob: Bytes, offsets: Ints, table: Codes) -> int:
     """The slot where a string is, or the free one where it would go."""
     mask = table.size - 1
-    slot: Any = np.int64(hash_bytes(buffer, at, long) & np.uint64(mask))
+    slot: Any = np.int64((hash_bytes(buffer, at, long) >> np.uint64(20)) & np.uint64(mask))
     while True:
         code = table[slot]
         if code == 0:
