@@ -54,7 +54,7 @@ class OnlineKernels:
 
     Iterating yields a `State` after each pass: `theta` has, flat, the coefficients (kernels, tokens, labels), the
     weights of explicit blocks (features, labels) and the transitions (labels, labels): see `parts`. `block_norms` are
-    those of the blocks and of the transitions.
+    those of the blocks and, last, of the transitions.
 
     Parameters
     ----------
@@ -199,7 +199,8 @@ class OnlineKernels:
             internal["current"] = current
             internal["sums"] = np.concatenate([part.reshape(-1) for part in (work.sums, work.vsums, work.tsums)])
             theta = internal["sums"] / max(1, averaged)
-            norms = self._norms(theta)
+            # A product with each Gram matrix: for the last state alone; those before it tell of the last iterate.
+            norms = self._norms(theta) if epoch == self.epochs else norms
         return State(
             k=epoch,
             theta=theta,

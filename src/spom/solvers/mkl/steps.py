@@ -6,19 +6,59 @@ from typing import Any
 
 import numpy as np
 
+from spom.core.arrays import Floats
 from spom.solvers.mkl.problem import ExplicitBlock, KernelProblem
-from spom.solvers.steps import InverseSqrt, InverseSqrtEpoch, Step, as_step
+from spom.solvers.steps import Constant, InverseSqrt, Step, as_step
 
 GRID = (0.01, 0.1, 1.0, 10.0)
+# eta0 R^2 of the rule that needs no number, for each loss: see `auto_step`.
+FACTORS = {"hinge": 1.0, "log": 3.0, "perceptron": 1.0}
+
+
+class LinearDecay(Constant):
+    """eta_t = eta0 (1 - (t - 1) / rounds), for a run whose number of rounds is known.
+
+    It does what an average does, for the last iterate, and leaves zeros at zero.
+
+    >>> LinearDecay(1.0, rounds=4).sizes(1, 4, 2)
+    array([1.  , 0.75, 0.5 , 0.25])
+    """
+
+    def __init__(self, eta0: float = 1.0, rounds: int = 1) -> None:
+        self.eta0 = eta0
+        self.rounds = rounds
+        self._check()
+
+    def sizes(self, first: int, count: int, rounds_per_epoch: int) -> Floats:
+        """eta0 (1 - (t - 1) / rounds), and the last of them ever after."""
+        left = 1.0 - (self._times(first, count) - 1.0) / max(1, self.rounds)
+        return np.asarray(self.eta0 * np.maximum(left, 1.0 / max(1, self.rounds)))
 
 
 def step_for(step: Any, solver: Any) -> Step:
     """The rule that `step=` stands for: `"auto"`, `"paper"`, or whatever `spom.solvers.steps.as_step` takes."""
-    if step == "paper":
+    if isinstance(step, str) and step == "paper":
         return paper_step(solver)
-    if step == "auto":
-        return InverseSqrtEpoch(0.1)
+    if isinstance(step, str) and step == "auto":
+        return auto_step(solver)
     return as_step(step)
+
+
+def auto_step(solver: Any) -> LinearDecay:
+    """eta0 = 1 / R^2 (3 / R^2 for the log loss), falling to zero, with R^2 = mean over tokens of sum_m K_m(x, x).
+
+    A step of 1 / R^2 moves the scores of the token it is taken for by one, the unit of the hinge loss's margin: the
+    rule does not change when kernels are multiplied by a number. On the handwritten words half and twice that step
+    give the same accuracy within a quarter of a point; see the benchmark.
+    """
+    problem = solver.problem
+    size = sum(float(gram.diagonal().mean()) for gram in problem.grams if gram.n)
+    for block in problem.explicit:
+        values = block.values
+        square = float(np.vdot(values, values)) if values.size else float(block.indptr[-1])
+        size += square / max(1, problem.n_tokens)
+    eta0 = FACTORS[solver.loss] / size if size > 0.0 else 1.0
+    return LinearDecay(eta0, solver.epochs * problem.n_sequences)
 
 
 def paper_step(solver: Any, grid: tuple[float, ...] = GRID, sequences: int = 500, epochs: int = 5) -> InverseSqrt:
