@@ -194,6 +194,8 @@ def block_rounds(
     empty = np.empty(last + 1, dtype=np.bool_)
     for m in range(last + 1):
         empty[m] = numbers[1, m] == 0.0
+    # A mean is a difference of sums that grow as 1 / scale.
+    least = 1e-6 if average.shape[0] == 0 else 0.1
     total, touched = 0.0, 0.0
     for r in range(order.size):
         first, n, eta, t = offsets[order[r]], offsets[order[r] + 1] - offsets[order[r]], steps[r], float(done + r + 1)
@@ -225,7 +227,7 @@ def block_rounds(
             elif norms[m] > 0.0:
                 numbers[0, m] *= norms[m] / before[m]
                 # Small scales would overflow single precision; where most of a norm is lost its errors are not.
-                if numbers[0, m] < 1e-6 or numbers[1, m] < 1e-6 * numbers[2, m]:
+                if numbers[0, m] < least or numbers[1, m] < 1e-6 * numbers[2, m]:
                     if m < last:
                         fold(table, average, starts[m], starts[m + 1], m, numbers, False)
                     else:
@@ -244,7 +246,7 @@ def block_rounds(
                 numbers[0, last] = -eta / (1.0 + eta * t * l2_chain)
             else:
                 numbers[0, last] /= 1.0 + eta * l2_chain
-                if numbers[0, last] < 1e-6:
+                if numbers[0, last] < least:
                     fold_chain(chain_table, chain_average, numbers, False)
         for m in range(last + 1):
             numbers[3, m] += numbers[0, m]
