@@ -61,6 +61,10 @@ class Watched:
         more["objective"] = not _is_stream(args)
         return super()._solver(*args, **more)  # type: ignore[misc]  # the estimator that this is mixed into
 
+    def _looking_on(self: Any) -> Callbacks:
+        # `_shown` tells more than the estimator could: the dev score, and the history of the record.
+        return Callbacks(log=False)
+
     def _shown(self: Any, states: Iterator[State], total: int | None) -> Iterator[State]:
         watch = self.watch
         if watch.checkpoint is not None:

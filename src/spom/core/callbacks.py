@@ -19,7 +19,7 @@ A callback is any object with one or more of these methods; there is nothing to 
 
 `on_end` gets the keys of the last epoch and `stopped`: "end" (all epochs were made), "converged" (a stopping rule),
 "callback" (an `on_epoch` said so), "interrupted" (Ctrl-C) or "error". A stop by hand or by rule is no error: the
-estimator is fitted. What a callback raises is not swallowed.
+estimator is fitted. In a stream each block counts as an epoch. What a callback raises is not swallowed.
 
 >>> class Count:
 ...     epochs = 0
@@ -66,19 +66,27 @@ class Callback(Protocol):
 
 
 class Callbacks:
-    """Calls whichever methods the callbacks have, in their order, and logs; `given` is None, one object or several."""
+    """Calls whichever methods the callbacks have, in their order, and logs (or not).
 
-    def __init__(self, given: Any = None, label: str = "") -> None:
-        self.label = label
+    `given` is None, one object or several; `label` begins each line of the log.
+    """
+
+    def __init__(self, given: Any = None, label: str = "", log: bool = True) -> None:
+        self.label, self.log = label, log
         self.stopped = False
         self._last: dict[str, Any] = {}
         self._ended = False
         self._watching = as_callbacks(given)
 
+    @property
+    def wanted(self) -> bool:
+        """Whether anybody looks on: where nobody does, what an epoch tells need not be computed."""
+        return bool(self._watching) or (self.log and LOG.isEnabledFor(logging.INFO))
+
     def epoch(self, info: Mapping[str, Any]) -> bool:
         """Whether a callback asks to stop; all of them are told first."""
         self._last = dict(info)
-        LOG.info("%s", _Line(self.label, "", info))
+        self._write("", info)
         # A list, not any(): the second callback is told even when the first has said stop.
         answers = [call(dict(info)) for call in self._methods("on_epoch")]
         self.stopped = self.stopped or any(answers)
@@ -86,7 +94,7 @@ class Callbacks:
 
     def checkpoint(self, path: str | Path) -> None:
         """Tell of a checkpoint."""
-        LOG.info("%scheckpoint %s", f"{self.label}: " if self.label else "", path)
+        self._write(f"checkpoint {path}", {})
         for call in self._methods("on_checkpoint"):
             call(Path(path))
 
@@ -97,9 +105,13 @@ class Callbacks:
         self._ended = True
         reason = "callback" if self.stopped and stopped == "end" else stopped
         info = {**self._last, **more, "stopped": reason}
-        LOG.info("%s", _Line(self.label, f"over ({reason})", info))
+        self._write(f"over ({reason})", info)
         for call in self._methods("on_end"):
             call(dict(info))
+
+    def _write(self, what: str, info: Mapping[str, Any]) -> None:
+        if self.log:
+            LOG.info("%s", _Line(self.label, what, info))
 
     def _methods(self, name: str) -> list[Any]:
         return [getattr(one, name) for one in self._watching if hasattr(one, name)]

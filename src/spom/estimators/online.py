@@ -48,6 +48,7 @@ class OnlineClassifier(Online, LinearClassifier):
     tol : without early stopping, stop when the objective has fallen by less than this (times its size, where that
         is over one) in `n_iter_no_change` epochs in a row; None makes all `epochs`, and computes no objective.
     verbose : 1 shows a line of progress on a terminal, for runs of more than two seconds.
+    callbacks : objects that are told of each epoch, and may end the run: see `spom.core.callbacks`.
 
     Up to a thousand rows in memory, rows that are equal are taken together and their order does not matter (unless
     `shuffle=False`): a weight of two is the same as the row twice, to the bit.
@@ -96,6 +97,7 @@ class OnlineClassifier(Online, LinearClassifier):
         n_jobs: int | None = None,
         random_state: Any = None,
         verbose: int = 1,
+        callbacks: Any = None,
     ) -> None:
         self.loss = loss
         self.penalty = penalty
@@ -117,6 +119,7 @@ class OnlineClassifier(Online, LinearClassifier):
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
+        self.callbacks = callbacks
 
     # --- learning ----------------------------------------------------------------------------------------
 
@@ -250,6 +253,7 @@ class OnlineRegressor(Online, LinearRegressor):
         n_jobs: int | None = None,
         random_state: Any = None,
         verbose: int = 1,
+        callbacks: Any = None,
     ) -> None:
         self.loss = loss
         self.penalty = penalty
@@ -270,6 +274,7 @@ class OnlineRegressor(Online, LinearRegressor):
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
+        self.callbacks = callbacks
 
     def fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
         """Learn from data in memory, or, with y left out, from a stream: see `OnlineClassifier.fit`."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -10,6 +11,7 @@ from joblib import effective_n_jobs  # type: ignore[import-untyped]  # joblib ha
 from sklearn.utils import check_random_state
 
 from spom.core.arrays import Floats
+from spom.core.callbacks import Callbacks
 from spom.core.state import State
 from spom.errors import Unsupported
 from spom.estimators.base import LinearModel
@@ -45,6 +47,7 @@ class Online(LinearModel):
     n_jobs: int | None
     random_state: Any
     verbose: int
+    callbacks: Any
     _resume: State | None
 
     def _check_parameters(self) -> None:
@@ -121,16 +124,46 @@ class Online(LinearModel):
     def _run(self, solver: Iterable[State], total: int | None, rule: Rule | None) -> tuple[State, bool]:
         """The last state, and whether a rule stopped the run before its end."""
         self.history_ = History()
+        told = self._looking_on()
         states: Iterable[State] = record(solver, self.history_)
         fired = False
 
         def watched(state: State) -> bool:
             nonlocal fired
             fired = rule is not None and rule(state)
-            return fired
+            stop = told.wanted and told.epoch(self._epoch(state, rule, begin))
+            return fired or stop
 
-        final = last(self._shown(halt(states, watched), total))
+        begin = time.perf_counter()
+        try:
+            final = last(self._shown(halt(states, watched), total))
+        except BaseException as error:
+            told.end("interrupted" if isinstance(error, KeyboardInterrupt) else "error")
+            raise
+        told.end("converged" if fired else "end")
         return final, fired
+
+    def _looking_on(self) -> Callbacks:
+        return Callbacks(self.callbacks, type(self).__name__)
+
+    def _epoch(self, state: State, rule: Rule | None, begin: float) -> dict[str, Any]:
+        """What callbacks are told of an epoch, or of a block of a stream: see `spom.core.callbacks`."""
+        weights = state.theta[: self.n_features_in_]
+        norms = state.block_norms
+        if norms is None:
+            norms = np.abs(weights) if weights.ndim == 1 else np.sqrt((weights**2).sum(axis=1))
+        whole = norms.sum()
+        return {
+            "epoch": len(self.history_),
+            "objective": state.objective,
+            "loss": state.loss,
+            "blocks_kept": int(np.count_nonzero(norms)),
+            "nonzeros": int(np.count_nonzero(weights)),
+            "per_second": state.counters.examples / max(state.seconds, 1e-9),
+            "seconds": time.perf_counter() - begin,
+            "block_weights": norms / whole if whole > 0 else norms,
+            **({"validation_loss": rule.losses[-1]} if isinstance(rule, HeldOut) else {}),
+        }
 
     def _shown(self, states: Iterator[State], total: int | None) -> Iterator[State]:
         return progress(states, total=total, label=type(self).__name__) if self.verbose else states
