@@ -60,7 +60,9 @@ def loss_and_gradient(name: str, theta: np.ndarray, X: np.ndarray, y: Any, k: in
     if name in ("hinge", "softmax-margin"):
         scores = scores + cost * np.array([sum(a != b for a, b in zip(path, y, strict=True)) for path in paths])
     if name in ("hinge", "perceptron"):
-        best = int(scores.argmax())
+        # Of equals the decoder takes the one with the lower label at the last token where they differ.
+        equals = np.flatnonzero(scores >= scores.max() - 1e-6)
+        best = min(equals, key=lambda i: paths[i][::-1])
         return scores[best] - gold @ theta, phi[best] - gold, None
     top = scores.max()
     p = np.exp(scores - top)

@@ -154,7 +154,8 @@ def test_small_scales_are_folded_into_the_table() -> None:
 @pytest.mark.parametrize("loss", LOSS_NAMES)
 @pytest.mark.parametrize("transitions", ["fixed", "learnt", None])
 def test_adagrad_dual_averaging_is_its_formula(loss: str, transitions: str | None) -> None:
-    p = problem(11, values=loss == "log")
+    # Real values: with ones there are ties, which rounding breaks in one way or another.
+    p = problem(11, values=loss != "softmax-margin")
     eta, delta, l1, l2 = 0.4, 0.2, 0.02, 0.03
     penalty = ElasticNet(l1 + l2, l1_ratio=l1 / (l1 + l2))
     solver = OnlineChain(
