@@ -57,8 +57,9 @@ def hash_bytes(buffer: Bytes, start: int, length: int) -> Any:
 @kernel(f"boolean({BYTES}, int64, {BYTES}, int64, int64)")
 def same_bytes(a: Bytes, i: int, b: Bytes, j: int, length: int) -> bool:
     """Whether two spans of the same length hold the same bytes."""
-    for k in range(length):  # noqa: SIM110 - compiled code has no generators
-        if a[i + k] != b[j + k]:
+    for k in range(0, length, 8):
+        count = min(length - k, 8)
+        if eight_bytes(a, i + k, count) != eight_bytes(b, j + k, count):
             return False
     return True
 

@@ -147,15 +147,16 @@ def _shown(name: str) -> str:
 
 def _block(name: str) -> str:
     """The block of a feature; a dict's key that has a value in it (word=the) counts as a string would."""
-    if _MARK in name:
-        return name.partition(_MARK)[0]
-    key = name.removesuffix(_ALONE)
-    from_dict = key != name
-    for sign in "=" if from_dict else "=:":
-        at = key.find(sign, 1)
-        if at > 0:
-            return key[:at]
-    return key if from_dict else _ONE_BLOCK
+    at = name.find(_MARK)
+    if at >= 0:
+        return name[:at]
+    at = name.find("=", 1)
+    if at > 0:
+        return name[:at]
+    if name.endswith(_ALONE):
+        return name[:-1]
+    at = name.find(":", 1)
+    return name[:at] if at > 0 else _ONE_BLOCK
 
 
 def _flattened(X: Iterable[Iterable[Any]]) -> tuple[list[str], Floats, Ints, Ints]:
