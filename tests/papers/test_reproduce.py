@@ -21,6 +21,13 @@ from spom.papers.running import draw
 # Settings so small that a run takes about a second; a data set that an experiment needs is found by the fixture.
 TINY: dict[str, dict[str, Any]] = {
     "fobos-fig1": {"n": 60, "d": 10, "epochs": 2, "points": 5, "runs": 2, "tuning_runs": 1, "scales": [0.3, 1.0]},
+    "ocmd-rates": {"rounds": 2000, "runs": 1, "points": 8, "fit_from": 500},
+    "ocmd-dimension": {"dimensions": [20, 40], "most_entries": 100_000, "goal": 0.8},
+    "ocmd-bregman": {"d": 20, "relevant": 3, "rounds": 200, "points": 4, "runs": 1, "eps": [0.0, 0.1], "steps": [0.03]},
+    "spom-regret": {"rounds": [20, 50]},
+    "gpm-fig1": {"n": 30, "p": 40, "sparsities": [2, 4, 6], "rounds": 50},
+    "gpm-table1": {"dimensions": [64], "tolerances": [1e-2], "repeats": 1},
+    "gpm-fig2": {"rounds": 20, "cyclic_seconds": 0.2},
     "fobos-fig2": {"n": 60, "d": 10, "rounds": 30, "sparsity_rounds": 20, "steps": [3.0], "newton_steps": [4]},
 }
 FIRST = "fobos-fig1"

@@ -12,6 +12,9 @@ _ALL: tuple[Experiment, ...] = (
     Experiment("ocmd-dimension", "OCMD", "Remark 1", "p-norm and Euclidean map as the dimension grows"),
     Experiment("ocmd-bregman", "OCMD", "Corollary 6", "online smoothed linearised Bregman iteration against eps"),
     Experiment("spom-regret", "SPOM", "Proposition 3", "regret against its bounds for three step rules"),
+    Experiment("gpm-fig1", "GPM", "Figure 1", "the lasso by proximal gradients in the Euclidean and the l1 norm"),
+    Experiment("gpm-table1", "GPM", "Table 1", "time of the two proxes of the l-inf latent group lasso"),
+    Experiment("gpm-fig2", "GPM", "Figure 2", "latent group lasso learning: FISTA against accGPM"),
 )
 
 

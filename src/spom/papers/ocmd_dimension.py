@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from spom.core.arrays import Floats
 from spom.mirror import PNorm
 from spom.papers.figures import legend_below, line, panels
 from spom.papers.progress import Bar
