@@ -46,6 +46,8 @@ class Function(Kernel):
 
     def _block(self, X: Any, Z: Any) -> Reals:
         params = self.params or {}
+        if X.shape[0] == 0 or Z.shape[0] == 0:
+            return np.zeros((X.shape[0], Z.shape[0]), dtype=X.dtype)
         if isinstance(self.function, str):
             from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS, pairwise_kernels
 
