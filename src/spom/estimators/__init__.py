@@ -11,6 +11,7 @@ _NAMES: dict[str, str] = {
     "ProximalClassifierCV": "spom.estimators.proximal_cv",
     "ProximalRegressor": "spom.estimators.proximal",
     "ProximalRegressorCV": "spom.estimators.proximal_cv",
+    "MKLClassifier": "spom.estimators.mkl",
     "OnlineClassifier": "spom.estimators.online",
     "OnlineRegressor": "spom.estimators.online",
     "SequenceTagger": "spom.estimators.tagger",
