@@ -38,3 +38,19 @@ def registry_name(operator: Any) -> str:
     """The registered name of a penalty, or the name of its class."""
     found = [entry.name for entry in registry.entries("penalty") if entry.cls is type(operator)]
     return found[0] if found else type(operator).__name__
+
+
+def pruning_of(text: str | None) -> Any:
+    """What `--prune` means: auto, a number of templates, or a strength or share (a number with a point).
+
+    >>> pruning_of("auto"), pruning_of("12"), pruning_of("0.02")
+    ('auto', 12, 0.02)
+    """
+    if text is None or text == "auto":
+        return text
+    try:
+        return int(text) if text.isdigit() else float(text)
+    except ValueError:
+        raise ValueError(
+            f"--prune takes auto, a number of templates, or a strength such as 0.02; not {text!r}"
+        ) from None

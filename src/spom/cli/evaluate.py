@@ -64,7 +64,40 @@ def _scores(kind: str, header: Any, model: str, source: str, format: str | None,
 
     if kind in ("classifier", "regressor"):
         return _vectors(load_model(model), header.model["training"], source, format, target)
+    if kind == "tagger":
+        from spom.cli.scores import tag_scores
+        from spom.cli.sentences import like_training
+
+        tagger = load_model(model)
+        data = like_training(source, format, header.model["training"], target)
+        _known_labels(data.y, tagger.classes_.tolist(), source)
+        return tag_scores(tagger, data.X, data.y)
+    if kind == "parser":
+        return _trees(load_model(model), source, format)
     raise not_yet(kind)
+
+
+def _known_labels(y: Any, classes: list[Any], source: str) -> None:
+    from spom.cli.train_tagger import label_set
+    from spom.errors import DataError
+
+    if not label_set(y) & set(map(str, classes)):
+        shown = ", ".join(map(str, classes[:5]))
+        raise DataError(f"the labels are of another set than the model's ({shown}, ...); see --target", source)
+
+
+def _trees(parser: Any, source: str, format: str | None) -> Any:
+    from spom.cli.scores import tree_scores
+    from spom.data.conllu import read_conllu
+    from spom.errors import DataError, Unsupported
+
+    if format not in (None, "conllu"):
+        raise Unsupported(f"parsers take CoNLL-U, not {format!r}")
+    bank = read_conllu(source)
+    if len(bank) == 0:
+        raise DataError("expected sentences, found none", source)
+    bank.check_trees()
+    return tree_scores(bank, parser.predict(bank.without_trees()))
 
 
 def _vectors(estimator: Any, training: dict[str, Any], source: str, format: str | None, target: str | None) -> Any:

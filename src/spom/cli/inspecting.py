@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from spom.cli.kinds import KINDS
 from spom.cli.record import size
 from spom.models.files import Header
 
@@ -50,8 +51,58 @@ def _shown(value: Any) -> Any:
 
 
 def from_model(model: Any, top: int) -> dict[str, Any]:
-    """What the weights say; an estimator with a method `summary(top)` says it itself."""
-    return _linear(model, top)
+    """What the weights say."""
+    kinds = {"tagger": _tagger, "parser": _parser}
+    return kinds.get(KINDS[type(model).__name__], _linear)(model, top)
+
+
+def _named_blocks(model: Any) -> dict[str, Any]:
+    """The blocks of a model of structures, from the one that weighs most on."""
+    weights = model.block_weights_
+    order = np.argsort(-weights, kind="stable").tolist()
+    return {
+        "blocks": [{"name": str(model.blocks_[i]), "weight": float(weights[i])} for i in order],
+        "blocks_total": int(weights.size),
+        "blocks_kept": int(np.count_nonzero(weights)),
+    }
+
+
+def _tagger(model: Any, top: int) -> dict[str, Any]:
+    labels = [str(label) for label in model.classes_.tolist()]
+    features = {label: _strongest(model, c, top) for c, label in enumerate(labels)}
+    chain = model.chain_[: len(labels)]
+    order = np.argsort(-chain, axis=None, kind="stable").tolist()
+    ends = order if len(order) <= 2 * top else [*order[:top], *order[-top:]]
+    pairs = [divmod(i, len(labels)) for i in ends]
+    found = {
+        **_named_blocks(model),
+        "nonzeros": model.nonzeros_,
+        "weights": model.weights_.shape[0] * len(labels),
+        "features": model.weights_.shape[0],
+        "labels": labels,
+        "top": features,
+        "transitions": [[labels[a], labels[b], float(chain[a, b])] for a, b in pairs if chain[a, b]],
+    }
+    if model.pruning_ is not None:
+        found["pruning"] = str(model.pruning_)
+    return found
+
+
+def _strongest(model: Any, c: int, top: int) -> list[list[Any]]:
+    """The features that speak most for a label, then half as many that speak most against it."""
+    weights = model.weights_[:, c]
+    order = np.argsort(-weights, kind="stable")
+    most = [i for i in order[:top].tolist() if weights[i] > 0]
+    least = [i for i in order[::-1][: top // 2].tolist() if weights[i] < 0]
+    return [[model._source.features.name(i), float(weights[i])] for i in [*most, *reversed(least)]]
+
+
+def _parser(model: Any, top: int) -> dict[str, Any]:
+    weights = model.arcs_.weights
+    found = {**_named_blocks(model), "nonzeros": int(np.count_nonzero(weights)), "weights": int(weights.size)}
+    found["relations"] = list(model.relations_)
+    found["second_stage"] = model.second_ is not None
+    return found
 
 
 def _linear(model: Any, top: int) -> dict[str, Any]:
@@ -136,12 +187,14 @@ def print_text(found: dict[str, Any], verified: bool) -> None:
     off = [b["name"] for b in found["blocks"] if b["weight"] == 0]
     if off:
         print(f"  switched off: {', '.join(off[:30])}{', ...' if len(off) > 30 else ''}")
+    if found.get("relations"):
+        print(f"\nrelations: {', '.join(found['relations'])}")
     for label, rows in found.get("top", {}).items():
         print(f"\n{label}")
         for name, weight in rows:
             print(f"  {weight:+10.4f}  {name}")
     if found.get("transitions"):
-        print("\ntransitions, strongest and weakest")
+        print("\ntransitions, from the most to the least likely")
         for a, b, weight in found["transitions"]:
             print(f"  {weight:+10.4f}  {a} -> {b}")
 

@@ -37,7 +37,9 @@ def kind_of(path: str | Path) -> tuple[str, Header]:
 
 
 def explained(error: DataError, kind: str, model: str | Path) -> DataError:
-    """The error of a file that could not be read, with what the model takes: it may be a file of another kind."""
+    """The error of a line that could not be read, with what the model takes: the file may be of another kind."""
+    if error.line is None:
+        return error
     return DataError(f"{error.what} ({model} is a {kind}, which takes {_TAKES[kind]})", error.source, error.line)
 
 

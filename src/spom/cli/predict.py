@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated, Any
 
 import typer
@@ -38,42 +39,71 @@ def predict(
     from spom.cli.kinds import explained, kind_of
     from spom.errors import DataError
 
-    kind, _ = kind_of(model)
+    kind, header = kind_of(model)
     try:
-        _run(kind, str(model), source, output, format, only, jobs)
+        _run(kind, header.model["training"], str(model), source, output, format, only, jobs)
     except DataError as error:
         raise explained(error, kind, model) from None
 
 
-def _run(kind: str, model: str, source: str, output: str, format: str | None, only: bool, jobs: int) -> None:
+def _run(
+    kind: str, training: Any, model: str, source: str, output: str, format: str | None, only: bool, jobs: int
+) -> None:
+    from spom.cli.kinds import not_yet
     from spom.cli.output import writing
+
+    if kind in ("classifier", "regressor"):
+        parts = _vectors(model, source, format, only)
+    elif kind == "tagger":
+        parts = _tags(model, training, source, format, only, jobs)
+    elif kind == "parser":
+        parts = _trees(model, source, format, only, jobs)
+    else:
+        raise not_yet(kind)
+    with writing(output) as out:
+        for part in parts:
+            out.write(part)
+
+
+def _vectors(model: str, source: str, format: str | None, only: bool) -> Iterator[bytes]:
+    from spom.cli.vectors import as_text, predict_blocks
     from spom.models.loading import load_model
 
     estimator = load_model(model)
-    parts = _parts(kind, estimator, source, format, only, jobs)
-    with writing(output) as out:
-        for part in parts:
-            part(out)
-
-
-def _parts(kind: str, estimator: Any, source: str, format: str | None, only: bool, jobs: int) -> Any:
-    """What writes each block, in order."""
-    from spom.cli.kinds import not_yet
-
-    if kind in ("classifier", "regressor"):
-        return _vectors(estimator, source, format, only)
-    raise not_yet(kind)
-
-
-def _vectors(estimator: Any, source: str, format: str | None, only: bool) -> Any:
-    from spom.cli.vectors import as_text, predict_blocks
-
     names = getattr(estimator, "feature_names_in_", None)
     columns = None if names is None else [str(name) for name in names]
     for X, writer in predict_blocks(source, format, columns, estimator.n_features_in_):
         predicted = as_text(estimator.predict(X)) if X.shape[0] else []
+        yield "".join(f"{p}\n" for p in predicted).encode() if only else writer.text(predicted)
+
+
+def _tags(model: str, training: Any, source: str, format: str | None, only: bool, jobs: int) -> Iterator[bytes]:
+    from spom.cli.sentences import in_order, tag_blocks
+    from spom.cli.tagging import load_tagging
+
+    tagging = load_tagging(model)
+    blocks = tag_blocks(source, format, training, tagging.classes, only)
+    return in_order(lambda block: block[1](tagging.codes(block[0])), blocks, jobs)
+
+
+def _trees(model: str, source: str, format: str | None, only: bool, jobs: int) -> Iterator[bytes]:
+    from spom.data.conllu import conllu_text, iter_conllu
+    from spom.errors import DataError, Unsupported
+    from spom.models.loading import load_model
+
+    if format not in (None, "conllu"):
+        raise Unsupported(f"parsers take CoNLL-U, not {format!r}")
+    parser, empty = load_model(model), True
+    parser.n_jobs = jobs
+    for bank in iter_conllu(source):
+        found, empty = parser.predict(bank), False
         if only:
-            text = "".join(f"{p}\n" for p in predicted).encode()
-            yield lambda out, text=text: out.write(text)
+            pairs = zip(found.heads.tolist(), found.relations.tolist(), strict=True)
+            lines = [f"{head}\t{found.relation_names[code]}\n" for head, code in pairs]
+            for end in reversed(found.offsets[1:].tolist()):
+                lines.insert(end, "\n")
+            yield "".join(lines).encode()
         else:
-            yield lambda out, writer=writer, predicted=predicted: writer.write(out, predicted)
+            yield conllu_text(found)
+    if empty:
+        raise DataError("expected sentences, found none", source)

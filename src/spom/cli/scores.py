@@ -28,7 +28,44 @@ def vector_scores(model: Any, X: Any, y: NDArray[Any]) -> Scores:
     return class_scores(y, predicted) if hasattr(model, "classes_") else real_scores(y, predicted)
 
 
-def class_scores(gold: NDArray[Any], predicted: NDArray[Any]) -> Scores:
+def tag_scores(tagger: Any, X: Any, y: Any) -> Scores:
+    """A tagger's scores: accuracy by token and, where the labels write phrases down, conlleval's table."""
+    import warnings
+
+    from spom.estimators.phrases import has_phrases
+    from spom.estimators.tagger_labels import label_codes
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = tagger.evaluate(X, y)
+    predicted = [label for sentence in tagger.predict(X) for label in sentence]
+    sizes = np.diff(y.offsets) if hasattr(y, "offsets") else np.array([len(labels) for labels in y])
+    codes, names = label_codes(y, np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64))
+    classes = class_scores(np.asarray(names, dtype=np.str_)[codes], np.array(predicted, dtype=np.str_), "tokens")
+    flat: dict[str, Any] = {"accuracy": found.accuracy}
+    text = classes.text
+    if has_phrases([*names.tolist(), *tagger.classes_.tolist()]):
+        flat.update(precision=found.precision, recall=found.recall, f1=found.f1)
+        text = str(found)
+    flat.update(tokens=found.tokens, sentences=int(sizes.size))
+    return Scores(flat, text, classes.confusion)
+
+
+def tree_scores(gold: Any, found: Any) -> Scores:
+    """UAS and LAS over all words, as the CoNLL-18 evaluation counts them, and without punctuation."""
+    from spom.estimators.attachment import attachment
+
+    every, plain = attachment(gold, found), attachment(gold, found, punctuation=False)
+    flat = {"uas": every.uas, "las": every.las, "tokens": every.words, "sentences": every.sentences}
+    lines = [
+        f"{'':22}  {'UAS':>7}  {'LAS':>7}  {'words':>8}",
+        f"{'all words':22}  {100 * every.uas:7.2f}  {100 * every.las:7.2f}  {every.words:8d}",
+        f"{'without punctuation':22}  {100 * plain.uas:7.2f}  {100 * plain.las:7.2f}  {plain.words:8d}",
+    ]
+    return Scores(flat, "\n".join(lines))
+
+
+def class_scores(gold: NDArray[Any], predicted: NDArray[Any], unit: str = "rows") -> Scores:
     """Accuracy, and precision, recall and F1 of each class with their means.
 
     >>> class_scores(np.array([0, 0, 1]), np.array([0, 1, 1])).flat["macro_f1"]
@@ -47,11 +84,11 @@ def class_scores(gold: NDArray[Any], predicted: NDArray[Any]) -> Scores:
         "macro_precision": float(precision.mean()),
         "macro_recall": float(recall.mean()),
         "macro_f1": float(f1.mean()),
-        "rows": total,
+        unit: total,
         "classes": len(labels),
     }
     width = max(12, *(len(label) for label in labels))
-    lines = [f"{'':{width}}  precision  recall      F1    rows"]
+    lines = [f"{'':{width}}  precision  recall      F1  {unit:>6}"]
     for i, label in enumerate(labels):
         lines.append(f"{label:{width}}  {precision[i]:9.4f}  {recall[i]:6.4f}  {f1[i]:6.4f}  {support[i]:6d}")
     means = (flat["macro_precision"], flat["macro_recall"], flat["macro_f1"])

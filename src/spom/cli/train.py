@@ -40,14 +40,132 @@ Groups = Annotated[
 Stream = Annotated[
     bool, typer.Option("--stream", help="Read an svmlight file block by block, for one that does not fit in memory.")
 ]
+Templates = Annotated[
+    str | None,
+    typer.Option("--templates", metavar="T", help="Name of a ready set, or a file of templates (CRF++'s too)."),
+]
+Prune = Annotated[
+    str | None,
+    typer.Option("--prune", metavar="auto|N|S", help="Choose templates first: by itself, so many, or by a strength."),
+]
+Names = Annotated[
+    str | None, typer.Option("--columns", metavar="NAMES", help="Names of the columns, with commas: w,pos,label.")
+]
+Label = Annotated[
+    str | None, typer.Option("--label", metavar="COLUMN", help="Column of the labels, by name or number; the last one.")
+]
+Constraints = Annotated[
+    str | None,
+    typer.Option("--constraints", metavar="SCHEME", help="Allow only what a scheme allows: BIO, IOB1, BIOES, BILOU."),
+]
+
+
+def _run(train: Any, values: dict[str, Any]) -> None:
+    """Hand the options to what learns."""
+    options = {name: value for name, value in values.items() if name not in ("run", "config", "debug", "dask")}
+    o.refuse_dask(values["dask"])
+    train(**options)
 
 
 def _vectors(task: str, values: dict[str, Any]) -> None:
     from spom.cli.train_vectors import train
 
-    o.refuse_dask(values.pop("dask"))
-    values.pop("config"), values.pop("debug")
-    train(task, **values)
+    _run(lambda **options: train(task, **options), values)
+
+
+@app.command()
+def tagger(
+    train: o.TrainFile,
+    model: o.ModelOut,
+    dev: o.DevFile = None,
+    templates: Templates = None,
+    prune: Prune = None,
+    format: o.Format = None,
+    columns: Names = None,
+    label: Label = None,
+    constraints: Constraints = None,
+    penalty: o.Penalty = None,
+    strength: o.Strength = None,
+    loss: o.Loss = None,
+    epochs: o.Epochs = None,
+    seed: o.Seed = 0,
+    settings: o.Settings = None,
+    checkpoint: o.Checkpoint = None,
+    checkpoint_every: o.CheckpointEvery = "60s",
+    resume: o.Resume = False,
+    jobs: o.Jobs = 1,
+    dask: o.Dask = None,
+    config: o.Config = None,
+    json: o.Json = False,
+    quiet: o.Quiet = False,
+    debug: o.Debug = False,
+) -> None:
+    """Learn a tagger of sentences, and which templates it needs.
+
+    Files are CoNLL columns (one token a line, a blank line after each sentence, the label in the last column; CRF++ has
+    the same), CoNLL-U (the label is upos) or CRFsuite items (label TAB feature TAB ...). Templates are a ready set
+    (chunking, pos, entities), a template file of CRF++, or a file with one template a line, such as w[-1]|w[0] or
+    w.suffix3[0]. The model goes to M, what was used and how the run went to M.run.json. Ctrl-C stops after the epoch
+    that is under way and keeps the best model so far; --resume goes on.
+
+    \b
+    Examples:
+      spom train tagger --train train.txt.gz --dev dev.txt.gz --model chunker.spom
+      spom train tagger --train train.txt --model chunker.spom --templates template.crfpp --prune auto
+      spom train tagger --train ewt.conllu.gz --label upos --templates pos --model pos.spom
+      spom train tagger --train train.items --model crf.spom --loss hinge --penalty sparse-mkl --strength 1e-4
+
+    Losses are log (default), hinge, perceptron and softmax-margin; the default penalty is l1 of strength 3e-5.
+    """
+    from spom.cli.train_tagger import train as run
+
+    _run(run, locals())
+
+
+@app.command()
+def parser(
+    train: o.TrainFile,
+    model: o.ModelOut,
+    dev: o.DevFile = None,
+    templates: Templates = None,
+    prune: Prune = None,
+    format: o.Format = None,
+    labels: Annotated[bool, typer.Option("--labels/--no-labels", help="Learn relations too.")] = True,
+    projective: Annotated[bool, typer.Option("--projective", help="Trees without crossing arcs only.")] = False,
+    second_stage: Annotated[
+        bool, typer.Option("--second-stage", help="A second parser that sees the tree of the first one.")
+    ] = False,
+    penalty: o.Penalty = None,
+    strength: o.Strength = None,
+    loss: o.Loss = None,
+    epochs: o.Epochs = None,
+    seed: o.Seed = 0,
+    settings: o.Settings = None,
+    checkpoint: o.Checkpoint = None,
+    checkpoint_every: o.CheckpointEvery = "60s",
+    resume: o.Resume = False,
+    jobs: o.Jobs = 1,
+    dask: o.Dask = None,
+    config: o.Config = None,
+    json: o.Json = False,
+    quiet: o.Quiet = False,
+    debug: o.Debug = False,
+) -> None:
+    """Learn a dependency parser from a treebank in CoNLL-U, and which templates it needs.
+
+    Ctrl-C stops after the epoch that is under way and keeps the best model so far.
+
+    \b
+    Examples:
+      spom train parser --train en-train.conllu.gz --dev en-dev.conllu.gz --model parser.spom
+      spom train parser --train en-train.conllu.gz --model parser.spom --templates large --prune auto
+      spom train parser --train en-train.conllu.gz --model parser.spom --projective --no-labels --epochs 4
+
+    Losses are mira (default), hinge, perceptron and log; there is no penalty unless one is asked for.
+    """
+    from spom.cli.train_parser import train as run
+
+    _run(run, locals())
 
 
 @app.command()

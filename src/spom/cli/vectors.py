@@ -124,10 +124,10 @@ def predict_blocks(
 
 
 class _Writer:
-    """Writes one block of the input back with its predictions."""
+    """Gives one block of the input back with its predictions."""
 
-    def write(self, out: Any, predicted: list[str]) -> None:
-        """Write the block."""
+    def text(self, predicted: list[str]) -> bytes:
+        """The block with its predictions."""
         raise NotImplementedError  # each format has its own
 
 
@@ -137,13 +137,13 @@ class _LineWriter(_Writer):
     def __init__(self, lines: list[bytes], rows: list[int]) -> None:
         self.lines, self.rows = lines, rows
 
-    def write(self, out: Any, predicted: list[str]) -> None:
+    def text(self, predicted: list[str]) -> bytes:
         """The lines with the new labels."""
         lines = self.lines
         for i, label in zip(self.rows, predicted, strict=True):
             parts = lines[i].split(None, 1)
             lines[i] = label.encode() + (b" " + parts[1] if len(parts) > 1 else b"")
-        out.write(b"\n".join(lines) + b"\n")
+        return b"\n".join(lines) + b"\n"
 
 
 class _TableWriter(_Writer):
@@ -152,7 +152,7 @@ class _TableWriter(_Writer):
     def __init__(self, table: Table, first: bool) -> None:
         self.table, self.first = table, first
 
-    def write(self, out: Any, predicted: list[str]) -> None:
+    def text(self, predicted: list[str]) -> bytes:
         """The rows, below the names of the columns where they are the first ones."""
         text = io.StringIO(newline="")
         writer = csv.writer(text, lineterminator="\n")
@@ -163,7 +163,7 @@ class _TableWriter(_Writer):
         else:
             rows = self.table.cells
         writer.writerows([*row, value] for row, value in zip(rows, predicted, strict=True))
-        out.write(text.getvalue().encode())
+        return text.getvalue().encode()
 
 
 def _svmlight_blocks(path: str, width: int) -> Iterator[tuple[Any, _Writer]]:

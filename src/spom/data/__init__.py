@@ -17,6 +17,7 @@ _NAMES: dict[str, str] = {
     "read_conll": "spom.data.conll",
     "read_conll_blocks": "spom.data.conll",
     "read_conllu": "spom.data.conllu",
+    "read_items": "spom.data.items",
     "read_svmlight": "spom.data.svmlight",
     "write_conllu": "spom.data.conllu",
 }

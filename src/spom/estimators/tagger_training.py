@@ -72,8 +72,9 @@ def train(solver: OnlineChain, watch: Watch, history: list[dict[str, Any]] | Non
         stopped = "interrupted"
     finally:
         line.clear()
-    saver.close()
-    return Run(solver.weights() if best is None else best, past, "callback" if watch.callbacks.stopped else stopped)
+    stopped = "callback" if watch.callbacks.stopped else stopped
+    saver.close(stopped)
+    return Run(solver.weights() if best is None else best, past, stopped)
 
 
 def describe(solver: OnlineChain, epoch: Epoch, weights: Weights | None, seconds: float) -> dict[str, Any]:
@@ -100,11 +101,12 @@ def summary(W: Singles, starts: Ints) -> tuple[Floats, int]:
 
 
 class _Saver:
-    """Writes the state of a run now and then, and once more at its end."""
+    """Writes the state of a run now and then, and once more at its end; `every="stop"`: only where it was stopped."""
 
     def __init__(self, solver: OnlineChain, watch: Watch) -> None:
         self.solver, self.watch = solver, watch
-        self.period, self.by_time = _period(watch.every)
+        self.on_stop = watch.every == "stop"
+        self.period, self.by_time = (np.inf, True) if self.on_stop else _period(watch.every)
         self.mark, self.count, self.dirty = time.perf_counter(), 0, False
 
     def tick(self) -> None:
@@ -117,9 +119,9 @@ class _Saver:
             self._save()
             self.mark = now
 
-    def close(self) -> None:
+    def close(self, stopped: str) -> None:
         """The run is over."""
-        if self.dirty:
+        if self.dirty and (not self.on_stop or stopped in ("callback", "interrupted")):
             self._save()
 
     def _save(self) -> None:

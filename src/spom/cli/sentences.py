@@ -1,0 +1,227 @@
+"""Sentences for the command: CoNLL columns, CoNLL-U, CRFsuite items; read with their labels, written with new ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+import numpy as np
+
+from spom.core.arrays import Ints
+from spom.data.columns import Columns
+from spom.data.splicing import spliced
+from spom.errors import DataError, Unsupported
+
+FORMATS = ("conll", "conllu", "items")
+A = TypeVar("A")
+B = TypeVar("B")
+
+
+@dataclass(frozen=True)
+class Tagged:
+    """Sentences `X` with labels `y`; `columns` are the names of the features' columns, `label` that of the labels.
+
+    `at` is the place of the labels among all columns of the file.
+    """
+
+    X: Any
+    y: Any
+    format: str
+    path: str
+    sentences: int
+    tokens: int
+    columns: tuple[str, ...] | None = None
+    label: str | None = None
+    at: int | None = None
+
+    def summary(self) -> dict[str, Any]:
+        """What a model remembers of the files it was learnt from."""
+        columns = None if self.columns is None else list(self.columns)
+        return {"format": self.format, "columns": columns, "label": self.label, "label_at": self.at}
+
+
+def format_of(path: str, given: str | None) -> str:
+    """The format that was asked for, or the one that the file's name says: .conllu, .items, .crfsuite, else columns."""
+    if given is not None:
+        if given not in FORMATS:
+            raise Unsupported(f"there is no format {given!r} of sentences; the formats are: {', '.join(FORMATS)}")
+        return given
+    name = path.lower().removesuffix(".gz").removesuffix(".zst")
+    if name.endswith(".conllu"):
+        return "conllu"
+    return "items" if name.endswith((".items", ".crfsuite")) else "conll"
+
+
+# --- with labels ------------------------------------------------------------------------------------
+
+
+def read_tagged(path: str, given: str | None, names: Sequence[str] | None, label: str | None) -> Tagged:
+    """A file to learn from or to be scored on.
+
+    `names` are the names of the columns; of a CoNLL-U file, those that features are taken of (form, where they are left
+    out). `label` is the column of the labels, by name or number: the last one, or upos of CoNLL-U.
+    """
+    kind = format_of(path, given)
+    if kind == "items":
+        from spom.data.items import read_items
+
+        items = read_items(path)
+        return Tagged(items.X, items.y, kind, path, len(items.X), sum(map(len, items.X)))
+    if kind == "conllu":
+        from spom.data.conllu import read_conllu
+
+        columns = read_conllu(path).columns
+        at = columns.column(_column(label or "upos"))
+        wanted = [columns.column(_column(name)) for name in names or ["form"]]
+    else:
+        from spom.data.conll import read_conll
+
+        columns = read_conll(path, names)
+        at = columns.column(-1 if label is None else _column(label))
+        wanted = [c for c in range(columns.n_columns) if c != at]
+        if not wanted:
+            raise DataError("expected a column of words and one of labels, found one column", path)
+    if len(columns) == 0:
+        raise DataError("expected sentences, found none", path)
+    X, y = columns.select(wanted), columns.select([at])
+    return Tagged(X, y, kind, path, len(columns), columns.n_tokens, X.names, columns.names[at], at)
+
+
+def _column(text: str) -> int | str:
+    """A column by its number or its name."""
+    return int(text) if text.lstrip("-").isdigit() else text
+
+
+def like_training(path: str, given: str | None, training: dict[str, Any], label: str | None = None) -> Tagged:
+    """A file with labels for a model that was learnt from files as `training` says."""
+    kind = format_of(path, given)
+    _same_kind(kind, training, path)
+    columns = training.get("columns")
+    if kind == "items" or columns is None:
+        return read_tagged(path, given, None, label)
+    if kind == "conllu":
+        label = label or (training["label"] if training["format"] == "conllu" else None)
+        return read_tagged(path, given, columns if training["format"] == "conllu" else None, label)
+    names = None
+    if label is None and training["format"] == "conll":
+        names = [*columns[: training["label_at"]], training["label"], *columns[training["label_at"] :]]
+        label = training["label"]
+    return read_tagged(path, given, names, label)
+
+
+# --- without labels, in blocks ----------------------------------------------------------------------
+
+
+def tag_blocks(
+    path: str, given: str | None, training: dict[str, Any], classes: Sequence[str], only: bool
+) -> Iterator[tuple[Any, Callable[[Ints], bytes]]]:
+    """(sentences, what turns their numbers of labels into bytes to write) for each block of a file, in order."""
+    kind = format_of(path, given)
+    _same_kind(kind, training, path)
+    empty = True
+    for X, text in {"items": _items, "conllu": _conllu, "conll": _conll}[kind](path, training, classes):
+        empty = False
+        yield X, (_only(X, classes) if only else text)
+    if empty:
+        raise DataError("expected sentences, found none", path)
+
+
+def _same_kind(kind: str, training: dict[str, Any], path: str) -> None:
+    """Features have names of their own in items; elsewhere templates make them."""
+    learnt = training.get("format")
+    if learnt is not None and (learnt == "items") != (kind == "items"):
+        raise DataError(f"the model was learnt from {learnt} files; this is {kind} (see --format)", path)
+
+
+def _conll(path: str, training: dict[str, Any], classes: Sequence[str]) -> Iterator[Any]:
+    from spom.data.conll import read_conll_blocks
+
+    for columns in read_conll_blocks(path):
+        last = columns.start[:, -1] + columns.length[:, -1]
+        tabs = columns.n_columns > 1 and int(columns.buffer[columns.start[0, -1] - 1]) == ord("\t")
+        labels = [("\t" if tabs else " ") + name for name in classes]
+        yield wanted_columns(columns, training), _splicer(columns.buffer, last, last, labels)
+
+
+def _conllu(path: str, training: dict[str, Any], classes: Sequence[str]) -> Iterator[Any]:
+    from spom.data.conllu import iter_conllu
+
+    own = training.get("format") == "conllu"
+    for bank in iter_conllu(path):
+        columns = bank.columns
+        at = columns.column(training["label"] if own else "upos")
+        X = columns.select(training["columns"] if own else ["form"])
+        begin = columns.start[:, at]
+        yield X, _splicer(columns.buffer, begin, begin + columns.length[:, at], classes)
+
+
+def _items(path: str, training: dict[str, Any], classes: Sequence[str]) -> Iterator[Any]:
+    from spom.data.items import iter_items
+
+    for items in iter_items(path):
+
+        def text(codes: Ints, items: Any = items) -> bytes:
+            found, lines, t = codes.tolist(), [], 0
+            for sentence in items.text:
+                for line in sentence:
+                    rest = line.partition("\t")[1:]
+                    lines.append(classes[found[t]] + "".join(rest))
+                    t += 1
+                lines.append("")
+            return "".join(f"{line}\n" for line in lines).encode()
+
+        yield items.X, text
+
+
+def wanted_columns(columns: Columns, training: dict[str, Any]) -> Columns:
+    """The columns that a model takes its features of, with the labels' column left out where it is there."""
+    names = training.get("columns")
+    if names is None or training.get("format") != "conll":
+        return columns
+    if columns.n_columns == len(names) + 1:
+        at = training["label_at"]
+        columns = columns.select([c for c in range(columns.n_columns) if c != at])
+    if columns.n_columns != len(names):
+        what = f"expected {len(names)} columns ({', '.join(names)}), or one more with labels"
+        raise DataError(f"{what}; found {columns.n_columns}", columns.source, int(columns.lines[0]))
+    return replace(columns, names=tuple(names))
+
+
+def _only(X: Any, classes: Sequence[str]) -> Callable[[Ints], bytes]:
+    sizes = np.diff(X.offsets).tolist() if isinstance(X, Columns) else [len(sentence) for sentence in X]
+
+    def text(codes: Ints) -> bytes:
+        found, lines, at = codes.tolist(), [], 0
+        for size in sizes:
+            lines += [classes[c] for c in found[at : at + size]]
+            lines.append("")
+            at += size
+        return "".join(f"{line}\n" for line in lines).encode()
+
+    return text
+
+
+def _splicer(buffer: Any, begin: Ints, end: Ints, labels: Sequence[str]) -> Callable[[Ints], bytes]:
+    blobs = [label.encode() for label in labels]
+    return lambda codes: spliced(buffer, begin, end, codes, blobs)
+
+
+def in_order(function: Callable[[A], B], items: Iterable[A], jobs: int) -> Iterator[B]:
+    """function(item) of each item, in order, by several threads: compiled code runs without Python's lock."""
+    if jobs == 1:
+        yield from map(function, items)
+        return
+    import os
+    from collections import deque
+    from concurrent.futures import Future, ThreadPoolExecutor
+
+    count = jobs if jobs > 0 else os.cpu_count() or 1
+    with ThreadPoolExecutor(count) as pool:
+        waiting: deque[Future[B]] = deque()
+        for item in items:
+            waiting.append(pool.submit(function, item))
+            if len(waiting) > 2 * count:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()

@@ -1,0 +1,106 @@
+"""Learning taggers from files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from spom.cli import options
+from spom.cli.building import penalty_of, pruning_of
+from spom.cli.live import Live
+from spom.cli.record import Recorder
+from spom.cli.scores import tag_scores
+from spom.cli.sentences import Tagged, like_training, read_tagged
+from spom.errors import DataError
+
+
+def train(**o: Any) -> None:
+    """Read, learn, score, write."""
+    from spom import SequenceTagger
+
+    every = options.check_every(o["checkpoint_every"])
+    live = Live(o["epochs"], o["quiet"] or o["json"], "tokens/s")
+    tagger = SequenceTagger(**_parameters(o, live))
+    tagger.set_params(**options.parsed(o["settings"]))
+    live.total = tagger.epochs
+    recorder = Recorder("tagger", o)
+    names = None if o["columns"] is None else [name.strip() for name in o["columns"].split(",")]
+    data = read_tagged(o["train"], o["format"], names, o["label"])
+    recorder.data("train", data.path, data.format, sentences=data.sentences, tokens=data.tokens)
+    dev = None
+    if o["dev"] is not None:
+        dev = like_training(o["dev"], o["format"], data.summary(), o["label"])
+        recorder.data("dev", dev.path, dev.format, sentences=dev.sentences, tokens=dev.tokens)
+        _check_labels(data, dev)
+    # Without a checkpoint of the user's the state is written only where the run is stopped, and goes once it is over.
+    own = o["checkpoint"] is None
+    checkpoint = Path(f"{o['model']}.checkpoint") if own else Path(o["checkpoint"])
+    recorder.resume(o["resume"] and checkpoint.exists())
+    with live:
+        tagger.fit(
+            data.X,
+            data.y,
+            dev=None if dev is None else (dev.X, dev.y),
+            checkpoint=checkpoint,
+            checkpoint_every="stop" if own else every,
+            resume=o["resume"],
+        )
+    recorder.stopped = "interrupted" if live.interrupted else "converged" if tagger.converged_ else "end"
+    if own and not live.interrupted:
+        checkpoint.unlink(missing_ok=True)
+    _finish(tagger, data, dev, recorder)
+
+
+def _parameters(o: dict[str, Any], live: Live) -> dict[str, Any]:
+    from spom.penalties import L1
+
+    found: dict[str, Any] = {"random_state": o["seed"], "verbose": 0, "callbacks": [live]}
+    found["templates"] = o["templates"]
+    found["penalty"] = penalty_of(o["penalty"], o["strength"], None, L1(3e-5))
+    found["prune"] = pruning_of(o["prune"])
+    found["constraints"] = o["constraints"]
+    for name in ("loss", "epochs"):
+        if o[name] is not None:
+            found[name] = o[name]
+    return found
+
+
+def _check_labels(data: Tagged, dev: Tagged) -> None:
+    known, held = label_set(data.y), label_set(dev.y)
+    if not known & held:
+        shown = [", ".join(sorted(labels)[:5]) for labels in (held, known)]
+        raise DataError(f"the labels ({shown[0]}) are of another set than those of {data.path} ({shown[1]})", dev.path)
+
+
+def label_set(y: Any) -> set[str]:
+    """The labels that occur."""
+    if hasattr(y, "distinct"):
+        return {str(label) for label in y.distinct(0)[1]}
+    return {label for sentence in y for label in sentence}
+
+
+def _finish(tagger: Any, data: Tagged, dev: Tagged | None, recorder: Recorder) -> None:
+    result: dict[str, Any] = {}
+    confusion = None
+    if dev is not None:
+        scores = tag_scores(tagger, dev.X, dev.y)
+        result, confusion = dict(scores.flat), scores.confusion
+    training = {**tagger._training(), "task": "tagger", **data.summary()}
+    recorder.history(whole_history(tagger))
+    recorder.blocks(list(tagger.blocks_), tagger.block_weights_)
+    result.update({k: training[k] for k in ("nonzeros", "weights", "blocks_kept")})
+    pruned = {} if tagger.pruning_ is None else {"pruning": str(tagger.pruning_)}
+    recorder.finish(tagger, training, result, confusion, **pruned)
+
+
+def whole_history(tagger: Any) -> list[dict[str, Any]]:
+    """The history with the weights of all blocks, those that were dropped before learning included as zeros."""
+    kept = np.arange(len(tagger.blocks_)) if tagger.pruning_ is None else tagger.pruning_.selection.kept
+    found = []
+    for entry in tagger.history_:
+        weights = np.zeros(len(tagger.blocks_))
+        weights[kept] = entry["block_weights"]
+        found.append({**entry, "block_weights": weights})
+    return found

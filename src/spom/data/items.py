@@ -1,0 +1,123 @@
+"""CRFsuite's item files: a label and named features a line, tabs between them, a blank line after each sequence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from spom.data.opening import opened
+from spom.errors import DataError
+
+Token = list[str] | dict[str, float]
+
+
+@dataclass(frozen=True)
+class Items:
+    """Some sequences: `X` has a list of tokens each, `y` their labels, `text` the lines they came from.
+
+    A token is the list of its features, or where one has a weight a dict from feature to weight.
+    """
+
+    X: list[list[Token]]
+    y: list[list[str]]
+    text: list[list[str]]
+    source: str
+
+    def add(self, X: list[Token], y: list[str], text: list[str]) -> None:
+        """One more sequence."""
+        self.X.append(X)
+        self.y.append(y)
+        self.text.append(text)
+
+
+def read_items(source: Any) -> Items:
+    """All sequences of an item file: `label TAB feature[:weight] TAB ...`, plain or compressed, `-` for standard input.
+
+    A colon that is part of a name is written as a backslash and a colon, a backslash as two.
+
+    >>> import io
+    >>> text = "B\\tw=the\\tcap:0.5\\nI\\tw=cat\\n\\n"
+    >>> items = read_items(io.BytesIO(text.encode()))
+    >>> items.X, items.y
+    ([[{'w=the': 1.0, 'cap': 0.5}, ['w=cat']]], [['B', 'I']])
+    """
+    blocks = list(iter_items(source, 1 << 62))
+    if not blocks:
+        raise DataError("expected lines of a label and features, found none", str(source))
+    return blocks[0]
+
+
+def iter_items(source: Any, tokens: int = 1 << 15) -> Iterator[Items]:
+    """The same in blocks of whole sequences with about so many tokens each."""
+    with opened(source) as (name, file):
+        found, count = Items([], [], [], name), 0
+        X: list[Token] = []
+        y: list[str] = []
+        text: list[str] = []
+        for number, line in enumerate(_lines(file, name), 1):
+            if not line.strip():
+                if X:
+                    found.add(X, y, text)
+                    count += len(X)
+                    X, y, text = [], [], []
+                if count >= tokens:
+                    yield found
+                    found, count = Items([], [], [], name), 0
+                continue
+            label, *features = line.split("\t")
+            if not label:
+                raise DataError("expected a label before the first tab, found none", name, number)
+            X.append(_token(features, name, number))
+            y.append(label)
+            text.append(line)
+        if X:
+            found.add(X, y, text)
+        if found.X:
+            yield found
+
+
+def _lines(file: Any, name: str) -> Iterator[str]:
+    rest, before = b"", 0
+    while True:
+        more = file.read(1 << 20)
+        rest += more
+        cut = rest.rfind(b"\n") + 1 if more else len(rest)
+        try:
+            lines = rest[:cut].decode("utf-8-sig" if before == 0 else "utf-8").splitlines()
+        except UnicodeDecodeError as error:
+            line = before + 1 + rest.count(b"\n", 0, error.start)
+            raise DataError(f"byte {rest[error.start]:#04x} is not utf-8", name, line) from None
+        rest = rest[cut:]
+        yield from lines
+        before += len(lines)
+        if not more:
+            return
+
+
+def _token(features: list[str], name: str, number: int) -> Token:
+    if not any(":" in feature or "\\" in feature for feature in features):
+        return [feature for feature in features if feature]
+    pairs = [_feature(feature, name, number) for feature in features if feature]
+    if all(weight is None for _, weight in pairs):
+        return [text for text, _ in pairs]
+    return {text: 1.0 if weight is None else weight for text, weight in pairs}
+
+
+def _feature(feature: str, name: str, number: int) -> tuple[str, float | None]:
+    """(its name without escapes, its weight or None)."""
+    at, text = 0, []
+    while at < len(feature):
+        if feature[at] == "\\" and at + 1 < len(feature):
+            text.append(feature[at + 1])
+            at += 2
+        elif feature[at] == ":":
+            try:
+                return "".join(text), float(feature[at + 1 :])
+            except ValueError:
+                what = f"expected feature:weight, found {feature!r}; a colon in a name is written \\:"
+                raise DataError(what, name, number) from None
+        else:
+            text.append(feature[at])
+            at += 1
+    return "".join(text), None

@@ -1,0 +1,100 @@
+"""Item files, tables, and data that are made."""
+
+from __future__ import annotations
+
+import io
+
+import numpy as np
+import pytest
+
+from spom.data import read_items
+from spom.data.generated import digit_words, ingredients
+from spom.data.items import iter_items
+from spom.data.tables import labels, read_table
+from spom.errors import DataError
+
+
+def test_items_are_read_as_crfsuite_reads_them(tmp_path: object) -> None:
+    text = "B-NP\tw=the\tw\\:x\\\\y\tlong:2.5\n\n\nI-NP\tw=a:1\nO\n"
+    items = read_items(io.BytesIO(text.encode()))
+    assert items.X == [[{"w=the": 1.0, "w:x\\y": 1.0, "long": 2.5}], [{"w=a": 1.0}, []]]
+    assert items.y == [["B-NP"], ["I-NP", "O"]]
+    assert items.text[1] == ["I-NP\tw=a:1", "O"]
+
+
+def test_items_come_in_blocks_of_whole_sequences() -> None:
+    text = "".join("".join(f"L{i}\tf={i}.{t}\n" for t in range(1 + i % 3)) + "\n" for i in range(20))
+    whole = read_items(io.BytesIO(text.encode()))
+    parts = list(iter_items(io.BytesIO(text.encode()), tokens=4))
+    assert len(parts) > 3
+    assert [s for part in parts for s in part.X] == whole.X
+    assert [s for part in parts for s in part.y] == whole.y
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (b"\tw=x\n", "line 1: expected a label"),
+        (b"A\tw=1\n\nB\tw:one\n", "line 3: expected feature:weight"),
+        (b"A\tw=1\n\xff\n", "line 2: byte 0xff is not utf-8"),
+        (b"\n\n", "found none"),
+    ],
+)
+def test_items_that_cannot_be_read(text: bytes, says: str) -> None:
+    with pytest.raises(DataError, match=says):
+        read_items(io.BytesIO(text))
+
+
+def test_items_agree_with_crfsuite(tmp_path: object) -> None:
+    """python-crfsuite reads no item files, but its ItemSequence escapes nothing: names must come out as they are."""
+    pycrfsuite = pytest.importorskip("pycrfsuite")
+    items = read_items(io.BytesIO(b"A\tw=x\tn:0.5\nB\ta\\:b\n"))
+    sequence = pycrfsuite.ItemSequence(items.X[0])
+    assert sequence.items() == [{"n": 0.5, "w=x": 1.0}, {"a:b": 1.0}]
+
+
+def test_tables() -> None:
+    text = b'\xef\xbb\xbfname;x;"y z"\n"a;b";1;2\nc;3;4e-1\n'
+    (table,) = read_table(io.BytesIO(text))
+    assert table.names == ("name", "x", "y z")
+    assert table.column("name") == ["a;b", "c"]
+    np.testing.assert_array_equal(table.numbers(["y z", "x"]), [[2, 1], [0.4, 3]])
+    blocks = list(read_table(io.BytesIO(b"x\n" + b"1\n" * 10), block_rows=4))
+    assert [len(block) for block in blocks] == [4, 4, 2]
+    assert list(blocks[2].lines) == [10, 11]
+    with pytest.raises(DataError, match="line 2: byte 0xff"):
+        list(read_table(io.BytesIO(b"x\n\xff\n")))
+    assert labels(["01", "2"], "x", [1, 2]).tolist() == [1, 2]
+    assert labels([1.5, "b"], "x", [1, 2]).tolist() == ["1.5", "b"]
+
+
+def test_ingredients_are_well_formed_and_the_same_for_a_seed() -> None:
+    columns = ingredients(400, seed=3)
+    assert [list(s) for s in columns] == [list(s) for s in ingredients(400, seed=3)]
+    assert [list(s) for s in columns] != [list(s) for s in ingredients(400, seed=4)]
+    for sentence in columns.strings("label"):
+        before = "O"
+        for label in sentence:
+            if label.startswith("I-"):
+                assert before[2:] == label[2:]
+            before = label
+    seen: dict[str, set[str]] = {}
+    for sentence in columns:
+        for word, _, label in sentence:
+            seen.setdefault(word, set()).add(label[2:])
+    # Words that only their neighbours tell apart are what makes it a task.
+    assert {"UNIT", "NAME"} <= seen["cloves"]
+    assert {"AMOUNT"} < seen["to"] | seen["a"]
+
+
+def test_words_of_digits() -> None:
+    images, digits = np.eye(10).repeat(3, axis=0), np.arange(10).repeat(3)
+    words = digit_words(images, digits, 500, seed=0, noise=0.0)
+    assert all((image.argmax(axis=1) == word).all() for image, word in zip(words.X, words.y, strict=True))
+    pairs = np.zeros((10, 10))
+    for word in words.y:
+        np.add.at(pairs, (word[:-1], word[1:]), 1)
+    assert (np.count_nonzero(pairs, axis=1) <= 3).all()
+    assert 0.55 < (pairs.max(axis=1) / pairs.sum(axis=1)).mean() < 0.8
+    noisy = digit_words(images, digits, 500, seed=0)
+    assert [w.tolist() for w in noisy.y] != [w.tolist() for w in digit_words(images, digits, 500, seed=1).y]
