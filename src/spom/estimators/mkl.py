@@ -69,7 +69,7 @@ class MKLClassifier(Saving, ClassifierMixin, BaseEstimator):  # type: ignore[mis
         become explicit features. `memory_plan_` says what was chosen; so does the log, `spom.kernels`.
     precision : of the Gram matrices, `"single"` or `"double"`.
     class_weight, random_state, n_jobs, verbose : as in scikit-learn; `n_jobs` threads build the Gram matrices.
-    callbacks : objects with `on_epoch(info)` (True stops the run) and `on_end(info)`.
+    callbacks : objects with `on_epoch(info)` (True stops the run) and `on_end(info)`; see `spom.core.callbacks`.
 
     Attributes
     ----------
@@ -106,7 +106,7 @@ class MKLClassifier(Saving, ClassifierMixin, BaseEstimator):  # type: ignore[mis
         class_weight: Any = None,
         n_jobs: int | None = None,
         random_state: Any = None,
-        callbacks: Any = (),
+        callbacks: Any = None,
         verbose: int = 0,
     ) -> None:
         self.kernels = kernels
@@ -213,7 +213,7 @@ class MKLClassifier(Saving, ClassifierMixin, BaseEstimator):  # type: ignore[mis
             output=self.output,
             tol=self.tol,
             seed=int(check_random_state(self.random_state).randint(2**31 - 1)),
-            callbacks=tuple(self.callbacks or ()),
+            callbacks=self.callbacks,
             verbose=self.verbose,
             label=type(self).__name__,
         )

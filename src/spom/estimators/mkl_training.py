@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from spom.core.arrays import Floats
+from spom.core.callbacks import Callbacks
 from spom.core.state import State
 from spom.errors import Unsupported
 from spom.estimators.mkl_model import KernelModel, model_of
@@ -154,7 +155,7 @@ def fit_kernels(
     output: str = "last",
     tol: float = 1e-2,
     seed: int = 0,
-    callbacks: Sequence[Any] = (),
+    callbacks: Any = None,
     verbose: int = 0,
     label: str = "kernels",
 ) -> KernelFit:
@@ -183,23 +184,26 @@ def fit_kernels(
     state: State | None = None
     total = epochs if solver == "online" else None
     states = progress(run, total=total, label=label) if verbose else run
-    for state in states:
-        history.append(_entry(state, penalty))
-        if _stop(callbacks, history[-1]):
-            break
+    # The blocks of the problem are kernels first; users see the order in which they gave them.
+    places = np.argsort([*blocks.order, *range(len(blocks.order), problem.n_blocks)])
+    watching = Callbacks(callbacks, label)
+    try:
+        for state in states:
+            history.append(_entry(state, penalty, places))
+            if watching.epoch(history[-1]):
+                break
+    except BaseException as error:
+        watching.end("interrupted" if isinstance(error, KeyboardInterrupt) else "error")
+        raise
     if state is None or state.block_norms is None:
         raise ValueError("the solver had nothing to do: there are no sequences")
-    for callback in callbacks:
-        if hasattr(callback, "on_end"):
-            callback.on_end(history[-1])
     A, V, T = run.parts(state.theta) if solver == "online" else run.parts()
     ends = np.cumsum([block.n_features for block in problem.explicit])
     parts = [np.ascontiguousarray(part) for part in np.split(V, ends[:-1])] if ends.size else []
     own = len(blocks.features)
     converged = _settled(history, tol) if solver == "online" else bool(run.converged)
-    # The blocks of the problem are kernels first; users see the order in which they gave them.
-    places = np.argsort([*blocks.order, *range(len(blocks.order), problem.n_blocks)])
-    norms = state.block_norms[:-1][places] if state.block_norms.size > problem.n_blocks else state.block_norms[places]
+    watching.end("converged" if converged and solver != "online" else "end")
+    norms = state.block_norms[places]
     model = model_of(blocks.kernels, A, X, blocks.features, parts[:own])
     if blocks.kernels:
         model.kept = np.asarray([blocks.order[m] for m in model.kept], dtype=np.int64)
@@ -207,24 +211,21 @@ def fit_kernels(
     return KernelFit(model, T.copy(), parts[own:], norms, weights, history, converged, blocks.message, state)
 
 
-def _entry(state: State, penalty: Any) -> dict[str, Any]:
-    norms = state.block_norms if state.block_norms is not None else np.zeros(0)
+def _entry(state: State, penalty: Any, places: Any) -> dict[str, Any]:
+    """An entry of the history; norms are in the users' order, without that of the transitions."""
+    norms = state.block_norms[places] if state.block_norms is not None else np.zeros(0)
     found = {
         "epoch": state.k,
         "loss": state.loss,
         "objective": state.objective,
         "block_norms": norms.tolist(),
+        "block_weights": block_weights(norms, penalty).tolist(),
         "blocks_kept": int(np.count_nonzero(norms)),
         "seconds": state.seconds,
     }
     if "relative_gap" in state.internal:
         found["gap"] = float(state.internal["relative_gap"])
     return found
-
-
-def _stop(callbacks: Sequence[Any], info: dict[str, Any]) -> bool:
-    asked = [callback.on_epoch(info) for callback in callbacks if hasattr(callback, "on_epoch")]
-    return any(answer is True for answer in asked)
 
 
 def _settled(history: list[dict[str, Any]], tol: float) -> bool:
