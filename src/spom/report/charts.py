@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from spom.report.contents import Block, Contents, Epoch, Matrix, Number, Paths
+from spom.report.tables import filled
 
 Figure = dict[str, Any]
 
@@ -18,22 +19,26 @@ MOST_LINES, MOST_BARS = 300, 30
 MOST_LABELS_WITH_NUMBERS = 16
 
 # What is drawn of an epoch: the panels, each with its columns.
-_PANELS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
-    ("objective", "Objective and loss", ("objective", "loss")),
-    ("dev", "Dev score", ("dev",)),
-    ("blocks", "Blocks kept", ("blocks_kept",)),
-    ("nonzeros", "Weights that are not zero", ("nonzeros",)),
-)
+_PANELS: dict[str, tuple[str, ...]] = {
+    "objective": ("objective", "loss"),
+    "dev": ("dev",),
+    "blocks": ("blocks_kept",),
+    "nonzeros": ("nonzeros",),
+}
 
 
 def figures(contents: Contents) -> dict[str, Figure]:
     """Every chart that the contents have data for, by the id of its place on the page."""
     found: dict[str, Figure] = {}
-    for name, title, columns in _PANELS:
-        panel = _panel(contents.epochs, columns, contents.score if name == "dev" else "")
+    titles = {
+        "dev": f"{contents.score} on the dev data",
+        "blocks": f"{contents.block.capitalize()}s kept",
+        "nonzeros": "Weights that are not zero",
+    }
+    for name, columns in _PANELS.items():
+        panel = _panel(contents.epochs, columns)
         if panel is not None:
-            shown = {"dev": f"{contents.score} on the dev data", "blocks": f"{contents.block.capitalize()}s kept"}
-            found[f"run-{name}"] = {**panel, "title": shown.get(name, title)}
+            found[f"run-{name}"] = {"title": titles.get(name), **panel}
     if contents.paths is not None and len(contents.paths.epochs) > 1 and len(contents.paths.names) > 1:
         found["paths"] = _paths(contents.paths)
     if sum(b.kept for b in contents.blocks) > 0:
@@ -48,7 +53,7 @@ def figures(contents: Contents) -> dict[str, Figure]:
 # --- along the run ------------------------------------------------------------------------------------
 
 
-def _panel(epochs: Sequence[Epoch], columns: tuple[str, ...], score: str) -> Figure | None:
+def _panel(epochs: Sequence[Epoch], columns: tuple[str, ...]) -> Figure | None:
     """Lines against the epoch, one for each column and stage; the page swaps in `seconds` where the reader asks."""
     columns = tuple(c for c in columns if sum(getattr(e, c) is not None for e in epochs) > 1)
     if not columns:
@@ -61,7 +66,7 @@ def _panel(epochs: Sequence[Epoch], columns: tuple[str, ...], score: str) -> Fig
     for stage in stages:
         for column in columns:
             points = [(x, e) for x, e in zip(at, epochs, strict=True) if e.stage == stage]
-            if all(getattr(e, column) is None for _, e in points):
+            if all(getattr(e, column) is None for _, e in points) or (column == "loss" and _no_penalty(points)):
                 continue
             name = ", ".join(part for part in (column.replace("_", " ") if len(columns) > 1 else "", stage) if part)
             colour = f"var(--line-{len(data) % COLOURS + 1})"
@@ -71,12 +76,19 @@ def _panel(epochs: Sequence[Epoch], columns: tuple[str, ...], score: str) -> Fig
         data.append(_best(epochs, at))
     layout = _layout(height=230)
     layout["xaxis"] |= {"title": {"text": "epoch"}, "rangemode": "tozero", "dtick": _every(at)}
-    if score and _is_share([e.dev for e in epochs]):
+    if columns == ("dev",) and _is_share([e.dev for e in epochs]):
         layout["yaxis"] |= {"tickformat": ".1%"}
     if columns[0] in ("blocks_kept", "nonzeros"):
         layout["yaxis"] |= {"rangemode": "tozero", "tickformat": "~s"}
-    label = _spoken(epochs, columns)
-    return {"data": data, "layout": layout, "legend": legend if len(legend) > 1 else [], "label": label}
+    figure = {"data": data, "layout": layout, "legend": legend if len(legend) > 1 else []}
+    if "objective" in columns or "loss" in columns:
+        figure["title"] = " and ".join(columns).capitalize()
+    return {**figure, "label": _spoken(epochs, columns)}
+
+
+def _no_penalty(points: list[tuple[int, Epoch]]) -> bool:
+    """Whether the loss is the objective: one line shows both."""
+    return all(e.loss == e.objective for _, e in points)
 
 
 def _line(name: str, points: list[tuple[int, Epoch]], column: str, colour: str) -> Figure:
@@ -189,7 +201,7 @@ def _shares(blocks: Sequence[Block]) -> Figure:
 
 def _confusion(matrix: Matrix) -> Figure:
     """Colour is the share of a row; the numbers are counts."""
-    shares = [[v / (sum(row) or 1.0) for v in row] for row in matrix.values]
+    shares = [[v / (sum(row) or 1.0) for v in row] for row in filled(matrix)]
     errors = [
         [0.0 if column == label else share for column, share in zip(matrix.columns, row, strict=True)]
         for label, row in zip(matrix.rows, shares, strict=True)
@@ -212,25 +224,27 @@ def _confusion(matrix: Matrix) -> Figure:
 def _transitions(matrix: Matrix) -> Figure:
     figure = _heat(matrix, [list(r) for r in matrix.values], "from", "to")
     trace, cells = figure["data"][0], _cells(matrix)
-    limit = max(abs(v) for v, _, _ in cells) or 1.0
+    limit = max((abs(v) for v, _, _ in cells), default=1.0) or 1.0
     trace |= {"zmin": -limit, "zmax": limit, "hovertemplate": "from %{y} to %{x}: %{z:.4~g}<extra></extra>"}
     trace["colorscale"] = [[0.0, "var(--minus)"], [0.5, "var(--middle)"], [1.0, "var(--plus)"]]
     if len(matrix.rows) <= MOST_LABELS_WITH_NUMBERS:
         trace |= {"texttemplate": "%{z:.2~f}"}
-    high, low = max(cells), min(cells)
-    figure["label"] = (
-        f"Transition scores between {len(matrix.rows)} labels. Highest: {high[1]} to {high[2]}, {high[0]:.3g}. "
-        f"Lowest: {low[1]} to {low[2]}, {low[0]:.3g}."
-    )
+    figure["label"] = f"Transition scores between {len(matrix.rows)} labels."
+    if cells:
+        high, low = max(cells), min(cells)
+        figure["label"] += (
+            f" Highest: {high[1]} to {high[2]}, {high[0]:.3g}. Lowest: {low[1]} to {low[2]}, {low[0]:.3g}."
+        )
     return figure
 
 
 def _cells(matrix: Matrix) -> list[tuple[float, str, str]]:
     rows = zip(matrix.values, matrix.rows, strict=True)
-    return [(v, row, column) for values, row in rows for v, column in zip(values, matrix.columns, strict=True)]
+    pairs = [(v, row, column) for values, row in rows for v, column in zip(values, matrix.columns, strict=True)]
+    return [(v, row, column) for v, row, column in pairs if v is not None]
 
 
-def _heat(matrix: Matrix, z: list[list[float]], rows: str, columns: str) -> Figure:
+def _heat(matrix: Matrix, z: Sequence[Sequence[Number]], rows: str, columns: str) -> Figure:
     layout = _layout(height=130 + 24 * len(matrix.rows))
     layout["xaxis"] |= {**_named(matrix.columns), "title": {"text": columns, "standoff": 10}, "tickangle": -60}
     layout["yaxis"] |= {**_named(matrix.rows), "title": {"text": rows, "standoff": 10}, "autorange": "reversed"}

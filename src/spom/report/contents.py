@@ -65,11 +65,14 @@ class Features:
 
 @dataclass(frozen=True)
 class Matrix:
-    """Numbers by two labels: counts of gold (rows) against predicted, or scores from one label (rows) to the next."""
+    """Numbers by two labels: counts of gold (rows) against predicted, or scores from one label (rows) to the next.
+
+    None stands for what cannot be, such as a step that is not allowed.
+    """
 
     rows: Sequence[str]
     columns: Sequence[str]
-    values: Sequence[Sequence[float]]
+    values: Sequence[Sequence[Number]]
 
 
 @dataclass(frozen=True)
@@ -90,7 +93,8 @@ class Contents:
 
     `block` says what a block is ("template", "kernel", "group", "feature"); `scores` are numbers by the names that
     `spom evaluate --json` gives them; `facts` are lines of (what, value) under a heading. Where `blocks` has only the
-    largest, `block_count` is how many there are, and `scores["blocks_kept"]` how many of them are kept.
+    largest, `block_count` is how many there are, and `scores["blocks_kept"]` how many of them are kept. `pruning` is
+    a table in plain text of what was dropped before learning, and why.
 
     >>> page = Contents("chunker.spom", "SequenceTagger", "tagger", scores={"f1": 0.93})
     >>> page.epochs, page.scores
@@ -108,6 +112,7 @@ class Contents:
     paths: Paths | None = None
     blocks: Sequence[Block] = ()
     block_count: int | None = None
+    pruning: str = ""
     features: Sequence[Features] = ()
     confusion: Matrix | None = None
     transitions: Matrix | None = None

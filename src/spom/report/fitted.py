@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from sklearn.base import is_classifier, is_regressor
 from sklearn.utils.validation import check_is_fitted
 
-from spom.report.contents import Contents, Matrix
+from spom.data.columns import Columns
+from spom.estimators.attachment import attachment
+from spom.estimators.tagger_labels import metric, split_labels
+from spom.report.contents import Contents, Matrix, Sentence
 from spom.report.history import entries_of, epochs_of, paths_of
 from spom.report.models import described
 from spom.report.tables import FRACTIONS
+
+# Sentences that are drawn have so many words, and are chosen among so many.
+SHORTEST, LONGEST, MOST_COMPARED = 6, 25, 500
+# Columns of CoNLL-U.
+FORM, UPOS, HEAD, DEPREL = 1, 3, 6, 7
 
 
 def contents_of(estimator: Any, X: Any = None, y: Any = None, title: str | None = None, top: int = 12) -> Contents:
@@ -27,33 +38,42 @@ def contents_of(estimator: Any, X: Any = None, y: Any = None, title: str | None 
     """
     check_is_fitted(estimator)
     found = described(estimator, top)
-    entries = entries_of(getattr(estimator, "history_", None))
-    scores: dict[str, float] = {}
-    if found.nonzeros is not None:
-        scores["nonzeros"] = found.nonzeros
-    if found.kept is not None:
-        scores["blocks_kept"] = found.kept
-    score, confusion = "score", None
-    if X is not None and y is not None:
-        score, value, confusion = _scored(estimator, X, y)
-        scores = {score: value, **scores}
+    entries = _whole(estimator, entries_of(getattr(estimator, "history_", None)))
+    scores = {"nonzeros": found.nonzeros, "blocks_kept": found.kept}
+    known = {name: float(value) for name, value in scores.items() if value is not None}
+    scored = Scored() if X is None else _scored(estimator, X, y)
     name = type(estimator).__name__
     return Contents(
         title=title or name,
         estimator=name if title else "",
         task=_task(estimator),
         block=found.block,
-        score=FRACTIONS.get(score, score),
-        scores=scores,
+        score=FRACTIONS.get(next(iter(scored.scores), ""), "Score"),
+        scores={**scored.scores, **known},
         facts={"Parameters": parameters(estimator)},
         epochs=epochs_of(entries),
         paths=paths_of(entries, [block.name for block in found.blocks]) if _all_listed(found) else None,
         blocks=found.blocks,
         block_count=found.count,
+        pruning=found.pruning,
         features=found.features,
-        confusion=confusion,
+        confusion=scored.confusion,
         transitions=found.transitions,
+        sentences=scored.sentences,
     )
+
+
+def _whole(estimator: Any, entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The entries with the weights of all blocks: those that were dropped before learning have none."""
+    selection = getattr(getattr(estimator, "pruning_", None), "selection", None)
+    if selection is None:
+        return entries
+    count = len(estimator.blocks_)
+    for entry in entries:
+        weights = np.zeros(count)
+        weights[selection.kept] = entry["block_weights"]
+        entry["block_weights"] = weights
+    return entries
 
 
 def _all_listed(found: Any) -> bool:
@@ -77,15 +97,72 @@ def _has_defaults(estimator: Any) -> bool:
 
 
 def _task(estimator: Any) -> str:
-    return str(getattr(estimator, "_estimator_type", "") or "")
+    if hasattr(estimator, "arcs_"):
+        return "parser"
+    if hasattr(estimator, "chain_"):
+        return "tagger"
+    return "classifier" if is_classifier(estimator) else "regressor" if is_regressor(estimator) else ""
 
 
-def _scored(estimator: Any, X: Any, y: Any) -> tuple[str, float, Matrix | None]:
-    """(the name of the score, the score, a confusion matrix for labels)."""
+# --- how it does ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Scored:
+    """How an estimator does on data: the score that it is steered by comes first."""
+
+    scores: dict[str, float] = field(default_factory=dict)
+    confusion: Matrix | None = None
+    sentences: Sequence[Sentence] = ()
+
+
+def _scored(estimator: Any, X: Any, y: Any) -> Scored:
+    if hasattr(estimator, "arcs_"):
+        return _trees(estimator, X)
+    if hasattr(estimator, "chain_"):
+        return _sequences(estimator, X, y)
+    if y is None:
+        raise ValueError("to score the estimator, the page needs y as well as X")
     value = float(estimator.score(X, y))
     if not hasattr(estimator, "classes_"):
-        return "r2", value, None
-    return "accuracy", value, confusion_matrix(y, estimator.predict(X))
+        return Scored({"r2": value})
+    return Scored({"accuracy": value}, confusion_matrix(y, estimator.predict(X)))
+
+
+def _sequences(tagger: Any, X: Any, y: Any) -> Scored:
+    X, y = split_labels(X, y)
+    found = tagger.evaluate(X, y)
+    scores = {"accuracy": float(found.accuracy)}
+    if metric(tagger.scoring, tagger.classes_.tolist()) == "f1":
+        scores = {name: float(getattr(found, name)) for name in ("f1", "precision", "recall", "accuracy")}
+    gold = y.strings(0) if isinstance(y, Columns) else y
+    return Scored(scores, confusion_matrix(gold, tagger.predict(X)))
+
+
+def _trees(parser: Any, bank: Any) -> Scored:
+    found = parser.predict(bank)
+    counts = attachment(bank, found)
+    scores = {"uas": counts.uas, "las": counts.las} if parser.labels_ is not None else {"uas": counts.uas}
+    return Scored(scores, sentences=example_sentences(bank, found))
+
+
+def example_sentences(gold: Any, found: Any, most: int = 8) -> list[Sentence]:
+    """Sentences that are neither very short nor very long, those with the most wrong heads first."""
+    fit = [i for i in range(len(gold)) if SHORTEST <= len(gold[i]) <= LONGEST] or list(range(len(gold)))
+    picked = []
+    for i in fit[:MOST_COMPARED]:
+        words, guess = gold[i], found[i]
+        one = Sentence(
+            words=[word[FORM] for word in words],
+            tags=[word[UPOS] for word in words],
+            heads=[int(word[HEAD]) for word in words],
+            relations=[word[DEPREL] for word in words],
+            predicted_heads=[int(word[HEAD]) for word in guess],
+            predicted_relations=[word[DEPREL] for word in guess],
+        )
+        wrong = sum(a != b for a, b in zip(one.heads, one.predicted_heads, strict=True))
+        picked.append((-wrong, i, one))
+    return [one for _, _, one in sorted(picked, key=lambda p: p[:2])[:most]]
 
 
 def confusion_matrix(gold: Any, predicted: Any) -> Matrix:

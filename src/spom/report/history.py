@@ -61,26 +61,22 @@ def _first(entry: dict[str, Any], keys: tuple[str, ...]) -> Number:
 
 
 def paths_of(entries: Sequence[dict[str, Any]], names: Sequence[str]) -> Paths | None:
-    """The weights of the blocks `names` along the entries that tell of just so many."""
-    if not names:
+    """The weights of the blocks `names` along the entries that tell of just so many, in the first stage that does."""
+    told: list[tuple[Epoch, list[Any]]] = []
+    for epoch, entry in zip(epochs_of(entries), entries, strict=True):
+        row = _shares(entry)
+        if row is not None and len(row) == len(names) and (not told or epoch.stage == told[0][0].stage):
+            told.append((epoch, row))
+    if not names or not told:
         return None
-    epochs, rows = [], []
-    for i, entry in enumerate(entries):
-        weights = _shares(entry)
-        if weights is None or len(weights) != len(names):
-            continue
-        count = _first(entry, ("epoch", "k"))
-        epochs.append(i + 1 if count is None else int(count))
-        rows.append([None if value is None else float(value) for value in weights])
-    if sorted(set(epochs)) != epochs:
-        epochs = list(range(1, len(epochs) + 1))
-    return Paths(list(names), epochs, rows) if rows else None
+    rows = [[None if value is None else float(value) for value in row] for _, row in told]
+    return Paths(list(names), [epoch.epoch for epoch, _ in told], rows)
 
 
-def _shares(entry: dict[str, Any]) -> Any:
+def _shares(entry: dict[str, Any]) -> list[Any] | None:
     weights = entry.get("block_weights")
     if weights is None and entry.get("block_norms") is not None:
         norms = np.asarray(entry["block_norms"], dtype=float)
         total = norms.sum()
         weights = norms / total if total > 0 else norms
-    return weights if weights is None else np.asarray(weights, dtype=object).tolist()
+    return None if weights is None else list(np.asarray(weights, dtype=object))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,8 @@ from spom.report.contents import Block, Features, Matrix
 
 # A linear model may have millions of blocks; so many of the largest are listed.
 MOST_BLOCKS = 2000
+# Nobody reads the features of more labels than these.
+MOST_LABELS = 60
 
 
 @dataclass(frozen=True)
@@ -26,13 +29,30 @@ class Described:
     nonzeros: int | None = None
     features: Sequence[Features] = ()
     transitions: Matrix | None = None
+    pruning: str = ""
 
 
 def described(model: Any, top: int = 12, name_of: Callable[[int], str] | None = None) -> Described:
     """What there is to tell. `name_of` names the features of a model that has no names for them."""
     if hasattr(model, "coef_"):
         return _linear(model, top, name_of or (lambda i: f"x{i}"))
+    if hasattr(model, "chain_"):
+        return _tagger(model, top)
+    if hasattr(model, "arcs_"):
+        return _parser(model)
+    if hasattr(model, "block_weights_"):
+        blocks = _named_blocks(model)
+        return Described(block="kernel", blocks=blocks, kept=sum(block.kept for block in blocks))
     return Described()
+
+
+def _named_blocks(model: Any, nonzeros: dict[str, int] | None = None) -> list[Block]:
+    """Blocks that have names of their own."""
+    names = [f"kernel {b}" if isinstance(b, int) else str(b) for b in model.blocks_]
+    pairs = zip(names, np.asarray(model.block_weights_).tolist(), strict=True)
+    if nonzeros is None:
+        return [Block(str(name), weight) for name, weight in pairs]
+    return [Block(str(name), weight, nonzeros=nonzeros.get(str(name), 0)) for name, weight in pairs]
 
 
 # --- linear models ------------------------------------------------------------------------------------
@@ -78,3 +98,54 @@ def _labels(model: Any, rows: int) -> list[str]:
 def _top(label: str, row: Any, named: Callable[[int], str], top: int) -> Features:
     order = np.argsort(-np.abs(row.data), kind="stable")[:top]
     return Features(label, [(named(int(row.indices[j])), float(row.data[j])) for j in order.tolist()])
+
+
+# --- structures -----------------------------------------------------------------------------------------
+
+
+def _tagger(model: Any, top: int) -> Described:
+    left = model._source.blocks
+    counts = np.count_nonzero(model.weights_, axis=1)
+    nonzeros = {
+        name: int(counts[a:b].sum())
+        for name, (a, b) in zip(left.names, pairwise(np.asarray(left.starts).tolist()), strict=True)
+    }
+    labels = model.classes_.tolist()[:MOST_LABELS]
+    features = [
+        Features(str(label), [(name, weight) for name, _, weight in model.features(label, top) if weight])
+        for label in labels
+    ]
+    return Described(
+        block="template",
+        blocks=_named_blocks(model, nonzeros),
+        kept=int(model.selected_.size),
+        nonzeros=int(model.nonzeros_),
+        features=[one for one in features if one.weights],
+        transitions=_chain(model),
+        pruning="" if model.pruning_ is None else str(model.pruning_),
+    )
+
+
+def _chain(model: Any) -> Matrix | None:
+    """Scores from each label and the start (rows) to each label and the end; None where labels are independent."""
+    chain = np.asarray(model.chain_, dtype=float)
+    if not chain.any():
+        return None
+    labels = [str(label) for label in model.classes_.tolist()]
+    k = len(labels)
+    allowed = np.where(np.isneginf(model._forbidden), np.nan, chain)
+    whole = np.full((k + 1, k + 1), np.nan)
+    whole[0, :k], whole[1:, :k], whole[1:, k] = allowed[k], allowed[:k], allowed[k + 1]
+    values = [[None if np.isnan(v) else v for v in row] for row in whole.tolist()]
+    return Matrix(["(start)", *labels], [*labels, "(end)"], values)
+
+
+def _parser(model: Any) -> Described:
+    stages = (model.arcs_, model.second_, model.labels_)
+    return Described(
+        block="template",
+        blocks=_named_blocks(model),
+        kept=int(model.selected_.size),
+        nonzeros=sum(int(np.count_nonzero(stage.weights)) for stage in stages if stage is not None),
+        pruning="" if model.pruning_ is None else str(model.pruning_.table()),
+    )

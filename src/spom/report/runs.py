@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -64,6 +65,7 @@ def _contents(record: dict[str, Any], found: Described, notes: list[str]) -> Con
         paths=paths_of(history, names or [b.name for b in blocks]),
         blocks=blocks,
         block_count=found.count,
+        pruning=str(record.get("pruning") or found.pruning),
         features=found.features,
         confusion=_confusion(record.get("confusion")),
         transitions=found.transitions,
@@ -138,8 +140,10 @@ def _heads(one: dict[str, Any], key: str) -> list[int]:
 def _facts(record: dict[str, Any]) -> dict[str, list[tuple[str, str]]]:
     options = dict(record.get("options") or {})
     parameters = options.pop("parameters", None) or {}
+    words = [str(word) for word in record.get("command") or []]
     run = [
-        ("command", " ".join(map(str, record.get("command") or []))),
+        # The program by its name alone: where it is installed is nobody's concern.
+        ("command", shlex.join([os.path.basename(words[0]), *words[1:]]) if words else ""),
         ("started", str(record.get("started") or "")),
         ("ended", {"end": "all epochs were made"}.get(str(record.get("stopped")), str(record.get("stopped") or ""))),
         ("spom", str(record.get("spom") or "")),

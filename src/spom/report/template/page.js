@@ -174,9 +174,11 @@
 
   function drawTree(place, sentence) {
     const gold = sentence.heads.length > 0;
+    // As in the shared task's evaluation, subtypes do not count: nsubj:pass is nsubj.
+    const base = (relation) => relation.split(":")[0];
     const wrong = (i) => gold && sentence.heads[i] !== sentence.predicted_heads[i];
     const relabelled = (i) => gold && !wrong(i) && sentence.relations.length > 0 && sentence.predicted_relations.length > 0
-      && sentence.relations[i] !== sentence.predicted_relations[i];
+      && base(sentence.relations[i]) !== base(sentence.predicted_relations[i]);
     const above = arcsOf(sentence.predicted_heads, sentence.predicted_relations, (i) => wrong(i) || relabelled(i) ? "wrong" : "right");
     const below = gold ? arcsOf(sentence.heads, sentence.relations, () => "gold").filter((arc, i) => wrong(i) || relabelled(i)) : [];
     const words = ["ROOT", ...sentence.words];
