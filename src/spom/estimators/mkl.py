@@ -269,7 +269,7 @@ class MKLClassifier(Saving, ClassifierMixin, BaseEstimator):  # type: ignore[mis
         unknown = ~np.isin(labels, self.classes_)
         if unknown.any():
             at = int(np.flatnonzero(unknown)[0])
-            raise DataError(f"y has the label {labels[at]!r} at entry {at}, which was not there in fit")
+            raise DataError(f"y has the label {labels.tolist()[at]!r} at entry {at}, which was not there in fit")
         weight: Any = sample_weight
         return float(np.average(self.predict(X) == labels, weights=weight))
 

@@ -45,7 +45,7 @@ class KernelFit:
     state: State | None = field(default=None, repr=False)
 
 
-def as_kernels(given: Any) -> list[Kernel | Features]:
+def as_kernels(given: Any) -> list[Kernel]:
     """A list of kernels from objects, registered names, names of scikit-learn's pairwise kernels, and callables.
 
     >>> as_kernels(["gaussian", "laplacian"])
@@ -57,9 +57,9 @@ def as_kernels(given: Any) -> list[Kernel | Features]:
     if not listed:
         raise ValueError("kernels must have at least one kernel")
     names = {entry.name for entry in registry.entries("kernel")}
-    found: list[Kernel | Features] = []
+    found: list[Kernel] = []
     for kernel in listed:
-        if isinstance(kernel, (Kernel, Features)):
+        if isinstance(kernel, Kernel):
             found.append(kernel)
         elif isinstance(kernel, str) and kernel in names:
             found.append(registry.make("kernel", kernel))
@@ -84,7 +84,7 @@ class Blocks:
 
 
 def blocks_of(
-    given: Sequence[Kernel | Features],
+    given: Sequence[Kernel],
     X: Any,
     *,
     memory: Any,
@@ -99,8 +99,8 @@ def blocks_of(
     """Fit the kernels to the data and make what the budget allows: whole matrices, a cache of rows, or features."""
     n = X.shape[0]
     maps: list[Features] = [f for f in given if isinstance(f, Features)]
-    kernels = [kernel.fitted(X) for kernel in given if isinstance(kernel, Kernel)]
-    order = [m for m, kernel in enumerate(given) if isinstance(kernel, Kernel)]
+    kernels = [kernel.fitted(X) for kernel in given if not isinstance(kernel, Features)]
+    order = [m for m, kernel in enumerate(given) if not isinstance(kernel, Features)]
     grams: list[Gram] = []
     slots, message = None, ""
     if kernels:
@@ -116,7 +116,7 @@ def blocks_of(
         else:
             maps = [k if isinstance(k, Features) else Nystroem(k, chosen.components) for k in given]
             kernels, order = [], []
-    maps = [type(f)(**f.get_params(deep=False)).fit(X) for f in maps]
+    maps = [f.fitted(X) for f in maps]
     explicit = [ExplicitBlock.of_dense(f.transform(X)) for f in maps]
     order = order + [m for m in range(len(given)) if m not in order]
     return Blocks(kernels, grams, maps, explicit, order, slots, message)

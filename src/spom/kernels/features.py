@@ -8,25 +8,42 @@ import numpy as np
 import scipy  # its rooms are loaded when they are first used
 
 from spom.core.arrays import Floats, check_positive
-from spom.core.params import Parameters
+from spom.core.registry import register
 from spom.errors import DataError
-from spom.kernels.base import Kernel, as_vectors
+from spom.kernels.base import Kernel, as_vectors, squares
+from spom.kernels.gaussian import Gaussian
 from spom.kernels.gram import Reals
 
 # Directions in which the landmarks vary less than this share of the largest are left out.
 RANK = 1e-7
 
 
-class Features(Parameters):
-    """phi with K(x, z) about <phi(x), phi(z)>: `fit`, then `transform`; the base of the two forms."""
+class Features(Kernel):
+    """K(x, z) = <phi(x), phi(z)> with phi written down: `fit`, then `transform`; the base of the two forms.
+
+    Among the kernels of an estimator it is a block of explicit features.
+    """
 
     components: int
     seed: int
+    map_: Floats
 
     def _check(self) -> None:
         whole = isinstance(self.components, (int, np.integer)) and not isinstance(self.components, bool)
         if not whole or self.components < 1:
             raise ValueError(f"components must be a whole number >= 1; it is {self.components!r}")
+
+    def fitted(self, X: Any) -> Self:
+        """A fitted copy."""
+        return type(self)(**self.get_params(deep=False)).fit(X)
+
+    def _block(self, X: Any, Z: Any) -> Reals:
+        if not hasattr(self, "map_"):
+            raise ValueError(f"{type(self).__name__} has no features yet: take them from data with fitted(X)")
+        return np.asarray(self.transform(X) @ self.transform(Z).T)
+
+    def _diagonal(self, X: Any) -> Reals:
+        return squares(self.transform(X))
 
     def fit(self, X: Any) -> Self:
         """Take from the training data what the features need."""
@@ -41,6 +58,13 @@ class Features(Parameters):
         raise NotImplementedError  # every form has its own
 
 
+@register(
+    "kernel",
+    "nystroem",
+    formula=r"k(x)^\top K^{-1} k(z), \; k(x)_i = K(x, l_i)",
+    cost="c rows of its kernel, and their product",
+    examples=lambda: [Nystroem(Gaussian(2.0), 5).fit(np.eye(7, 4))],
+)
 class Nystroem(Features):
     """phi(x) = S^(-1/2) U^T K(landmarks, x), with K(landmarks, landmarks) = U S U^T (Williams and Seeger 2001).
 
@@ -73,7 +97,7 @@ class Nystroem(Features):
         K = np.asarray(K.toarray() if scipy.sparse.issparse(K) else K, dtype=np.float64)
         values, vectors = np.linalg.eigh(K)
         kept = values > RANK * max(float(values[-1]), 0.0)
-        self.map_: Floats = vectors[:, kept] / np.sqrt(values[kept])
+        self.map_ = vectors[:, kept] / np.sqrt(values[kept])
         return self
 
     def transform(self, X: Any) -> Reals:
@@ -92,6 +116,13 @@ class Nystroem(Features):
         return {"landmarks": dense, "map": self.map_}
 
 
+@register(
+    "kernel",
+    "random-fourier",
+    formula=r"\tfrac{2}{c} \sum_j \cos(w_j x + b_j) \cos(w_j z + b_j)",
+    cost="c cosines a row",
+    examples=lambda: [RandomFourier(2.0, 6).fit(np.eye(7, 4))],
+)
 class RandomFourier(Features):
     """phi(x) = sqrt(2 / components) cos(W x + b), for the Gaussian kernel (Rahimi and Recht 2007).
 

@@ -65,8 +65,8 @@ def plan(
     what = f"{count} Gram {'matrix' if count == 1 else 'matrices'} of {n} rows"
     if whole <= free:
         return Plan("kept", 0, 0, f"{what}: {show_bytes(whole)} of {show_bytes(budget)}, kept in memory")
-    # Rows come in batches, and a batch has a copy or two on its way.
-    slots = (free - min(free // 4, 3 * 256 * row)) // row
+    # Rows come in batches, and a batch has some copies on its way.
+    slots = (free - min(free // 4, 1000 * row)) // row
     if slots < count * at_once:
         least = reserve + 2 * row * count * at_once
         raise DataError(
