@@ -33,7 +33,11 @@ ROOMS = (
 # Modules of a room whose names are for users, and that are too many for the room itself.
 EXTRA = {
     "solvers": ("spom.solvers.iterate", "spom.solvers.steps"),
-    "core": ("spom.core.protocols", "spom.core.registry", "spom.core.state", "spom.core.jit", "spom.core.params"),
+    "core": (
+        *("spom.core.protocols", "spom.core.registry", "spom.core.state", "spom.core.callbacks"),
+        *("spom.core.jit", "spom.core.params"),
+    ),
+    "report": ("spom.report.contents",),
 }
 
 
