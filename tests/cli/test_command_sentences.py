@@ -21,7 +21,7 @@ from spom.estimators.phrases import phrase_scores
 from spom.models import read_run
 from tests.cli.common import Command, process
 
-TEMPLATES = ["w[-1]", "w[0]", "w[1]", "w.suffix2[0]", "w[-1]|w[0]", "page[0]"]
+TEMPLATES = ["w[-1]", "w[0]", "w[1]", "w.suffix2[0]", "w[-1]|w[0]", "shelf[0]"]
 
 
 def as_text(sentences: object, separator: str = " ") -> str:
@@ -49,7 +49,7 @@ def here(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name, rows in (("train", range(40)), ("test", range(40, 52))):
         text = "".join(f"# sent_id = {i}\n" + as_text([tree(i)], "\t") for i in rows)
         (folder / f"{name}.conllu").write_text(text)
-    files = ["--train", str(folder / "train.txt"), "--dev", str(folder / "test.txt"), "--columns", "w,page,label"]
+    files = ["--train", str(folder / "train.txt"), "--dev", str(folder / "test.txt"), "--columns", "w,shelf,label"]
     words = ["--templates", str(folder / "templates"), "--model", str(folder / "tagger.spom"), "--quiet"]
     assert main(["train", "tagger", *files, *words]) == 0
     trees = ["--train", str(folder / "train.conllu"), "--dev", str(folder / "test.conllu"), "--set", "min_count=1"]
@@ -76,9 +76,9 @@ def test_a_tagger_from_a_file(spom: Command, here: Path) -> None:
 
 
 def test_tagging_is_what_the_estimator_predicts(spom: Command, here: Path) -> None:
-    columns = read_conll(here / "test.txt", ["w", "page", "label"])
+    columns = read_conll(here / "test.txt", ["w", "shelf", "label"])
     tagger = library.load_model(here / "tagger.spom")
-    predicted = tagger.predict(columns.select(["w", "page"]))
+    predicted = tagger.predict(columns.select(["w", "shelf"]))
     out = spom.well("predict", "--model", here / "tagger.spom", here / "test.txt").out
     expected = [
         [(*token, label) for token, label in zip(s, p, strict=True)] for s, p in zip(columns, predicted, strict=True)
@@ -223,7 +223,7 @@ def test_conllu_for_taggers(spom: Command, here: Path, tmp_path: Path) -> None:
 def test_a_tagger_that_was_stopped_goes_on_to_the_same_bits(
     spom: Command, here: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    words = ["train", "tagger", "--train", here / "train.txt", "--columns", "w,page,label", "--epochs", "5"]
+    words = ["train", "tagger", "--train", here / "train.txt", "--columns", "w,shelf,label", "--epochs", "5"]
     spom.well(*words, "--model", tmp_path / "whole")
     on_epoch = live.Live.on_epoch
 
@@ -313,7 +313,7 @@ def test_sentences_for_another_model(spom: Command, here: Path, tmp_path: Path) 
     four = tmp_path / "four.txt"
     four.write_text("a b c d\n")
     error = spom.fails("predict", "--model", here / "tagger.spom", four)
-    assert "four.txt, line 1: expected 2 columns (w, page), or one more with labels; found 4" in error
+    assert "four.txt, line 1: expected 2 columns (w, shelf), or one more with labels; found 4" in error
     assert "tagger.spom is a tagger, which takes sentences" in error
     error = spom.fails("predict", "--model", here / "parser.spom", here / "test.txt")
     assert "line 1: expected 10 columns" in error

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -12,20 +12,65 @@ from spom.cli import options as o
 
 def demo(
     quick: Annotated[bool, typer.Option("--quick", help="Smaller data: a few seconds.")] = False,
-    page: Annotated[Path, typer.Option("--page", metavar="F", help="Where to write the page.")] = Path(
-        "spom-demo.html"
-    ),
+    folder: Annotated[
+        Path | None, typer.Option("--folder", metavar="DIR", help="Keep the made-up sentences and the model here.")
+    ] = None,
+    page: Annotated[
+        Path, typer.Option("--page", metavar="F", help="Where to write the page of the tagger's run.")
+    ] = Path("spom-demo.html"),
     seed: o.Seed = 0,
     json: o.Json = False,
     debug: o.Debug = False,
 ) -> None:
     """Show the whole idea in about a minute, on data that needs no download.
 
+    First handwritten digits, put together into words by a chain: which of six kernels is right? Then ingredients of
+    made-up recipes: which of two dozen templates does a tagger need? Both are learnt together with the weights.
+
     \b
     Examples:
       spom demo
-      spom demo --quick
+      spom demo --quick --folder demo
     """
-    from spom.errors import Unsupported
+    from spom.cli.output import print_json
 
-    raise Unsupported("the demonstration is not there yet")
+    found = show(quick=quick, folder=folder, page=page, seed=seed, say=(lambda text="": None) if json else _say)
+    if json:
+        print_json(found)
+
+
+def _say(text: str = "") -> None:
+    print(text, flush=True)
+
+
+def show(
+    quick: bool = False, folder: Path | None = None, page: Path | None = None, seed: int = 0, say: Any = _say
+) -> dict[str, Any]:
+    """Both parts, one thread; what they found, as plain values."""
+    import time
+
+    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # threadpoolctl has no types
+
+    from spom.cli import demo_ingredients, demo_words
+
+    begin = time.perf_counter()
+    say("spom: learn the weights and, at the same time, which kernels, templates and features they need.")
+    with threadpool_limits(1):
+        words = demo_words.show(quick, seed, say)
+        tagger = demo_ingredients.show(quick, seed, folder, page, say)
+    seconds = time.perf_counter() - begin
+    say(f"\nDone in {seconds:.0f} s. To try next:")
+    for line in _next(tagger):
+        say(f"  {line}")
+    return {"words": words, "ingredients": tagger, "seconds": seconds}
+
+
+def _next(tagger: dict[str, Any]) -> list[str]:
+    ideas = [
+        ("spom demo --folder demo", "keep the sentences and the model, to play with"),
+        ("spom data fetch conll2000", "real sentences; then spom train tagger --train ... --prune auto"),
+        ("spom train classifier --help", "the same for vectors: CSV, Parquet, svmlight"),
+    ]
+    if tagger["folder"]:
+        ideas[0] = (f"spom inspect {tagger['folder']}/tagger.spom", "its templates, features and transitions")
+    return [f"{command:34}{what}" for command, what in ideas]

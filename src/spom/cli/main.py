@@ -34,8 +34,8 @@ examples.
 
 def build(argv: Sequence[str]) -> typer.Typer:
     """The command's parts. Rich help would double the time that `spom --help` takes, so the help is plain text."""
-    app = typer.Typer(name="spom", help=ABOUT, rich_markup_mode=None, pretty_exceptions_enable=False)
-    app.callback()(_about)
+    app = typer.Typer(name="spom", rich_markup_mode=None, pretty_exceptions_enable=False)
+    app.callback(help=ABOUT)(_about)
     app.add_typer(train.app, name="train")
     for name, command, short in (
         ("demo", demo.demo, "The whole idea in a minute, on data that needs no download."),
@@ -50,14 +50,20 @@ def build(argv: Sequence[str]) -> typer.Typer:
     return app
 
 
-def _about(
-    version: bool = typer.Option(False, "--version", help="Print the version and stop.", is_eager=True),
-) -> None:
-    if version:
+def _print_version(wanted: bool) -> None:
+    if wanted:
         from spom import __version__
 
         print(f"spom {__version__}")
         raise typer.Exit
+
+
+def _about(
+    version: bool = typer.Option(
+        False, "--version", help="Print the version and stop.", is_eager=True, callback=_print_version
+    ),
+) -> None:
+    """What comes before the commands."""
 
 
 def _reproduce(argv: Sequence[str]) -> Any:

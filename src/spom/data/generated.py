@@ -68,18 +68,24 @@ _ASIDE = [
     ["for", "dusting"],
     ["optional"],
 ]
-_AMOUNTS = ["1/2", "1/4", "3/4", "2/3", "half", "a", "two", "three", "a", "few"]
+_AMOUNTS = ["1/2", "1/4", "3/4", "2/3", "half", "a", "two", "three"]
+# Syllables of names and verbs that nobody has heard before: what is new in a text is an open class.
+_FIRST = ["bra", "ca", "do", "fen", "gar", "hal", "ko", "lu", "mo", "nar", "pe", "ri", "sal", "tan", "vo", "zu"]
+_MIDDLE = ["da", "li", "ma", "no", "ra", "se", "to", "vi"]
+_LAST = ["lla", "mi", "nut", "berry", "root", "kin", "s", "tto", "ne", "fish"]
+_SHELVES = "ABCDEF"
 
 
 def ingredients(sentences: int, seed: int = 0) -> Columns:
-    """Lines of made-up recipes in the columns w (the word), page (a number that means nothing) and label (B-, I-, O).
+    """Lines of made-up recipes in the columns w (the word), shelf (a letter that means nothing) and label (B-, I-, O).
 
     The parts are AMOUNT, UNIT, NAME, HOW (what was done to it) and NOTE. Words are ambiguous as they are in
-    kitchens: cloves are a unit of garlic and a spice, ground beef is a name, and ground almonds are almonds.
+    kitchens: cloves are a unit of garlic and a spice, ground beef is a name, and ground almonds are almonds. Half
+    of the names and verbs are made of syllables, so that a new text has words that no text before it had.
 
     >>> columns = ingredients(100)
     >>> len(columns), columns.names
-    (100, ('w', 'page', 'label'))
+    (100, ('w', 'shelf', 'label'))
     >>> sorted(columns.distinct("label")[1])[:3]
     ['B-AMOUNT', 'B-HOW', 'B-NAME']
     """
@@ -90,8 +96,8 @@ def ingredients(sentences: int, seed: int = 0) -> Columns:
         for part, phrase in _line(random):
             for i, word in enumerate(phrase):
                 words.append((word, "O" if part == "O" else f"{'B' if i == 0 else 'I'}-{part}"))
-        made.append([(word, str(random.integers(1, 400)), label) for word, label in words])
-    return Columns.from_lists(made, ("w", "page", "label"), "ingredients (made up)")
+        made.append([(word, _SHELVES[random.integers(6)], label) for word, label in words])
+    return Columns.from_lists(made, ("w", "shelf", "label"), "ingredients (made up)")
 
 
 def _line(random: np.random.Generator) -> list[tuple[str, list[str]]]:
@@ -114,8 +120,18 @@ def _line(random: np.random.Generator) -> list[tuple[str, list[str]]]:
                 parts.append(("UNIT", [pick(_UNITS[kind])]))
             if chance(0.35):
                 parts.append(("O", ["of"]))
+
+    def stem() -> str:
+        return str(pick(_FIRST)) + "".join(pick(_MIDDLE) for _ in range(random.integers(0, 3)))
+
+    def food() -> list[str]:
+        return [stem() + pick(_LAST)] if chance(0.5) else [pick(_FOODS)[1]]
+
+    if chance(0.5):
+        head = stem() + pick(_LAST)
     name = [*([pick(before)] if before and chance(0.6) else []), head]
-    how = [*([pick(_VERY)] if chance(0.4) else []), pick(_HOW)]
+    verb = stem() + "ed" if chance(0.5) else pick(_HOW)
+    how = [*([stem() + "ly" if chance(0.3) else pick(_VERY)] if chance(0.4) else []), verb]
     if chance(0.25):
         # "2 cups chopped onions": what was done comes first; "ground" then is no part of the name.
         first = ["ground"] if head in ("almonds", "pepper") and chance(0.5) else how
@@ -123,18 +139,20 @@ def _line(random: np.random.Generator) -> list[tuple[str, list[str]]]:
     else:
         parts.append(("NAME", name))
         if chance(0.45):
-            parts += [("O", [","]), ("HOW", how)]
+            parts += [*([("O", [","])] if chance(0.8) else []), ("HOW", how)]
             if chance(0.15):
                 parts += [("O", ["and"]), ("HOW", [pick(_HOW)])]
-    if chance(0.2):
-        parts += [("O", [","]), ("NOTE", pick(_ASIDE))]
+    if chance(0.35):
+        # A note may name a food too, and only its first words tell.
+        note = pick(_ASIDE) if chance(0.5) else [*pick([["for", "the"], ["or"], ["to", "serve", "with"]]), *food()]
+        parts += [*([("O", [","])] if chance(0.7) else []), ("NOTE", note)]
     return parts
 
 
 def _amount(random: np.random.Generator, pick: Any, chance: Any) -> list[str]:
     number = str(random.integers(1, 13))
     if chance(0.2):
-        return ["a", "few"] if chance(0.2) else [pick(_AMOUNTS[:7])]
+        return ["a", "few"] if chance(0.2) else [pick(_AMOUNTS)]
     if chance(0.15):
         return [number, pick(_AMOUNTS[:4])]
     return [number, "to", str(int(number) + 2)] if chance(0.1) else [number]
