@@ -13,6 +13,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from spom.core.arrays import Floats, Ints
+from spom.core.callbacks import Callbacks
 from spom.errors import DataError
 from spom.estimators.checking import (
     all_or_nothing,
@@ -132,10 +133,15 @@ class MKLClassifier(Saving, ClassifierMixin, BaseEstimator):  # type: ignore[mis
         with all_or_nothing(self):
             if self.precision not in ("single", "double"):
                 raise ValueError(f"precision must be 'single' or 'double'; it is {self.precision!r}")
-            if self._is_precomputed():
-                self._fit_grams(X, y, sample_weight)
-            else:
-                self._fit_rows(X, y, sample_weight)
+            self._watching = Callbacks(self.callbacks, type(self).__name__)
+            try:
+                fit = self._fit_grams if self._is_precomputed() else self._fit_rows
+                fit(X, y, sample_weight)
+            except BaseException as error:
+                self._watching.end("interrupted" if isinstance(error, KeyboardInterrupt) else "error")
+                raise
+            self._watching.end("converged" if self.converged_ and self.solver != "online" else "end")
+            del self._watching
         return self
 
     def _is_precomputed(self) -> bool:
@@ -213,7 +219,7 @@ class MKLClassifier(Saving, ClassifierMixin, BaseEstimator):  # type: ignore[mis
             output=self.output,
             tol=self.tol,
             seed=int(check_random_state(self.random_state).randint(2**31 - 1)),
-            callbacks=self.callbacks,
+            callbacks=self._watching,
             verbose=self.verbose,
             label=type(self).__name__,
         )
@@ -287,7 +293,8 @@ class MKLClassifier(Saving, ClassifierMixin, BaseEstimator):  # type: ignore[mis
         state |= {name: vars(self)[name] for name in FITTED if name in vars(self)}
         for name in ("block_norms_", "block_weights_"):
             arrays[name] = vars(self)[name]
-        state["history"] = [{**entry, "seconds": 0.0} for entry in self.history_[-1:]]
+        timed = ("seconds", "per_second")
+        state["history"] = [{k: v for k, v in entry.items() if k not in timed} for entry in self.history_[-1:]]
         return state, arrays
 
     @classmethod

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,8 @@ from spom.kernels.features import Features, Nystroem
 from spom.kernels.function import Function
 from spom.kernels.gram import DenseGram, Gram, SparseGram
 from spom.kernels.memory import plan
-from spom.solvers.iterate import progress
+from spom.solvers.iterate import checkpoint as checkpointed
+from spom.solvers.iterate import progress, saved
 from spom.solvers.mkl.online import OnlineKernels
 from spom.solvers.mkl.problem import ExplicitBlock, KernelProblem
 from spom.solvers.mkl.workspace import needed_bytes
@@ -154,74 +156,82 @@ def fit_kernels(
     epochs: int = 20,
     output: str = "last",
     tol: float = 1e-2,
+    cost: float = 1.0,
     seed: int = 0,
-    callbacks: Any = None,
+    callbacks: Callbacks | None = None,
     verbose: int = 0,
     label: str = "kernels",
+    checkpoint: Path | None = None,
+    checkpoint_every: int | float | str = "60s",
+    resume: bool = False,
 ) -> KernelFit:
     """Run a solver on a problem whose blocks are `blocks` (and perhaps more explicit ones at its end)."""
     if solver not in SOLVERS:
         raise Unsupported(f"solver must be one of {', '.join(SOLVERS)}; it is {solver!r}")
+    if solver == "frank-wolfe" and loss != "hinge":
+        raise Unsupported(f"solver='frank-wolfe' takes loss='hinge', not {loss!r}; solver='online' takes all")
+    start = saved(checkpoint) if resume and checkpoint is not None else None
+    shared: dict[str, Any] = {"transitions": transitions, "cost": cost, "random_state": seed, "start": start}
     if solver == "online":
-        run: Any = OnlineKernels(
-            problem,
-            loss=loss,
-            penalty=penalty,
-            transitions=transitions,
-            step=step,
-            epochs=epochs,
-            output=output,
-            slots=blocks.slots,
-            random_state=seed,
-        )
+        own = {"loss": loss, "step": step, "epochs": epochs, "output": output, "slots": blocks.slots}
+        run: Any = OnlineKernels(problem, penalty=penalty, **own, **shared)
     else:
-        if loss != "hinge":
-            raise Unsupported(f"solver='frank-wolfe' takes loss='hinge', not {loss!r}; solver='online' takes all")
         from spom.solvers.mkl.frank_wolfe import FrankWolfeMKL
 
-        run = FrankWolfeMKL(problem, penalty, transitions=transitions, tol=tol, random_state=seed)
-    history: list[dict[str, Any]] = []
-    state: State | None = None
-    total = epochs if solver == "online" else None
-    states = progress(run, total=total, label=label) if verbose else run
+        run = FrankWolfeMKL(problem, penalty, tol=tol, **shared)
+    states: Iterable[State] = run
+    if checkpoint is not None:
+        states = checkpointed(states, checkpoint, checkpoint_every)
+    if verbose:
+        states = progress(states, total=epochs if solver == "online" else None, label=label)
     # The blocks of the problem are kernels first; users see the order in which they gave them.
     places = np.argsort([*blocks.order, *range(len(blocks.order), problem.n_blocks)])
-    watching = Callbacks(callbacks, label)
-    try:
-        for state in states:
-            history.append(_entry(state, penalty, places))
-            if watching.epoch(history[-1]):
-                break
-    except BaseException as error:
-        watching.end("interrupted" if isinstance(error, KeyboardInterrupt) else "error")
-        raise
-    if state is None or state.block_norms is None:
-        raise ValueError("the solver had nothing to do: there are no sequences")
+
+    def entry(state: State) -> dict[str, Any]:
+        return _entry(state, penalty, problem, places)
+
+    state, history = _passes(states, entry, callbacks or Callbacks(log=False), start)
     A, V, T = run.parts(state.theta) if solver == "online" else run.parts()
     ends = np.cumsum([block.n_features for block in problem.explicit])
     parts = [np.ascontiguousarray(part) for part in np.split(V, ends[:-1])] if ends.size else []
-    own = len(blocks.features)
+    own_maps = len(blocks.features)
     converged = _settled(history, tol) if solver == "online" else bool(run.converged)
-    watching.end("converged" if converged and solver != "online" else "end")
-    norms = state.block_norms[places]
-    model = model_of(blocks.kernels, A, X, blocks.features, parts[:own])
+    norms = np.asarray(state.block_norms)[places]
+    model = model_of(blocks.kernels, A, X, blocks.features, parts[:own_maps])
     if blocks.kernels:
         model.kept = np.asarray([blocks.order[m] for m in model.kept], dtype=np.int64)
     weights = block_weights(norms, penalty)
-    return KernelFit(model, T.copy(), parts[own:], norms, weights, history, converged, blocks.message, state)
+    return KernelFit(model, T.copy(), parts[own_maps:], norms, weights, history, converged, blocks.message, state)
 
 
-def _entry(state: State, penalty: Any, places: Any) -> dict[str, Any]:
-    """An entry of the history; norms are in the users' order, without that of the transitions."""
-    norms = state.block_norms[places] if state.block_norms is not None else np.zeros(0)
+def _passes(
+    states: Iterable[State], entry: Callable[[State], dict[str, Any]], callbacks: Callbacks, start: State | None
+) -> tuple[State, list[dict[str, Any]]]:
+    """The last state, and a dict for each."""
+    history: list[dict[str, Any]] = []
+    state = start
+    for state in states:
+        history.append(entry(state))
+        if callbacks.epoch(history[-1]):
+            break
+    if state is None:
+        raise ValueError("the solver had nothing to do: there are no sequences")
+    return state, history or [entry(state)]
+
+
+def _entry(state: State, penalty: Any, problem: KernelProblem, places: Any) -> dict[str, Any]:
+    """An entry of the history; blocks are in the users' order, without the transitions."""
+    norms = np.asarray(state.block_norms)[places]
+    tokens = state.counters.examples * problem.n_tokens / max(1, problem.n_sequences)
     found = {
         "epoch": state.k,
-        "loss": state.loss,
         "objective": state.objective,
+        "loss": state.loss,
+        "blocks_kept": int(np.count_nonzero(norms)),
+        "per_second": tokens / max(state.seconds, 1e-9),
+        "seconds": state.seconds,
         "block_norms": norms.tolist(),
         "block_weights": block_weights(norms, penalty).tolist(),
-        "blocks_kept": int(np.count_nonzero(norms)),
-        "seconds": state.seconds,
     }
     if "relative_gap" in state.internal:
         found["gap"] = float(state.internal["relative_gap"])
