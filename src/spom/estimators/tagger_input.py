@@ -13,12 +13,18 @@ from scipy import sparse
 from spom.core.arrays import Ints
 from spom.data.columns import Columns
 from spom.errors import DataError, Unsupported
+from spom.estimators.mkl_chain import KernelScores
 from spom.features.dicts import DictFeatures
 from spom.features.matrices import MatrixFeatures
 from spom.features.rows import Blocks, Rows
 from spom.features.templates import Templates
 
-KINDS: dict[str, Any] = {"templates": Templates, "named": DictFeatures, "matrix": MatrixFeatures}
+KINDS: dict[str, Any] = {
+    "templates": Templates,
+    "named": DictFeatures,
+    "matrix": MatrixFeatures,
+    "kernels": KernelScores,
+}
 
 
 class Features(Protocol):
