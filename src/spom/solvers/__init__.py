@@ -18,6 +18,7 @@ _NAMES: dict[str, str] = {
     "LinearSmooth": "spom.solvers.smooth",
     "OnlineProximal": "spom.solvers.online",
     "WorkingSet": "spom.solvers.working_set",
+    "WrapperMKL": "spom.solvers.mkl.wrapper",
 }
 
 __all__ = [*_NAMES]

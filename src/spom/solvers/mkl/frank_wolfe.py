@@ -21,7 +21,7 @@ from spom.core.arrays import Floats, Ints, check_positive
 from spom.core.state import Counters, State
 from spom.errors import DataError
 from spom.penalties import SparseMKL
-from spom.solvers.mkl.frank_wolfe_gram import Mixture
+from spom.solvers.mkl.frank_wolfe_gram import Mixture, parts_of
 from spom.solvers.mkl.frank_wolfe_pass import forget, sweep_double, sweep_single, total_cost, total_hinge
 from spom.solvers.mkl.frank_wolfe_penalties import BlockPenalty, block_penalty
 from spom.solvers.mkl.frank_wolfe_pool import Pool
@@ -216,11 +216,7 @@ class FrankWolfeMKL:
 
     def parts(self) -> tuple[Floats, Floats, Floats]:
         """(coefficients of each kernel, weights of explicit blocks, transitions), as the online solver has them."""
-        p, coef = self.problem, self.coef
-        kernels, explicit = np.split(self.scale, [len(p.grams)])
-        rows = [s * np.asarray(block.matrix().T @ coef) for s, block in zip(explicit, p.explicit, strict=True)]
-        weights = np.concatenate(rows) if rows else np.zeros((0, p.n_labels))
-        return kernels[:, None, None] * coef, weights, self.transition.copy()
+        return parts_of(self.problem, self.coef, self.scale, self.transition)
 
     @property
     def support(self) -> Ints:

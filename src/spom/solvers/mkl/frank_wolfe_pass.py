@@ -35,12 +35,12 @@ POOL = "Tuple((int32[::1], int64[::1], float64[::1], int64[::1], int64[::1], int
 WORK = "Tuple((float64[:, :, ::1], float64[::1], int64[::1], int64[::1]))"
 
 
-@kernel(f"void({MATRIX}, int64[::1], int64, float64, {MATRIX})")
-def augmented(F: Floats, gold: Ints, begin: int, cost: float, out: Floats) -> None:
-    """Scores plus Hamming cost of the tokens of one sequence, as (token, label)."""
+@kernel(f"void({MATRIX}, float64, int64[::1], int64, float64, {MATRIX})")
+def augmented(F: Floats, factor: float, gold: Ints, begin: int, cost: float, out: Floats) -> None:
+    """factor F plus Hamming cost of the tokens of one sequence, as (token, label)."""
     for t in range(out.shape[0]):
         for y in range(out.shape[1]):
-            out[t, y] = F[y, begin + t] + cost
+            out[t, y] = factor * F[y, begin + t] + cost
         out[t, gold[begin + t]] -= cost
 
 
@@ -234,7 +234,7 @@ def _sweep(order: Ints, offsets: Ints, gold: Ints, K: Any, numbers: Any, dual: A
             for r in range(n):
                 near[t, r] = scale * K[begin + t, begin + r]
         unary, change = wide[0, :n], wide[1, :n]
-        augmented(F, gold, begin, cost, unary)
+        augmented(F, 1.0, gold, begin, cost, unary)
         if visit(i, n, pair, near, unary, change, V, T, pool, labels[:n], tally):
             tally[2] += push(change, begin, K, scale, A, F)
 
@@ -273,7 +273,7 @@ def total_hinge(offsets: Ints, gold: Ints, weight: Floats, cost: float, F: Float
         if n == 0:
             continue
         unary, found = np.empty((n, F.shape[0])), np.empty(n, dtype=np.int64)
-        augmented(F, gold, begin, cost, unary)
+        augmented(F, 1.0, gold, begin, cost, unary)
         s = unary[0, gold[begin]]
         for t in range(1, n):
             s += unary[t, gold[begin + t]] + T[gold[begin + t - 1], gold[begin + t]]
