@@ -134,6 +134,17 @@ def test_resuming_gives_the_same_bits(name: str, tmp_path: Any) -> None:
     assert last(run(max_epochs=12)).theta.tobytes() == whole.theta.tobytes()
 
 
+def test_a_run_that_is_done_stays_done() -> None:
+    problem, _ = tiny(4)
+    solver = FrankWolfeMKL(problem, SparseMKL(S), tol=1e-3, random_state=3)
+    state = last(solver)
+    again = FrankWolfeMKL(problem, SparseMKL(S), tol=1e-3, random_state=3, start=state)
+    assert list(again) == []
+    assert again.converged
+    for mine, theirs in zip(again.parts(), solver.parts(), strict=True):
+        assert (mine == theirs).all()
+
+
 def test_a_state_of_another_problem_is_refused() -> None:
     state = last(take(FrankWolfeMKL(tiny(0)[0], SparseMKL(S)), 1))
     with pytest.raises(ValueError, match="another problem"):

@@ -193,14 +193,15 @@ class FrankWolfeMKL:
         b = self.weights.scales * norms
         self.block_norms = b if self.learnt else np.append(b, self._pair * np.sqrt(pairs))
         self.scale, self.transition = self._scale, self._T.copy()
-        total = float(self.weights.scales.sum())
-        self.beta = self.weights.scales / total if total else np.zeros(self.blocks.count)
+        # The weights that go with the norms: those of the pass, at the optimum, and none for a block that is zero.
+        best = self.blocks.normalised(self.blocks.target(b))
+        self.beta = best / best.sum() if best.any() else best
         self.loss = float(total_hinge(p.offsets, p.y, self._loss_weight, self.cost, self._F, self._T)) / N
         self.objective = self.loss + self.blocks.value(b) + free
         cost = self.cost * float(total_cost(p.offsets, p.y, self._pool.arguments())) / N
         self.bound = max(self.bound, dual_bound(self.blocks, cost, norms, free))
         self.gap = max(self.objective - self.bound, 0.0)
-        self.converged = self.gap <= self.tol * self.objective
+        self.converged = bool(self.gap <= self.tol * self.objective)
         # What the gap owes to the kernel weights (Fenchel-Young), and to the machine at these weights.
         outer = self.blocks.value(b) + self.blocks.conjugate(norms) - float(b @ norms)
         inner = self.loss + float(b @ norms) + 2.0 * free - cost
@@ -234,6 +235,8 @@ class FrankWolfeMKL:
             "numbers": numbers,
             "pairs": self._V.copy(),
             "tally": self._tally.copy(),
+            "scale": self.scale.copy(),
+            "transition": self.transition.copy(),
             "scales": weights.scales.copy(),
             "pace": weights.pace.copy(),
             "before": weights.before.copy(),
@@ -261,6 +264,10 @@ class FrankWolfeMKL:
         self.weights.scales, self.weights.pace = kept["scales"].copy(), kept["pace"].copy()
         self.weights.before = kept["before"].copy()
         self.gap, self.objective, self.bound, self.loss = (float(x) for x in kept["numbers"])
+        if state.block_norms is not None:
+            self.block_norms = state.block_norms.copy()
+        self.scale, self.transition, self.beta = kept["scale"].copy(), kept["transition"].copy(), kept["beta"].copy()
+        self.converged = bool(self.gap <= self.tol * self.objective)
         self._tally[:] = kept["tally"]
         self._epochs, self._before = int(kept["epochs"]), state.seconds
         if state.random is not None:
