@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from spom.penalties import SparseMKL
 from spom.report.charts import figures
 from spom.report.contents import Contents, Epoch
 from spom.report.fitted import contents_of, example_sentences
-from spom.report.history import paths_of
+from spom.report.history import epochs_of, paths_of
 from spom.report.page import page_html
 
 SENTENCES = [
@@ -144,10 +145,25 @@ def test_sentences_with_the_most_mistakes_come_first() -> None:
 
 def test_paths_are_those_of_one_stage() -> None:
     entries = [{"epoch": k, "stage": s, "block_weights": [k, 1]} for s in ("first", "second") for k in (1, 2)]
-    entries.insert(0, {"epoch": 1, "stage": "before", "block_weights": [1, 2, 3]})
+    entries.append({"epoch": 1, "stage": "after", "block_weights": [1, 2, 3]})
+    entries[0]["block_weights"] = [9, 9]
     assert paths_of(entries, ["a", "b"]).weights == [[1.0, 1.0], [2.0, 1.0]]
     assert paths_of(entries, ["a"]) is None
     assert paths_of([], []) is None
+
+
+def test_counts_that_begin_anew() -> None:
+    """Learnt again with fewer weights, or block by block: the line never runs backwards."""
+    again = epochs_of([{"epoch": k} for k in (1, 2, 3, 1, 2)])
+    assert [(e.stage, e.epoch) for e in again] == [*(("pass 1", k) for k in (1, 2, 3)), ("pass 2", 1), ("pass 2", 2)]
+    panel = figures(Contents("x", epochs=[replace(e, loss=1.0 / i) for i, e in enumerate(again, 1)]))["run-objective"]
+    assert [trace["x"] for trace in panel["data"]] == [[1, 2, 3], [4, 5]]
+    assert [(e.stage, e.epoch) for e in epochs_of([{"epoch": 1}] * 3)] == [("", 1), ("", 2), ("", 3)]
+    words = [[word for word, _ in sentence] for sentence in SENTENCES]
+    model = SequenceTagger("pos", verbose=0, random_state=0)
+    for _ in range(3):
+        model.partial_fit(words, LABELS)
+    assert [(e.stage, e.epoch) for e in contents_of(model).epochs] == [("", 1), ("", 2), ("", 3)]
 
 
 def test_a_loss_that_is_the_objective_is_drawn_once() -> None:

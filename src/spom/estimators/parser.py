@@ -135,8 +135,8 @@ class DependencyParser(SavingParser, BaseEstimator):  # type: ignore[misc]  # sc
         run = self._run()
         try:
             self._fit(run, bank, None if dev is None else _trees(dev, "dev"))
-        except KeyboardInterrupt:
-            run.watch.end("interrupted")
+        except BaseException as error:
+            run.watch.end("interrupted" if isinstance(error, KeyboardInterrupt) else "error")
             raise
         run.watch.end("converged" if self.converged_ else "end")
         return self

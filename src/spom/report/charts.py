@@ -13,8 +13,8 @@ Figure = dict[str, Any]
 
 # So many lines are told apart by colour; the others are grey.
 COLOURS = 8
-# So many lines are drawn, and so many bars.
-MOST_LINES, MOST_BARS = 300, 30
+# So many lines are drawn. Of more blocks than bars the table, which has bars of its own, shows the shares.
+MOST_LINES, MOST_BARS = 300, 20
 # Cells of a matrix carry their number up to this many labels.
 MOST_LABELS_WITH_NUMBERS = 16
 
@@ -41,7 +41,7 @@ def figures(contents: Contents) -> dict[str, Figure]:
             found[f"run-{name}"] = {"title": titles.get(name), **panel}
     if contents.paths is not None and len(contents.paths.epochs) > 1 and len(contents.paths.names) > 1:
         found["paths"] = _paths(contents.paths)
-    if sum(b.kept for b in contents.blocks) > 0:
+    if 0 < sum(b.kept for b in contents.blocks) <= MOST_BARS:
         found["shares"] = _shares(contents.blocks)
     if contents.confusion is not None:
         found["confusion"] = _confusion(contents.confusion)
@@ -182,11 +182,11 @@ def _rank(paths: Paths, m: int) -> tuple[float, float, int]:
 
 
 def _shares(blocks: Sequence[Block]) -> Figure:
-    kept = sorted((b for b in blocks if b.kept), key=lambda b: (-b.weight, b.name))[:MOST_BARS]
+    kept = sorted((b for b in blocks if b.kept), key=lambda b: (-b.weight, b.name))
     names = [b.name for b in kept]
     layout = _layout(height=90 + 22 * len(kept))
     layout["yaxis"] |= {**_named(names), "autorange": "reversed"}
-    layout["xaxis"] |= {"title": {"text": "share of the norm"}, "rangemode": "tozero", "tickformat": ".0%"}
+    layout["xaxis"] |= {"title": {"text": "share of the norm"}, "rangemode": "tozero", "tickformat": ".1~%"}
     bars = {
         **{"type": "bar", "orientation": "h", "x": [b.weight for b in kept], "y": list(range(len(kept)))},
         **{"customdata": [plain(n) for n in names], "hovertemplate": "%{customdata}: %{x:.2%}<extra></extra>"},
@@ -246,7 +246,8 @@ def _cells(matrix: Matrix) -> list[tuple[float, str, str]]:
 
 def _heat(matrix: Matrix, z: Sequence[Sequence[Number]], rows: str, columns: str) -> Figure:
     layout = _layout(height=130 + 24 * len(matrix.rows))
-    layout["xaxis"] |= {**_named(matrix.columns), "title": {"text": columns, "standoff": 10}, "tickangle": -60}
+    turned = -60 if any(len(label) > 2 for label in matrix.columns) else 0
+    layout["xaxis"] |= {**_named(matrix.columns), "title": {"text": columns, "standoff": 10}, "tickangle": turned}
     layout["yaxis"] |= {**_named(matrix.rows), "title": {"text": rows, "standoff": 10}, "autorange": "reversed"}
     trace = {
         **{"type": "heatmap", "z": z, "x": list(range(len(matrix.columns))), "y": list(range(len(matrix.rows)))},
@@ -258,7 +259,7 @@ def _heat(matrix: Matrix, z: Sequence[Sequence[Number]], rows: str, columns: str
 
 def _named(labels: Sequence[str]) -> Figure:
     """Places are numbered, not named: two labels may look the same, and one may look like a date."""
-    shown = [plain(_short(label, 24)) for label in labels]
+    shown = [plain(_short(label, 28)) for label in labels]
     return {"tickvals": list(range(len(labels))), "ticktext": shown, "showgrid": False, "zeroline": False, "ticks": ""}
 
 

@@ -68,11 +68,11 @@ def _whole(estimator: Any, entries: list[dict[str, Any]]) -> list[dict[str, Any]
     selection = getattr(getattr(estimator, "pruning_", None), "selection", None)
     if selection is None:
         return entries
-    count = len(estimator.blocks_)
     for entry in entries:
-        weights = np.zeros(count)
-        weights[selection.kept] = entry["block_weights"]
-        entry["block_weights"] = weights
+        if len(entry["block_weights"]) == len(selection.kept):
+            weights = np.zeros(len(estimator.blocks_))
+            weights[selection.kept] = entry["block_weights"]
+            entry["block_weights"] = weights
     return entries
 
 

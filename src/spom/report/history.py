@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
+from itertools import accumulate, pairwise
 from typing import Any
 
 import numpy as np
@@ -43,13 +45,27 @@ def entries_of(history: Any) -> list[dict[str, Any]]:
 
 
 def epochs_of(entries: Sequence[dict[str, Any]]) -> list[Epoch]:
-    """The numbers of each entry; what is missing, null or not finite is None."""
+    """The numbers of each entry; what is missing, null or not finite is None.
+
+    A history whose count begins anew is one of several passes, which become stages; one that never counts beyond its
+    first epoch (calls of `partial_fit`) is counted through.
+
+    >>> [(e.stage, e.epoch) for e in epochs_of([{"epoch": 1}, {"epoch": 2}, {"epoch": 1}])]
+    [('pass 1', 1), ('pass 1', 2), ('pass 2', 1)]
+    """
     found = []
     for i, entry in enumerate(entries):
         numbers = {name: _first(entry, keys) for name, keys in _NAMES.items()}
         count = _first(entry, ("epoch", "k"))
         found.append(Epoch(i + 1 if count is None else int(count), **numbers, stage=str(entry.get("stage") or "")))
-    return found
+    pairs = list(pairwise(found))
+    anew = [a.stage == b.stage and b.epoch <= a.epoch for a, b in pairs]
+    if not any(anew):
+        return found
+    if all(anew):
+        return [replace(epoch, epoch=i + 1) for i, epoch in enumerate(found)]
+    passes = [1, *(1 + n for n in accumulate(anew))]
+    return [replace(e, stage=f"{e.stage} pass {n}".strip()) for e, n in zip(found, passes, strict=True)]
 
 
 def _first(entry: dict[str, Any], keys: tuple[str, ...]) -> Number:
@@ -61,12 +77,13 @@ def _first(entry: dict[str, Any], keys: tuple[str, ...]) -> Number:
 
 
 def paths_of(entries: Sequence[dict[str, Any]], names: Sequence[str]) -> Paths | None:
-    """The weights of the blocks `names` along the entries that tell of just so many, in the first stage that does."""
+    """The weights of the blocks `names` along the entries that tell of just so many, in the last stage that does."""
     told: list[tuple[Epoch, list[Any]]] = []
     for epoch, entry in zip(epochs_of(entries), entries, strict=True):
         row = _shares(entry)
-        if row is not None and len(row) == len(names) and (not told or epoch.stage == told[0][0].stage):
+        if row is not None and len(row) == len(names):
             told.append((epoch, row))
+    told = [(epoch, row) for epoch, row in told if epoch.stage == told[-1][0].stage]
     if not names or not told:
         return None
     rows = [[None if value is None else float(value) for value in row] for _, row in told]

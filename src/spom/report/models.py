@@ -37,7 +37,7 @@ def described(model: Any, top: int = 12, name_of: Callable[[int], str] | None = 
     if hasattr(model, "coef_"):
         return _linear(model, top, name_of or (lambda i: f"x{i}"))
     if hasattr(model, "chain_"):
-        return _tagger(model, top)
+        return _tagger(model, top) if model.kernels is None else _kernel_tagger(model)
     if hasattr(model, "arcs_"):
         return _parser(model)
     if hasattr(model, "block_weights_"):
@@ -73,7 +73,7 @@ def _linear(model: Any, top: int, name_of: Callable[[int], str]) -> Described:
         own = np.asarray(members[m])
         blocks.append(Block(_joined(own, named), float(weights[m]), own.size * coef.shape[0], int(counts[own].sum())))
     return Described(
-        block="feature" if all(len(m) == 1 for m in members) else "group",
+        block="feature" if isinstance(members, np.ndarray) or all(len(m) == 1 for m in members) else "group",
         blocks=blocks,
         count=int(weights.size),
         kept=int(np.count_nonzero(weights)),
@@ -123,6 +123,16 @@ def _tagger(model: Any, top: int) -> Described:
         features=[one for one in features if one.weights],
         transitions=_chain(model),
         pruning="" if model.pruning_ is None else str(model.pruning_),
+    )
+
+
+def _kernel_tagger(model: Any) -> Described:
+    """Kernels have no features to show; with templates beside them the blocks are of both kinds."""
+    return Described(
+        block="kernel" if model.templates is None else "block",
+        blocks=_named_blocks(model),
+        kept=int(model.selected_.size),
+        transitions=_chain(model),
     )
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from spom.errors import Unsupported
 from spom.models.atomic import replacing
-from spom.report.charts import MOST_BARS, figures
+from spom.report.charts import figures
 from spom.report.contents import Contents
 from spom.report.tables import by_label, confusions, epoch_table, number, smaller, tiles, tree
 
@@ -86,7 +86,6 @@ def _values(page: Contents, shown: dict[str, Any]) -> dict[str, Any]:
         "panels": [name for name in shown if name.startswith("run-")],
         "has_seconds": any(t.get("seconds") for f in shown.values() for t in f["data"]),
         "epoch_table": epoch_table(page.epochs),
-        "most_bars": MOST_BARS,
         "block_rows": rows,
         "kept": page.kept_blocks or 0,
         "total": page.total_blocks,

@@ -162,4 +162,4 @@ def _file(about: dict[str, Any]) -> str:
 
 
 def _text(value: Any) -> str:
-    return value if isinstance(value, str) else "" if value is None else repr(value)
+    return value if isinstance(value, str) else "–" if value is None else repr(value)
