@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -13,18 +14,19 @@ from spom.core.callbacks import Callbacks
 from spom.decoders.schemes import Constraints, tag_constraints
 from spom.errors import DataError, Unsupported
 from spom.estimators.checking import all_or_nothing, operator
+from spom.estimators.mkl_tagger import check_options, fit_with_kernels
 from spom.estimators.tagger_input import Source, make_source
 from spom.estimators.tagger_labels import Names, label_codes, metric, recode, split_labels
 from spom.estimators.tagger_model import TaggerModel
-from spom.estimators.tagger_pruning import Pruning, kept_rows
+from spom.estimators.tagger_pruning import Pruning
 from spom.estimators.tagger_saving import SavingTagger
 from spom.estimators.tagger_training import Run, Watch, train
-from spom.features.rows import Blocks, Rows
 from spom.penalties import L1
+from spom.solvers.chains.adaptive import AdaptiveEngine
 from spom.solvers.chains.choose import LinearDecay
-from spom.solvers.chains.data import as_blocks, as_tokens
+from spom.solvers.chains.data import Blocks, Tokens, as_blocks, as_tokens, padded, restricted
 from spom.solvers.chains.online import OnlineChain, block_norms, forbidden_scores
-from spom.solvers.chains.predict import compacted
+from spom.solvers.chains.predict import compacted, largest
 from spom.solvers.chains.select import select
 from spom.solvers.iterate import saved
 from spom.solvers.steps import InverseSqrtEpoch
@@ -43,22 +45,27 @@ class SequenceTagger(SavingTagger, TaggerModel):
     templates : the name of a ready set (`"chunking"`, `"pos"`, `"entities"`), a `Templates`, a list of templates, the
         path of a file (CRF++'s format too), or None: chosen by what the sentences look like, see `fit`. For vectors, a
         `Blocks` that says which columns belong together.
-    kernels : kernels on vectors, next to templates; not there yet.
+    kernels : a list of kernels on the vectors of tokens (`spom.kernels`); X then has a matrix for each sentence, or,
+        with templates beside them, X is a pair (sentences, matrices). Blocks are the kernels, then the templates; the
+        penalty must be one of blocks, and None is `SparseMKL(1 / (2 N))`. `loss="hinge"` and 20 epochs suit them.
     transitions : the block of label pairs, first and last labels is `"fixed"` (always on), `"learnt"` (penalised as the
         other blocks are), or None: labels do not depend on each other.
     loss : `"log"`, `"hinge"`, `"perceptron"`, `"softmax-margin"`.
     penalty : of single weights (`L1`, `ElasticNet`, `SquaredL2`), or of templates (`SparseMKL`, `GroupLasso`, `LqMKL`,
-        `ElasticNetMKL`), as an object or a registered name; None is `L1(3e-5)`. Losses are means over sentences.
-    solver : `"online"`.
+        `ElasticNetMKL`), as an object or a registered name; None is `L1(5e-5)`. Losses are means over sentences.
+    solver : `"online"`; with kernels also `"frank-wolfe"`, which goes to the optimum.
     epochs : passes over the sentences.
     update, step, average, cost, shuffle : see `spom.solvers.chains.OnlineChain`.
     prune : choose templates first and learn with what was kept: `"auto"`, a number of templates, or a strength (a
         float). `pruning_` tells which went, and why.
+    max_weights : at most so many weights of features: the largest are kept, and learnt again alone, under a penalty of
+        single weights by dual averaging. None: as many as the penalty leaves.
     constraints : `"BIO"`, `"IOB1"`, `"BIOES"`, `"BILOU"`, `Constraints`, or None: any label may follow any other.
     patience : with `dev=` in `fit`, stop after that many epochs without a better score there; None makes all epochs.
     scoring : what `score` and `dev` measure: `"f1"` of phrases, `"accuracy"` of tokens, or `"auto"`: F1 where labels
         are those of a scheme such as BIO.
     random_state, verbose, callbacks : as everywhere; see `spom.core.callbacks`.
+    memory : what Gram matrices of kernels may take; see `MKLClassifier`.
 
     Attributes
     ----------
@@ -85,13 +92,14 @@ class SequenceTagger(SavingTagger, TaggerModel):
         loss: str = "log",
         penalty: Any = None,
         solver: str = "online",
-        epochs: int = 8,
+        epochs: int = 6,
         *,
         update: str = "auto",
         step: Any = "auto",
         average: bool | str = "auto",
         cost: float = 1.0,
         prune: Any = None,
+        max_weights: int | None = None,
         constraints: Any = None,
         shuffle: bool = True,
         patience: int | None = 3,
@@ -99,6 +107,7 @@ class SequenceTagger(SavingTagger, TaggerModel):
         random_state: Any = None,
         verbose: int = 1,
         callbacks: Any = None,
+        memory: Any = "2GB",
     ) -> None:
         self.templates = templates
         self.kernels = kernels
@@ -112,6 +121,7 @@ class SequenceTagger(SavingTagger, TaggerModel):
         self.average = average
         self.cost = cost
         self.prune = prune
+        self.max_weights = max_weights
         self.constraints = constraints
         self.shuffle = shuffle
         self.patience = patience
@@ -119,6 +129,7 @@ class SequenceTagger(SavingTagger, TaggerModel):
         self.random_state = random_state
         self.verbose = verbose
         self.callbacks = callbacks
+        self.memory = memory
 
     pruning_: Pruning | None
 
@@ -143,6 +154,9 @@ class SequenceTagger(SavingTagger, TaggerModel):
         `checkpoint` is a file for the state of the run; with `resume` it goes on from there, to the same bits.
         """
         self._check()
+        if self.kernels is not None:
+            fit_with_kernels(self, X, y, dev, classes, checkpoint, checkpoint_every, resume)
+            return self
         with all_or_nothing(self):
             X, y = split_labels(X, y)
             source = make_source(self.templates, X)
@@ -151,21 +165,18 @@ class SequenceTagger(SavingTagger, TaggerModel):
             if len(rows) == 0 or rows.n_tokens == 0:
                 raise DataError("there are no tokens to learn from: X has no sentence with one")
             self.classes_, self.blocks_ = labels, tuple(source.blocks.names)
+            blocks = as_blocks(source.blocks)
+            task = _Task(source, as_tokens(rows, blocks.features), codes, blocks)
             callbacks = Callbacks(self.callbacks, type(self).__name__)
             path = None if checkpoint is None else Path(checkpoint)
+            watch = Watch(None, self.patience, callbacks, self.verbose, path, checkpoint_every, type(self).__name__)
+            start = saved(path) if resume and path is not None else None
             try:
-                rows, source, kept = self._pruned(rows, source, codes)
-                start = saved(path) if resume and path is not None else None
-                solver = self._solver(rows, codes, source.blocks, self.epochs, start)
-                watch = Watch(self._dev(dev, source), self.patience, callbacks, self.verbose, path, checkpoint_every)
-                watch.label = type(self).__name__
-                run = train(solver, watch)
+                run, task = self._learn(task, watch, dev, start)
             except BaseException:
                 callbacks.end("error")
                 raise
-            self._keep(run, solver, source, kept, compact=True)
-            if self.pruning_ is not None:
-                self.pruning_.refit_seconds = solver.seconds
+            self._keep(run, task, compact=True)
             self._going: OnlineChain | None = None
             callbacks.end(run.stopped)
         return self
@@ -177,6 +188,8 @@ class SequenceTagger(SavingTagger, TaggerModel):
         `Templates(..., table=2**20)`, every feature has a place from the beginning.
         """
         self._check()
+        if self.kernels is not None:
+            raise Unsupported("kernels= needs all sentences at once: use fit")
         if self.prune is not None:
             raise Unsupported("prune= needs all sentences at once: use fit, or set prune=None")
         with all_or_nothing(self):
@@ -194,12 +207,13 @@ class SequenceTagger(SavingTagger, TaggerModel):
             if first:
                 self.blocks_ = tuple(source.blocks.names)
                 self.pruning_ = None
-            solver = self._going_on(rows, codes, source, before)
+            blocks = as_blocks(source.blocks)
+            task = _Task(source, as_tokens(rows, blocks.features), codes, blocks)
+            solver = self._going_on(task, before)
             callbacks = Callbacks(self.callbacks, type(self).__name__)
-            past = [] if first else self.history_
-            run = train(solver, Watch(None, None, callbacks, self.verbose, label=type(self).__name__), past)
-            kept = np.arange(len(self.blocks_)) if first else self._kept
-            self._keep(run, solver, source, kept, compact=False)
+            watch = Watch(None, None, callbacks, self.verbose, label=type(self).__name__)
+            run = train(solver, watch, [] if first else self.history_)
+            self._keep(run, task, compact=False)
             self._going = solver
             callbacks.end(run.stopped)
         return self
@@ -208,14 +222,18 @@ class SequenceTagger(SavingTagger, TaggerModel):
 
     def _check(self) -> None:
         if self.kernels is not None:
-            raise Unsupported("SequenceTagger has no kernels= yet: take templates, feature dicts or vectors")
-        if self.solver != "online":
+            check_options(self)
+        elif self.solver != "online":
             raise Unsupported(f"there is no solver {self.solver!r} for taggers; there is: online")
         metric(self.scoring, [])
         how = self.prune
         number = isinstance(how, (int, float, np.number)) and not isinstance(how, bool) and how > 0
         if how is not None and how != "auto" and not number:
             raise ValueError(f"prune must be 'auto', a number of templates, a strength (a float) or None, not {how!r}")
+        if self.max_weights is not None and (
+            not isinstance(self.max_weights, (int, np.integer)) or self.max_weights < 1
+        ):
+            raise ValueError(f"max_weights must be a positive integer or None; it is {self.max_weights!r}")
 
     def _labels(
         self, y: Any, offsets: Ints, classes: ArrayLike | None, before: Names | None = None
@@ -237,18 +255,19 @@ class SequenceTagger(SavingTagger, TaggerModel):
             return given
         raise ValueError(f"constraints must be the name of a scheme, Constraints or None; it is {given!r}")
 
-    def _solver(self, rows: Rows, codes: Ints, blocks: Blocks, epochs: int, start: Any = None) -> OnlineChain:
+    def _solver(self, task: _Task, epochs: int, start: Any = None) -> OnlineChain:
         seed = self.random_state
         if isinstance(seed, np.random.RandomState):
             seed = int(seed.randint(2**31))
         self._forbidden = forbidden_scores(self._allowed(), self.classes_.size)
+        self.penalty_ = operator("penalty", self.penalty, L1(5e-5))
         return OnlineChain(
-            rows,
-            codes,
+            task.tokens,
+            task.y,
             self.classes_.size,
-            blocks=blocks,
+            blocks=task.blocks,
             loss=self.loss,
-            penalty=operator("penalty", self.penalty, L1(3e-5)),
+            penalty=self.penalty_,
             update=self.update,
             step=self.step,
             transitions=self.transitions,
@@ -261,18 +280,38 @@ class SequenceTagger(SavingTagger, TaggerModel):
             start=start,
         )
 
-    def _pruned(self, rows: Rows, source: Source, codes: Ints) -> tuple[Rows, Source, Ints]:
-        """The rows and features of the templates that are kept, and which these are."""
-        blocks = source.blocks
-        self.pruning_ = None
+    def _learn(self, task: _Task, watch: Watch, dev: Any, start: Any) -> tuple[Run, _Task]:
+        """Choose templates where that is asked for, learn, and keep the largest weights where that is asked for."""
+        self.pruning_ = self._selection(task)
+        if self.pruning_ is not None:
+            task = task.only(task.blocks.ids(self.pruning_.selection.kept))
+        solver = self._solver(task, self.epochs, start)
+        watch.dev = self._dev(dev, task)
+        run = train(solver, watch)
+        if self.pruning_ is not None:
+            self.pruning_.refit_seconds = solver.seconds
+        if self.max_weights is None or np.count_nonzero(run.weights[0]) <= self.max_weights:
+            return run, task
+        support = largest(run.weights[0], int(self.max_weights))
+        used = np.flatnonzero(support.any(axis=1))
+        task = task.only(used)
+        again = self._solver(task, self.epochs)
+        if not isinstance(again.engine, AdaptiveEngine):
+            raise Unsupported("max_weights takes dual averaging of single weights: a penalty such as L1, or none")
+        again.engine.support = np.ascontiguousarray(support[used])
+        return train(again, replace(watch, checkpoint=None, dev=self._dev(dev, task)), run.history), task
+
+    def _selection(self, task: _Task) -> Pruning | None:
+        """Which templates to keep."""
+        blocks = task.blocks
         if self.prune is None:
-            return rows, source, np.arange(len(blocks))
+            return None
         if not isinstance(self.prune, (str, float)) and self.prune > len(blocks):
             raise ValueError(f"prune={self.prune} is more than the {len(blocks)} templates there are")
         found = select(
-            as_tokens(rows, blocks.total),
-            codes,
-            as_blocks(blocks),
+            task.tokens,
+            task.y,
+            blocks,
             forbidden_scores(self._allowed(), self.classes_.size),
             self.prune,
             transitions=self.transitions,
@@ -280,50 +319,69 @@ class SequenceTagger(SavingTagger, TaggerModel):
         )
         if found.kept.size == 0:
             raise ValueError(f"prune={self.prune!r} leaves no template: give a smaller strength")
-        self.pruning_ = Pruning(tuple(blocks.names), blocks.sizes, found)
-        return kept_rows(rows, blocks, found.kept), source.keep(found.kept), found.kept
+        return Pruning(blocks.names, np.diff(blocks.starts), found)
 
-    def _dev(self, dev: Any, source: Source) -> Any:
+    def _dev(self, dev: Any, task: _Task) -> Any:
         if dev is None:
             return None
         X, y = split_labels(*dev) if isinstance(dev, tuple) and len(dev) == 2 else split_labels(dev, None)
-        rows = source.transform(X)
-        tokens, gold = as_tokens(rows, source.blocks.total), label_codes(y, rows.offsets)
+        tokens = task.rows_of(X)
+        gold = label_codes(y, tokens.offsets)
         return lambda weights: self._measure(tokens, gold, weights)
 
-    def _going_on(self, rows: Rows, codes: Ints, source: Source, before: Names | None) -> OnlineChain:
+    def _going_on(self, task: _Task, before: Names | None) -> OnlineChain:
         """A solver for one more pass that goes on where the last call ended."""
         going = getattr(self, "_going", None)
-        solver = self._solver(rows, codes, source.blocks, 1)
+        solver = self._solver(task, 1)
         if isinstance(solver.step, LinearDecay):
             # There is no last call that a step could fall to zero for.
             solver.step = InverseSqrtEpoch(solver.step.eta0)
         if before is None:
             return solver
-        place = np.arange(before.size)
+        place, k = np.arange(before.size), self.classes_.size
         if going is not None:
             solver.engine.take(going.engine, place)
             solver.rounds, solver.random = going.rounds, going.random
         else:
-            W = np.zeros((source.blocks.total, solver.weights()[0].shape[1]), dtype=np.float32)
+            W = np.zeros((task.blocks.features, padded(k)), dtype=np.float32)
             W[:, place] = self.weights_[:, : before.size]
-            chain = np.zeros((self.classes_.size + 2, self.classes_.size))
-            chain[np.append(place, [self.classes_.size, self.classes_.size + 1])[:, None], place] = self.chain_
+            chain = np.zeros((k + 2, k))
+            chain[np.append(place, [k, k + 1])[:, None], place] = self.chain_
             solver.start_at(W, chain)
         return solver
 
-    def _keep(self, run: Run, solver: OnlineChain, source: Source, kept: Ints, compact: bool) -> None:
+    def _keep(self, run: Run, task: _Task, compact: bool) -> None:
         """Store the model; with `compact` only features that have a weight."""
         W, chain = run.weights
-        norms = np.zeros(len(self.blocks_))
-        norms[kept] = block_norms(W, solver.blocks.starts)
-        self.block_norms_: Floats = norms
-        self._kept = kept
+        where = [self.blocks_.index(name) for name in task.blocks.names]
+        norms: Floats = np.zeros(len(self.blocks_))
+        norms[where] = block_norms(W, task.blocks.starts)
+        self.block_norms_, self._source = norms, task.source
         if compact:
             used, W = compacted(W)
-            self._kept = kept[np.unique(source.blocks.of(used))]
-            source = source.compact(used)
-        self.weights_, self.chain_, self._source = W, chain, source
-        self.penalty_, self.step_ = solver.penalty, solver.step
+            self._source = task.source.compact(used if task.ids is None else task.ids[used])
+        self.weights_, self.chain_ = W, chain
         self.history_, self.converged_ = run.history, run.stopped == "converged"
         self.n_epochs_ = len(run.history)
+
+
+@dataclass(frozen=True)
+class _Task:
+    """Sentences with their labels under some of the features of a source: all, or `ids`."""
+
+    source: Source
+    tokens: Tokens
+    y: Ints
+    blocks: Blocks
+    ids: Ints | None = None
+
+    def only(self, used: Ints) -> _Task:
+        """The same with some of these features."""
+        tokens, blocks = restricted(self.tokens, self.blocks, used)
+        return replace(self, tokens=tokens, blocks=blocks, ids=used if self.ids is None else self.ids[used])
+
+    def rows_of(self, X: Any) -> Tokens:
+        """Other sentences under the same features."""
+        every = as_blocks(self.source.blocks)
+        tokens = as_tokens(self.source.transform(X), every.features)
+        return tokens if self.ids is None else restricted(tokens, every, self.ids)[0]

@@ -1,4 +1,4 @@
-"""What a selection of templates did, for people to read; and the rows of the templates that it kept."""
+"""What a selection of templates did, for people to read."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from spom.core.arrays import Ints
-from spom.features.rows import Blocks, Rows
 from spom.solvers.chains.select import Selection
 
 
@@ -48,16 +47,3 @@ class Pruning:
             row = f"{self.names[m]:<{width}}  {self.sizes[m]:>9}  {found.weights[m]:>6.2f}  {found.evidence[m]:>8.2f}"
             lines.append(row + ("" if int(m) in left else "  dropped"))
         return "\n".join(lines)
-
-
-def kept_rows(rows: Rows, blocks: Blocks, kept: Ints) -> Rows:
-    """The features of some blocks, numbered anew in their order."""
-    sizes = np.zeros(len(blocks), dtype=np.int64)
-    sizes[kept] = blocks.sizes[kept]
-    place = np.full(blocks.total, -1, dtype=np.int32)
-    place[blocks.ids(kept.tolist())] = np.arange(int(sizes.sum()), dtype=np.int32)
-    found = place[rows.indices]
-    there = found >= 0
-    before = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(there, dtype=np.int64)])
-    values = rows.values[there] if rows.values.size else rows.values
-    return Rows(before[rows.indptr], found[there], values, rows.offsets)

@@ -72,7 +72,6 @@ class SavingTagger(Saving):
             pruning_=state["pruned"],
             _forbidden=np.array(forbidden),
             _source=source,
-            _kept=np.flatnonzero(norms),
             _going=None,
         )
         return model

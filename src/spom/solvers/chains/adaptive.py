@@ -25,7 +25,7 @@ from spom.solvers.chains.scores import ROWS, adaptive_scores
 Arrays = dict[str, NDArray[Any]]
 
 
-@kernel(f"void({ROWS}, int64, float32[:, ::1], boolean[::1], float32[:, ::1], float32, boolean)")
+@kernel(f"void({ROWS}, int64, float32[:, ::1], boolean[::1], float32[:, ::1], float32[:, ::1], float32, boolean)")
 def collect_rows(
     indptr: Ints,
     indices: Ids,
@@ -34,10 +34,14 @@ def collect_rows(
     grad: Singles,
     active: NDArray[np.bool_],
     table: Singles,
+    support: Singles,
     delta: np.float32,
     adaptive: bool,
 ) -> None:
-    """Add the gradients of the active tokens to the sums of their features, and their squares to the rates."""
+    """Add the gradients of the active tokens to the sums of their features, and their squares to the rates.
+
+    `support`, where it is not empty, has a one for each weight that may change, else a zero.
+    """
     lanes = grad.shape[1]
     for t in range(active.size):
         if not active[t]:
@@ -46,8 +50,13 @@ def collect_rows(
         for e in range(indptr[first + t], indptr[first + t + 1]):
             row = table[indices[e]]
             x = np.float32(values[e]) if values.size else np.float32(1.0)
-            for q in range(lanes):
-                row[q] += x * g[q]
+            if support.shape[0]:
+                free = support[indices[e]]
+                for q in range(lanes):
+                    row[q] += x * g[q] * free[q]
+            else:
+                for q in range(lanes):
+                    row[q] += x * g[q]
             if adaptive:
                 for q in range(lanes):
                     s = row[lanes + q] - delta
@@ -79,7 +88,7 @@ def chain_weights(table: Floats, cut: float, shift: float, eta: float, forbidden
 
 @kernel(
     f"UniTuple(float64, 2)({ROWS}, int64[::1], int64[::1], int64[::1], float64[::1], float32[:, ::1],"
-    " float64[:, :, ::1], float64[:, ::1], float64[::1], int64, int64, boolean, boolean)"
+    " float32[:, ::1], float64[:, :, ::1], float64[:, ::1], float64[::1], int64, int64, boolean, boolean)"
 )
 def adaptive_rounds(
     indptr: Ints,
@@ -90,6 +99,7 @@ def adaptive_rounds(
     order: Ints,
     steps: Floats,
     table: Singles,
+    support: Singles,
     chain_table: Floats,
     forbidden: Floats,
     reals: Floats,
@@ -126,7 +136,8 @@ def adaptive_rounds(
             total += value
             touched += count
             if count > 0.0:
-                collect_rows(indptr, indices, values, first, grad[:n], active[:n], table, np.float32(delta), adaptive)
+                rule = (np.float32(delta), adaptive)
+                collect_rows(indptr, indices, values, first, grad[:n], active[:n], table, support, *rule)
                 if learn_chain:
                     collect_chain(parts, chain_table, delta, adaptive)
     return total, touched
@@ -180,6 +191,8 @@ class AdaptiveEngine:
         self.table = np.zeros((blocks.features, 2 * padded(k)), dtype=np.float32)
         self.chain_table = np.zeros((2, k + 2, k))
         self.table[:, padded(k) :] = self.chain_table[1] = delta if adaptive else 1.0
+        # Empty: all weights are learnt.
+        self.support: Singles = np.zeros((0, padded(k)), dtype=np.float32)
         self.rounds, self.eta = 0, 0.0
 
     def run(
@@ -189,8 +202,8 @@ class AdaptiveEngine:
         reals = np.array([*self.strengths, self.delta, cost, skip])
         indptr, indices, values, offsets = tokens.arguments()
         result = adaptive_rounds(
-            *(indptr, indices, values, offsets, y, order, steps, self.table, self.chain_table, self.forbidden, reals),
-            *(self.rounds, loss, self.adaptive, self.learn_chain),
+            *(indptr, indices, values, offsets, y, order, steps, self.table, self.support, self.chain_table),
+            *(self.forbidden, reals, self.rounds, loss, self.adaptive, self.learn_chain),
         )
         self.rounds += order.size
         self.eta = float(steps[-1]) if steps.size else self.eta

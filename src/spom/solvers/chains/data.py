@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from spom.core.arrays import Floats, Ints
+from spom.core.jit import kernel
 from spom.errors import DataError
 
 Ids = NDArray[np.int32]
@@ -95,6 +96,34 @@ def as_tokens(rows: Any, features: int | None = None) -> Tokens:
     return Tokens(indptr, indices.astype(np.int32, copy=False), values, offsets)
 
 
+@kernel("int64(int64[::1], int32[::1], float64[::1], int32[::1], int64[::1], int32[::1], float64[::1])")
+def renumber(
+    indptr: Ints, indices: Ids, values: Floats, place: Ids, new_indptr: Ints, new_indices: Ids, new_values: Floats
+) -> int:
+    """Features j as place[j], without those that have none (-1); returns how many are left."""
+    count = 0
+    for t in range(indptr.size - 1):
+        for e in range(indptr[t], indptr[t + 1]):
+            j = place[indices[e]]
+            if j >= 0:
+                new_indices[count] = j
+                if values.size:
+                    new_values[count] = values[e]
+                count += 1
+        new_indptr[t + 1] = count
+    return count
+
+
+def restricted(tokens: Tokens, blocks: Blocks, ids: Ints) -> tuple[Tokens, Blocks]:
+    """Only the features `ids` (sorted), numbered anew; all blocks stay, some of them empty."""
+    place = np.full(blocks.features, -1, dtype=np.int32)
+    place[ids] = np.arange(ids.size, dtype=np.int32)
+    indptr, indices, values = np.zeros_like(tokens.indptr), np.empty_like(tokens.indices), np.empty_like(tokens.values)
+    count = renumber(tokens.indptr, tokens.indices, tokens.values, place, indptr, indices, values)
+    kept = Tokens(indptr, indices[:count], values[:count] if values.size else values, tokens.offsets)
+    return kept, Blocks(np.searchsorted(ids, blocks.starts).astype(np.int64), blocks.names)
+
+
 @dataclass(frozen=True)
 class Blocks:
     """Block m has the features starts[m] .. starts[m + 1] - 1."""
@@ -113,6 +142,11 @@ class Blocks:
     def of_features(self) -> Ids:
         """The block of each feature."""
         return np.repeat(np.arange(len(self), dtype=np.int32), np.diff(self.starts))
+
+    def ids(self, some: Ints) -> Ints:
+        """The features of some blocks."""
+        parts = [np.arange(self.starts[m], self.starts[m + 1]) for m in np.sort(some)]
+        return np.concatenate([np.empty(0, dtype=np.int64), *parts])
 
 
 def as_blocks(blocks: Any, features: int | None = None) -> Blocks:

@@ -95,3 +95,12 @@ def compacted(W: Singles) -> tuple[Ints, Singles]:
     """(the features with a weight that is not zero, their rows)."""
     used: NDArray[np.int64] = np.flatnonzero(W.any(axis=1))
     return used, np.ascontiguousarray(W[used])
+
+
+def largest(W: Singles, count: int) -> Singles:
+    """One for the `count` largest weights by size (fewer, where the last of them has equals), zero for the others."""
+    size = np.abs(W).reshape(-1)
+    if count >= np.count_nonzero(size):
+        return np.asarray(W != 0.0, dtype=np.float32)
+    edge = np.partition(size, size.size - count - 1)[size.size - count - 1]
+    return np.asarray(np.abs(W) > edge, dtype=np.float32)

@@ -28,9 +28,9 @@ from spom.solvers.chains.scaled import BlockEngine
 
 ETA, EPOCHS, SKIP = 0.1, 3, 0.999
 # Sentences that a selection looks at, at least, and the share of a large set.
-LEAST, SHARE = 3000, 1.0 / 3.0
+LEAST, SHARE = 2000, 0.1
 # The strength in units of noise / sqrt(sentences), and how many sentences the noise is estimated from.
-UNITS, SAMPLE = 1.5, 1000
+UNITS, SAMPLE = 1.5, 500
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,9 @@ def select(
     n = len(tokens)
     size = min(n, max(LEAST, int(SHARE * n)))
     part = np.sort(random.permutation(n)[:size])
-    run = _Run(tokens, y, blocks, forbidden, part, transitions is not None, random.integers(2**32))
+    weights, gold = block_weights(tokens, blocks), y[_tokens_of(tokens, part)]
+    sample, few = _sample(tokens, blocks, part)
+    run = _Run(sample, gold, few, forbidden, weights, transitions is not None, random.integers(2**32))
     by_number = isinstance(how, (int, np.integer)) and not isinstance(how, bool)
     if not by_number and how != "auto":
         found = run.at(float(how))
@@ -81,6 +83,22 @@ def select(
         if by_number:
             found = _closest(run, found, int(how))
     return replace(found, seconds=time.perf_counter() - begin)
+
+
+def _tokens_of(tokens: Tokens, part: Ints) -> Ints:
+    """The tokens of some sentences."""
+    inside = np.zeros(len(tokens), dtype=bool)
+    inside[part] = True
+    return np.flatnonzero(np.repeat(inside, np.diff(tokens.offsets)))
+
+
+def _sample(tokens: Tokens, blocks: Blocks, part: Ints) -> tuple[Tokens, Blocks]:
+    """Some sentences with the features that occur in them, numbered anew in their order: small tables stay in cache."""
+    sample = tokens.part(part)
+    used = np.bincount(sample.indices, minlength=blocks.features) > 0
+    place = np.cumsum(used, dtype=np.int32) - np.int32(1)
+    starts = np.concatenate([[0], np.cumsum(used)])[blocks.starts].astype(np.int64)
+    return replace(sample, indices=place[sample.indices]), Blocks(starts, blocks.names)
 
 
 def _closest(run: _Run, found: Selection, count: int) -> Selection:
@@ -100,20 +118,19 @@ class _Run:
     """Selections from one sample of sentences."""
 
     def __init__(
-        self, tokens: Tokens, y: Ints, blocks: Blocks, forbidden: Floats, part: Ints, learn_chain: bool, seed: Any
+        self, tokens: Tokens, y: Ints, blocks: Blocks, forbidden: Floats, weights: Floats, learn_chain: bool, seed: Any
     ) -> None:
-        self.tokens, self.y, self.blocks, self.forbidden, self.part = tokens, y, blocks, forbidden, part
-        self.learn_chain, self.seed = learn_chain, seed
-        self.weights = block_weights(tokens, blocks)
+        self.tokens, self.y, self.blocks, self.forbidden = tokens, y, blocks, forbidden
+        self.weights, self.learn_chain, self.seed = weights, learn_chain, seed
 
     def auto(self) -> Selection:
         """The strength by rule."""
         noise = self.noise()
-        return replace(self.at(UNITS * noise / np.sqrt(max(1, self.part.size))), noise=noise)
+        return replace(self.at(UNITS * noise / np.sqrt(max(1, len(self.tokens)))), noise=noise)
 
     def noise(self) -> float:
         """The rms norm of a sentence's gradient after one pass over a few of them, without a penalty."""
-        few = np.random.default_rng(self.seed).permutation(self.part)[:SAMPLE]
+        few = np.random.default_rng(self.seed).permutation(len(self.tokens))[:SAMPLE]
         engine, squares = self._engine(0.0), np.zeros(few.size)
         engine.run(self.tokens, self.y, few, np.full(few.size, ETA), LOSSES["log"], 0.0, SKIP)
         W, chain = engine.weights()
@@ -135,11 +152,11 @@ class _Run:
     def at(self, strength: float) -> Selection:
         """The selection at a strength."""
         engine, random = self._engine(strength), np.random.default_rng(self.seed)
-        steps = np.full(self.part.size, ETA)
+        steps = np.full(len(self.tokens), ETA)
         for _ in range(EPOCHS):
-            engine.run(self.tokens, self.y, random.permutation(self.part), steps, LOSSES["log"], 0.0, SKIP)
+            engine.run(self.tokens, self.y, random.permutation(len(self.tokens)), steps, LOSSES["log"], 0.0, SKIP)
         norms = np.sqrt(np.maximum(engine.numbers[SQUARED, :-1], 0.0))
         level = max(1, engine.rounds) * strength * self.weights
         evidence = norms / level if strength > 0.0 else np.where(norms > 0.0, np.inf, 0.0)
         kept = np.flatnonzero(engine.numbers[SCALE, :-1] != 0.0)
-        return Selection(kept, evidence, self.weights, strength, np.nan, self.part.size, 0.0)
+        return Selection(kept, evidence, self.weights, strength, np.nan, len(self.tokens), 0.0)
