@@ -20,25 +20,69 @@ PARTS = (
     "x.xpos x+1.xpos",
 )
 BETWEEN = ("h.upos m.upos between.upos", "h.upos m.upos between.xpos")
+GAPS = ("h.upos m.upos gap", "h.xpos m.xpos gap", "h.lemma m.upos gap", "h.upos m.lemma gap")
+# What pruning the large set to sixty templates kept on English EWT.
 _COMPACT = (
-    "h.lemma m.lemma",
-    "h.lemma m.upos",
-    "h.upos m.lemma",
-    "h.form m.xpos",
-    "h.xpos m.form",
-    "h.lemma h.upos m.lemma m.upos",
-    "h.xpos m.xpos",
+    "h-1.upos h.upos",
+    "h-1.upos h.upos dir",
+    "h-1.upos h.upos h+1.upos",
+    "h-1.upos h.upos h+1.upos dist",
+    "h-1.upos h.upos m.upos dir",
+    "h-1.upos h.upos m.upos m+1.upos dist",
+    "h-1.xpos h.xpos",
+    "h-1.xpos h.xpos dir",
+    "h-1.xpos h.xpos dist",
+    "h-1.xpos h.xpos m.lemma m.upos",
+    "h-1.xpos h.xpos m.lemma m.upos dist",
+    "h-1.xpos h.xpos m.upos dir",
+    "h-1.xpos h.xpos m.upos m+1.upos dist",
+    "h.form",
     "h.lemma",
-    "m.lemma",
-    "h.upos h+1.upos m-1.upos m.upos",
-    "h-1.upos h.upos m-1.upos m.upos",
-    "h.upos h+1.upos m.upos m+1.upos",
-    "h-1.upos h.upos m.upos m+1.upos",
-    "h.xpos m-1.xpos m.xpos",
-    "h.xpos m.xpos m+1.xpos",
-    "h.lemma m-1.upos m.upos m+1.upos",
-    "h-1.upos h.upos h+1.upos m.lemma",
+    "h.lemma h.upos",
+    "h.lemma h.upos dir",
+    "h.lemma h.upos dist",
+    "h.suffix dir",
+    "h.suffix dist",
+    "h.upos",
+    "h.upos dir",
+    "h.upos dist",
+    "h.upos h+1.upos",
+    "h.upos h+1.upos m.upos",
+    "h.upos h+1.upos m.xpos dir",
+    "h.upos m-1.upos m.upos dir",
+    "h.upos m-1.xpos m.xpos dir",
+    "h.upos m.lemma gap",
+    "h.upos m.lemma gap dist",
+    "h.upos m.upos",
+    "h.upos m.upos dir",
+    "h.upos m.upos between.upos",
+    "h.upos m.upos between.upos dir",
+    "h.upos m.upos between.upos dist",
+    "h.upos m.upos between.xpos",
+    "h.upos m.upos between.xpos dir",
     "h.upos m.upos gap",
+    "h.upos m.upos gap dir",
+    "h.upos m.upos m+1.upos",
+    "h.upos m.upos m+1.upos dist",
+    "h.upos m.xpos",
+    "h.xpos",
+    "h.xpos dist",
+    "h.xpos h+1.xpos",
+    "h.xpos h+1.xpos m.upos m+1.upos dir",
+    "h.xpos m.upos dir",
+    "h.xpos m.xpos gap dir",
+    "m-1.upos m.upos m+1.upos dir",
+    "m-1.upos m.upos m+1.upos dist",
+    "m-1.xpos m.xpos dir",
+    "m.form dir",
+    "m.lemma m.upos dir",
+    "m.lemma m.upos dist",
+    "m.suffix dir",
+    "m.upos dir",
+    "m.upos dist",
+    "m.xpos dir",
+    "m.xpos dist",
+    "m.xpos m+1.xpos dir",
 )
 
 
@@ -48,8 +92,8 @@ def with_slots(families: tuple[str, ...] | list[str]) -> list[str]:
 
 
 def compact_templates() -> list[str]:
-    """About sixty templates."""
-    return with_slots([*_COMPACT, *BETWEEN])
+    """Sixty templates."""
+    return list(_COMPACT)
 
 
 def large_templates() -> list[str]:
@@ -61,7 +105,7 @@ def large_templates() -> list[str]:
         for modifier in PARTS
         if head or modifier
     ]
-    return with_slots([*families, *BETWEEN])
+    return with_slots([*families, *BETWEEN, *GAPS])
 
 
 SETS = {"default": compact_templates, "compact": compact_templates, "large": large_templates}

@@ -64,7 +64,7 @@ class ArcTemplates:
     >>> templates.blocks
     ['h.lemma m.upos', 'h.upos m.upos', 'h.upos m.upos dist']
     >>> len(ArcTemplates("compact").blocks), len(ArcTemplates("large").blocks)
-    (60, 435)
+    (60, 447)
     """
 
     def __init__(self, templates: str | Iterable[str] = "compact", table_bits: int = 16, min_count: int = 2) -> None:

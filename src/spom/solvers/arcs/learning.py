@@ -46,7 +46,10 @@ def change_arc(
     blocks: Floats,
     apply: bool,
 ) -> int:
-    """Add `change` to theta at all features of arc a; returns how many there are, or only counts them."""
+    """Add `change` to theta at all features of arc a; returns how many there are.
+
+    Without `apply` nothing moves; instead `change` times what each template scores goes to its progressive score.
+    """
     h, m = arcs[0, a], arcs[1, a]
     features = 0
     for f in range(families.shape[0]):
@@ -67,12 +70,12 @@ def change_arc(
                 if blocks[ACTIVE, f, slot] == 0.0:
                     continue
                 features += 1
-                if not apply:
-                    continue
                 j = i if slot == 0 else i + arcs[1 + slot, a]
                 scale = blocks[SCALE, f, slot]
                 old, step = np.float64(weights[j]) * scale, change / scale
-                blocks[PROGRESS, f, slot] += change * old
+                if not apply:
+                    blocks[PROGRESS, f, slot] += change * old
+                    continue
                 blocks[NORM, f, slot] += change * (2.0 * old + change)
                 weights[j] += np.float32(step)
                 sums[j] += np.float32(step * blocks[SUM, f, slot])
@@ -209,12 +212,15 @@ def learn(
             for a in range(count):
                 if which[a] == 1:
                     total -= scores[a]
-                change = step * (which[a] - marginals[arcs[0, a], arcs[1, a]])
-                if abs(change) > step * 1e-3:
-                    change_arc(
-                        families, sets, arcs, heads, modifiers, tags, counts, pairs, a, change, weights, sums, blocks,
-                        True,
-                    )  # fmt: skip
+            # First what was known, then the step: an arc shares features with others of its sentence.
+            for attempt in range(2):
+                for a in range(count):
+                    change = which[a] - marginals[arcs[0, a], arcs[1, a]]
+                    if abs(change) > SMALL:
+                        change_arc(
+                            families, sets, arcs, heads, modifiers, tags, counts, pairs, a,
+                            change if attempt == 0 else step * change, weights, sums, blocks, attempt == 1,
+                        )  # fmt: skip
         else:
             best_tree(matrix, projective, tree)
             hinge, features, wrong = 0.0, 0, 0
@@ -230,13 +236,13 @@ def learn(
                 wrong += which[a] == 2
             if wrong > 0 and hinge > 0.0:
                 total += hinge
+                for a in range(count):
+                    if which[a] == 1 or which[a] == 2:
+                        features += change_arc(
+                            families, sets, arcs, heads, modifiers, tags, counts, pairs, a,
+                            1.0 if which[a] == 1 else -1.0, weights, sums, blocks, False,
+                        )  # fmt: skip
                 if loss == 0:
-                    for a in range(count):
-                        if which[a] == 1 or which[a] == 2:
-                            features += change_arc(
-                                families, sets, arcs, heads, modifiers, tags, counts, pairs, a, 0.0, weights, sums,
-                                blocks, False,
-                            )  # fmt: skip
                     step = min(steps[t], hinge / features)
                 for a in range(count):
                     if which[a] == 1 or which[a] == 2:
