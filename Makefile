@@ -21,7 +21,7 @@ define install
 endef
 
 $(VENV)/.demo: pyproject.toml $(LOCK) | $(BIN)/python
-	$(call install,)
+	$(call install,report)
 $(VENV)/.test: pyproject.toml $(LOCK) | $(BIN)/python
 	$(call install,test)
 $(VENV)/.bench: pyproject.toml $(LOCK) | $(BIN)/python
@@ -30,7 +30,7 @@ $(VENV)/.docs: pyproject.toml $(LOCK) | $(BIN)/python
 	$(call install,docs)
 
 demo: $(VENV)/.demo
-	$(BIN)/python examples/demo.py
+	$(BIN)/spom demo
 
 test: $(VENV)/.test
 	$(BIN)/python -m pytest -n 2

@@ -8,7 +8,6 @@ import importlib.util
 import io
 import itertools
 import re
-import runpy
 import sys
 import textwrap
 from pathlib import Path
@@ -92,11 +91,3 @@ def test_links_in_the_readme_lead_somewhere() -> None:
     for page in ("README.md", "CONTRIBUTING.md"):
         for target in re.findall(r"\]\(([^)#:]+)\)", (ROOT / page).read_text()):
             assert (ROOT / target).exists(), f"{page} links to {target}"
-
-
-def test_the_demo_runs(capsys: pytest.CaptureFixture[str]) -> None:
-    demo = runpy.run_path(str(ROOT / "examples" / "demo.py"))
-    demo["main"](quick=True)
-    shown = capsys.readouterr().out
-    assert "kept" in shown
-    assert "nan" not in shown
