@@ -82,7 +82,7 @@ def recode(codes: Ints, labels: Names, classes: Names, offsets: Ints) -> Ints:
         t = int(unknown[0])
         i = int(np.searchsorted(offsets, t, side="right")) - 1
         raise DataError(
-            f"sentence {i}, token {t - int(offsets[i])} has the label {labels[codes[t]]!r}, which is not among the "
+            f"sentence {i}, token {t - int(offsets[i])} has the label {labels.tolist()[codes[t]]!r}, which is not among the "
             "classes: announce new labels with classes="
         )
     return found

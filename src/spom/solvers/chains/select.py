@@ -26,9 +26,9 @@ from spom.solvers.chains.noise import gradient_squares
 from spom.solvers.chains.residual import LOSSES
 from spom.solvers.chains.scaled import BlockEngine
 
-ETA, EPOCHS, SKIP = 0.1, 3, 0.999
+ETA, EPOCHS, SKIP = 0.1, 3, 0.95
 # Sentences that a selection looks at, at least, and the share of a large set.
-LEAST, SHARE = 2000, 0.1
+LEAST, SHARE = 1500, 0.1
 # The strength in units of noise / sqrt(sentences), and how many sentences the noise is estimated from.
 UNITS, SAMPLE = 1.5, 500
 
