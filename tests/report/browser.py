@@ -21,7 +21,8 @@ from typing import Any
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 FLAGS = (
     *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync"),
-    *("--disable-background-networking", "--disable-component-update", "--remote-debugging-pipe"),
+    *("--disable-background-networking", "--disable-component-update", "--disable-dev-shm-usage"),
+    "--remote-debugging-pipe",
 )
 # Puts the two ends of the pipes where the browser expects them (by way of numbers that are neither), and becomes it.
 LAUNCH = """

@@ -45,6 +45,7 @@ def test_a_fitted_classifier_tells_of_itself(iris: Any) -> None:
     assert found.kept_blocks == iris.selected_.size
     assert found.scores["accuracy"] == iris.score(FRAME, Y)
     assert [e.epoch for e in found.epochs] == list(range(1, 11))
+    assert found.epochs[-1].blocks_kept == iris.selected_.size
     assert [f.label for f in found.features] == ["0", "1", "2"]
     name, weight = found.features[2].weights[0]
     assert weight == iris.coef_[2, NAMES.index(name)]

@@ -188,3 +188,18 @@ def test_a_kernel_machine_tells_the_shares_of_its_kernels() -> None:
     np.testing.assert_allclose(found.paths.weights[-1], model.block_weights_)
     assert found.scores["accuracy"] == model.score(X, y)
     assert "Kernels" in page_html(found)
+
+
+def test_a_tagger_with_kernels_has_shares_and_transitions_but_no_features() -> None:
+    rng = np.random.default_rng(0)
+    y = [["a", "b", "a"], ["b", "a"]] * 6
+    X = [np.array([[1.0 if label == "a" else -1.0] for label in labels]) for labels in y]
+    X = [x + 0.1 * rng.standard_normal(x.shape) for x in X]
+    model = SequenceTagger(kernels=[Linear(), Gaussian(1.0)], loss="hinge", epochs=3, random_state=0, verbose=0)
+    found = contents_of(model.fit(X, y), X, y)
+    assert (found.block, found.task) == ("kernel", "tagger")
+    assert [b.name for b in found.blocks] == list(model.blocks_)
+    assert found.features == ()
+    assert found.scores["accuracy"] == model.score(X, y)
+    np.testing.assert_allclose(found.paths.weights[-1], model.block_weights_)
+    assert found.transitions is None or found.transitions.columns == ["a", "b", "(end)"]

@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from spom.cli import options
 from spom.cli.building import penalty_of, pruning_of
 from spom.cli.live import Live
@@ -88,19 +86,8 @@ def _finish(tagger: Any, data: Tagged, dev: Tagged | None, recorder: Recorder) -
         scores = tag_scores(tagger, dev.X, dev.y)
         result, confusion = dict(scores.flat), scores.confusion
     training = {**tagger._training(), "task": "tagger", **data.summary()}
-    recorder.history(whole_history(tagger))
+    recorder.history(tagger.history_)
     recorder.blocks(list(tagger.blocks_), tagger.block_weights_)
     result.update({k: training[k] for k in ("nonzeros", "weights", "blocks_kept")})
     pruned = {} if tagger.pruning_ is None else {"pruning": str(tagger.pruning_)}
     recorder.finish(tagger, training, result, confusion, **pruned)
-
-
-def whole_history(tagger: Any) -> list[dict[str, Any]]:
-    """The history with the weights of all blocks, those that were dropped before learning included as zeros."""
-    kept = np.arange(len(tagger.blocks_)) if tagger.pruning_ is None else tagger.pruning_.selection.kept
-    found = []
-    for entry in tagger.history_:
-        weights = np.zeros(len(tagger.blocks_))
-        weights[kept] = entry["block_weights"]
-        found.append({**entry, "block_weights": weights})
-    return found

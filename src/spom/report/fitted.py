@@ -38,7 +38,7 @@ def contents_of(estimator: Any, X: Any = None, y: Any = None, title: str | None 
     """
     check_is_fitted(estimator)
     found = described(estimator, top)
-    entries = _whole(estimator, entries_of(getattr(estimator, "history_", None)))
+    entries = entries_of(getattr(estimator, "history_", None))
     scores = {"nonzeros": found.nonzeros, "blocks_kept": found.kept}
     known = {name: float(value) for name, value in scores.items() if value is not None}
     scored = Scored() if X is None else _scored(estimator, X, y)
@@ -61,19 +61,6 @@ def contents_of(estimator: Any, X: Any = None, y: Any = None, title: str | None 
         transitions=found.transitions,
         sentences=scored.sentences,
     )
-
-
-def _whole(estimator: Any, entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The entries with the weights of all blocks: those that were dropped before learning have none."""
-    selection = getattr(getattr(estimator, "pruning_", None), "selection", None)
-    if selection is None:
-        return entries
-    for entry in entries:
-        if len(entry["block_weights"]) == len(selection.kept):
-            weights = np.zeros(len(estimator.blocks_))
-            weights[selection.kept] = entry["block_weights"]
-            entry["block_weights"] = weights
-    return entries
 
 
 def _all_listed(found: Any) -> bool:

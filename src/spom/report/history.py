@@ -38,7 +38,14 @@ def entries_of(history: Any) -> list[dict[str, Any]]:
         columns = dict(history)
     else:
         # Here k counts examples; there is an entry an epoch.
-        columns = {**history.as_dict(), "k": list(range(1, len(history) + 1)), "block_norms": history.block_norms}
+        norms = list(history.block_norms)
+        kept = [None if row is None else int(np.count_nonzero(row)) for row in norms]
+        columns = {
+            **history.as_dict(),
+            "k": list(range(1, len(history) + 1)),
+            "block_norms": norms,
+            "blocks_kept": kept,
+        }
     columns = {name: values for name, values in columns.items() if isinstance(values, (list, np.ndarray))}
     rounds = max((len(values) for values in columns.values()), default=0)
     return [{name: values[i] for name, values in columns.items() if i < len(values)} for i in range(rounds)]
