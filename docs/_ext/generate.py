@@ -10,6 +10,7 @@ from typing import Any
 
 import architecture
 import catalogue
+import usage
 
 # The rooms of the reference in the order of reading; one that is not there yet, or has no names yet, is left out.
 ROOMS = (
@@ -80,6 +81,7 @@ def _home(what: Any) -> str:
 def write_all(folder: Path) -> None:
     """Everything that is written from the code."""
     _write(folder / "operators.rst", catalogue.page())
+    _write(folder / "command.rst", usage.page())
     _write(folder / "rooms.inc", architecture.rooms())
     _write(folder / "flow.inc", architecture.flow())
     pages = {room: text for room in ROOMS if (text := reference(room))}

@@ -283,6 +283,15 @@ def test_trees_in_the_record() -> None:
     assert one["words"][0] == "w0"
 
 
+def test_a_page_of_each_run(spom: Command, here: Path, tmp_path: Path) -> None:
+    pytest.importorskip("plotly")
+    pytest.importorskip("jinja2")
+    for name in ("tagger.spom", "parser.spom.run.json"):
+        page = tmp_path / "page.html"
+        assert str(page) in spom.well("report", here / name, "-o", page).out
+        assert "<html" in page.read_text()[:200].lower()
+
+
 # --- what bad input gets ----------------------------------------------------------------------------------
 
 
