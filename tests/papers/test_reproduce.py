@@ -21,6 +21,21 @@ from spom.papers.running import draw
 # Settings so small that a run takes about a second; a data set that an experiment needs is found by the fixture.
 TINY: dict[str, dict[str, Any]] = {
     "fobos-fig1": {"n": 60, "d": 10, "epochs": 2, "points": 5, "runs": 2, "tuning_runs": 1, "scales": [0.3, 1.0]},
+    "fobos-fig3": {
+        "data": ["landsat"],
+        "landsat_examples": 60,
+        "passes": {"landsat": 10, "mnist": 1},
+        "runs": {"landsat": 1, "mnist": 1},
+        "steps": [0.1],
+        "points": 4,
+    },
+    "fobos-table1": {
+        "data": ["landsat"],
+        "landsat_examples": 60,
+        "most_strengths": 2,
+        "fista_rounds": 5,
+        "most_rounds": 2,
+    },
     "ocmd-rates": {"rounds": 2000, "runs": 1, "points": 8, "fit_from": 500},
     "ocmd-dimension": {"dimensions": [20, 40], "most_entries": 100_000, "goal": 0.8},
     "ocmd-bregman": {"d": 20, "relevant": 3, "rounds": 200, "points": 4, "runs": 1, "eps": [0.0, 0.1], "steps": [0.03]},
