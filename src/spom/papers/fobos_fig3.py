@@ -38,7 +38,7 @@ QUICK: Settings = {
 
 
 def compute(settings: Settings, seed: int, bar: Bar) -> Numbers:
-    """Mean curves over runs, each with other training examples; one eta0 / sqrt(t) for all parts, the best of a grid."""
+    """Mean curves over runs, each with other examples; one eta0 / sqrt(t) for all parts, the best of a grid."""
     s = settings
     bar.total(sum(s["runs"][name] * len(s["parts"]) + len(s["steps"]) for name in s["data"]))
     found: dict[str, Any] = {}
