@@ -47,9 +47,10 @@ def test_a_fitted_classifier_tells_of_itself(iris: Any) -> None:
     assert [e.epoch for e in found.epochs] == list(range(1, 11))
     assert found.epochs[-1].blocks_kept == iris.selected_.size
     assert [f.label for f in found.features] == ["0", "1", "2"]
-    name, weight = found.features[2].weights[0]
-    assert weight == iris.coef_[2, NAMES.index(name)]
-    assert abs(weight) == np.abs(iris.coef_[2]).max()
+    shown = found.features[2].weights
+    assert shown == sorted(shown, key=lambda pair: (pair[1] < 0, -abs(pair[1])))
+    assert {name: iris.coef_[2, NAMES.index(name)] for name, _ in shown} == dict(shown)
+    assert len(shown) == np.count_nonzero(iris.coef_[2])
     np.testing.assert_array_equal(found.confusion.values, reference(Y, iris.predict(FRAME)))
 
 

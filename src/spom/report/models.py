@@ -16,6 +16,8 @@ from spom.report.contents import Block, Features, Matrix
 MOST_BLOCKS = 2000
 # Nobody reads the features of more labels than these.
 MOST_LABELS = 60
+# Among so many times the features that are shown, those that speak for a label are looked for.
+WIDER = 20
 
 
 @dataclass(frozen=True)
@@ -96,8 +98,19 @@ def _labels(model: Any, rows: int) -> list[str]:
 
 
 def _top(label: str, row: Any, named: Callable[[int], str], top: int) -> Features:
-    order = np.argsort(-np.abs(row.data), kind="stable")[:top]
-    return Features(label, [(named(int(row.indices[j])), float(row.data[j])) for j in order.tolist()])
+    order = np.argsort(-np.abs(row.data), kind="stable")[: WIDER * top]
+    return Features(label, balanced([(named(int(row.indices[j])), float(row.data[j])) for j in order.tolist()], top))
+
+
+def balanced(sorted_weights: list[tuple[str, float]], top: int) -> list[tuple[str, float]]:
+    """`top` weights of a list sorted by size: what speaks for the label first, and at least a third against it.
+
+    >>> balanced([("a", -4.0), ("b", -3.0), ("c", 2.0), ("d", 1.0), ("e", 0.5)], 3)
+    [('c', 2.0), ('d', 1.0), ('a', -4.0)]
+    """
+    plus, minus = [w for w in sorted_weights if w[1] > 0], [w for w in sorted_weights if w[1] < 0]
+    against = min(len(minus), max(top // 3, top - len(plus)))
+    return [*plus[: top - against], *minus[:against]]
 
 
 # --- structures -----------------------------------------------------------------------------------------
@@ -112,7 +125,7 @@ def _tagger(model: Any, top: int) -> Described:
     }
     labels = model.classes_.tolist()[:MOST_LABELS]
     features = [
-        Features(str(label), [(name, weight) for name, _, weight in model.features(label, top) if weight])
+        Features(str(label), balanced([(name, weight) for name, _, weight in model.features(label, WIDER * top)], top))
         for label in labels
     ]
     return Described(
