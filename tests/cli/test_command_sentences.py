@@ -88,7 +88,7 @@ def test_tagging_is_what_the_estimator_predicts(spom: Command, here: Path) -> No
     assert phrase_scores(gold, predicted).f1 == read_run(here / "tagger.spom")["result"]["f1"]
     only = spom.well("predict", "--model", here / "tagger.spom", here / "test.txt", "--only").out
     assert only == as_text([[(label,) for label in labels] for labels in predicted])
-    assert load_tagging(here / "tagger.spom").classes == tagger.classes_.tolist()
+    assert load_tagging(here / "tagger.spom").classes.tolist() == tagger.classes_.tolist()
 
 
 def test_a_file_without_labels_and_with_tabs(spom: Command, here: Path, tmp_path: Path) -> None:

@@ -495,3 +495,17 @@ def test_json_of_train(spom: Command, here: Path, tmp_path: Path) -> None:
     found = spom.well(*words, "--json").json
     assert found["accuracy"] == json.loads((tmp_path / "m.run.json").read_text())["result"]["accuracy"]
     assert found["bytes"] == (tmp_path / "m").stat().st_size
+
+
+def test_models_with_kernels(spom: Command, here: Path, tmp_path: Path) -> None:
+    from spom.kernels import Gaussian, Linear
+
+    model = library.MKLClassifier([Linear(normalize=True), Gaussian(1.0)], random_state=0, epochs=5)
+    model.fit(X[ORDER[:100]], Y[ORDER[:100]].astype(float)).save(tmp_path / "m")
+    scores = spom.well("evaluate", "--model", tmp_path / "m", here / "test.svm", "--json").json
+    assert scores["accuracy"] == model.score(X[ORDER[100:]], Y[ORDER[100:]])
+    out = spom.well("predict", "--model", tmp_path / "m", here / "test.svm", "--only").out
+    assert [float(v) for v in out.split()] == model.predict(X[ORDER[100:]]).tolist()
+    found = spom.well("inspect", tmp_path / "m", "--json").json
+    np.testing.assert_allclose(sorted(b["weight"] for b in found["blocks"]), sorted(model.block_weights_))
+    assert "support vectors" in spom.well("inspect", tmp_path / "m").out

@@ -103,15 +103,15 @@ def _bars(record: dict[str, Any], say: Callable[..., None]) -> None:
 
 
 def _page(model: Path, page: Path | None, say: Callable[..., None]) -> str | None:
-    """The page of the run, where the room that writes pages is there."""
+    """The page of the run, where what it needs is installed; the demonstration goes on without."""
     if page is None:
         return None
     from spom.cli.report import page_writer
 
     try:
-        write = page_writer()
-    except SpomError:
+        page_writer()(model, page)
+    except SpomError as error:
+        say(f"\nThere is no page of this run: {error}")
         return None
-    write(model, page)
     say(f"\nThe run of this tagger as a page: {page}")
     return str(page)

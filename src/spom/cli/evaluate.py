@@ -59,11 +59,8 @@ def evaluate(
 
 
 def _scores(kind: str, header: Any, model: str, source: str, format: str | None, target: str | None) -> Any:
-    from spom.cli.kinds import not_yet
     from spom.models.loading import load_model
 
-    if kind in ("classifier", "regressor"):
-        return _vectors(load_model(model), header.model["training"], source, format, target)
     if kind == "tagger":
         from spom.cli.scores import tag_scores
         from spom.cli.sentences import like_training
@@ -74,7 +71,7 @@ def _scores(kind: str, header: Any, model: str, source: str, format: str | None,
         return tag_scores(tagger, data.X, data.y)
     if kind == "parser":
         return _trees(load_model(model), source, format)
-    raise not_yet(kind)
+    return _vectors(load_model(model), header.model["training"], source, format, target)
 
 
 def _known_labels(y: Any, classes: list[Any], source: str) -> None:

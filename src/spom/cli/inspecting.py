@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from spom.cli.kinds import KINDS
 from spom.cli.record import size
 from spom.models.files import Header
 
@@ -52,8 +51,13 @@ def _shown(value: Any) -> Any:
 
 def from_model(model: Any, top: int) -> dict[str, Any]:
     """What the weights say."""
-    kinds = {"tagger": _tagger, "parser": _parser}
-    return kinds.get(KINDS[type(model).__name__], _linear)(model, top)
+    kinds = {"SequenceTagger": _tagger, "DependencyParser": _parser, "MKLClassifier": _kernels}
+    return kinds.get(type(model).__name__, _linear)(model, top)
+
+
+def _kernels(model: Any, top: int) -> dict[str, Any]:
+    labels = [str(label) for label in model.classes_.tolist()]
+    return {**_named_blocks(model), "nonzeros": int(model.n_support_), "labels": labels}
 
 
 def _named_blocks(model: Any) -> dict[str, Any]:
@@ -180,7 +184,8 @@ def print_text(found: dict[str, Any], verified: bool) -> None:
             print(f"  {name:30} {array['dtype']:8} {'x'.join(map(str, array['shape'])):>16}  {size(array['bytes'])}")
         return
     kept = [b for b in found["blocks"] if b["weight"] > 0]
-    print(f"\nblocks: {found['blocks_kept']:,} of {found['blocks_total']:,} kept, {found['nonzeros']:,} weights")
+    what = "support vectors" if found["estimator"] == "MKLClassifier" else "weights"
+    print(f"\nblocks: {found['blocks_kept']:,} of {found['blocks_total']:,} kept, {found['nonzeros']:,} {what}")
     print_bars(kept[:40])
     if found["blocks_kept"] > 40:
         print(f"  ... and {found['blocks_kept'] - 40:,} more; --json and --csv list them")

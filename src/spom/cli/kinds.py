@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from spom.errors import DataError, ModelFileError, Unsupported
+from spom.errors import DataError, ModelFileError
 from spom.models.files import Header, read_header
 
 # What each estimator is to the command.
@@ -17,19 +17,18 @@ KINDS = {
     "ProximalRegressorCV": "regressor",
     "SequenceTagger": "tagger",
     "DependencyParser": "parser",
-    "MKLClassifier": "kernels",
+    "MKLClassifier": "classifier",
 }
 _TAKES = {
     "classifier": "vectors (svmlight, CSV or Parquet)",
     "regressor": "vectors (svmlight, CSV or Parquet)",
     "tagger": "sentences, one token a line (CoNLL columns, CoNLL-U or CRFsuite items)",
     "parser": "sentences in CoNLL-U",
-    "kernels": "vectors (svmlight, CSV or Parquet)",
 }
 
 
 def kind_of(path: str | Path) -> tuple[str, Header]:
-    """("classifier", "regressor", "tagger", "parser" or "kernels", the header) of a model file."""
+    """("classifier", "regressor", "tagger" or "parser", the header) of a model file."""
     header = read_header(path)
     if header.estimator not in KINDS:
         raise ModelFileError(f"{path}: the command does not know the estimator {header.estimator!r}; load it in Python")
@@ -41,8 +40,3 @@ def explained(error: DataError, kind: str, model: str | Path) -> DataError:
     if error.line is None:
         return error
     return DataError(f"{error.what} ({model} is a {kind}, which takes {_TAKES[kind]})", error.source, error.line)
-
-
-def not_yet(kind: str) -> Unsupported:
-    """An error for a kind of model that a command cannot take."""
-    return Unsupported(f"this command takes no model of {kind}; load it in Python with spom.load_model")

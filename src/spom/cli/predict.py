@@ -49,17 +49,14 @@ def predict(
 def _run(
     kind: str, training: Any, model: str, source: str, output: str, format: str | None, only: bool, jobs: int
 ) -> None:
-    from spom.cli.kinds import not_yet
     from spom.cli.output import writing
 
-    if kind in ("classifier", "regressor"):
-        parts = _vectors(model, source, format, only)
-    elif kind == "tagger":
+    if kind == "tagger":
         parts = _tags(model, training, source, format, only, jobs)
     elif kind == "parser":
         parts = _trees(model, source, format, only, jobs)
     else:
-        raise not_yet(kind)
+        parts = _vectors(model, source, format, only)
     with writing(output) as out:
         for part in parts:
             out.write(part)
@@ -82,7 +79,8 @@ def _tags(model: str, training: Any, source: str, format: str | None, only: bool
     from spom.cli.tagging import load_tagging
 
     tagging = load_tagging(model)
-    blocks = tag_blocks(source, format, training, tagging.classes, only)
+    labels = [str(label) for label in tagging.classes.tolist()]
+    blocks = tag_blocks(source, format, training, labels, only)
     return in_order(lambda block: block[1](tagging.codes(block[0])), blocks, jobs)
 
 

@@ -7,11 +7,9 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from spom.errors import ModelFileError
 from spom.estimators.saving import Arrays, Saving
-from spom.estimators.tagger_input import KINDS, Source
-from spom.models.checks import check_indices, check_offsets, check_shape, take
-from spom.solvers.chains.data import padded
+from spom.estimators.tagger_parts import TaggerParts
+from spom.models.checks import check_shape, take
 
 # What `fit` leaves behind besides arrays.
 _FITTED = ("blocks_", "converged_", "n_epochs_", "penalty_")
@@ -45,33 +43,19 @@ class SavingTagger(Saving):
     @classmethod
     def from_model_state(cls, state: dict[str, Any], arrays: Arrays) -> Self:
         """The tagger again."""
-        model, classes = cls(**state["params"]), np.asarray(state["classes_"])
-        k, kind = classes.size, state["kind"]
-        if kind not in KINDS:
-            raise ModelFileError(f"there are no features of the kind {kind!r} in this spom")
-        own = {n.removeprefix("features."): a for n, a in arrays.items() if n.startswith("features.")}
-        source = Source(KINDS[kind].from_arrays(own))
-        count = source.blocks.total
-        values = take(arrays, "weights.values", "f")
-        columns = check_shape(check_indices(take(arrays, "weights.labels", "i"), k, "weights"), values.shape, "weights")
-        starts = check_shape(take(arrays, "weights.starts", "i"), (count + 1,), "weights")
-        starts = check_offsets(starts, values.size, "weights")
-        W = np.zeros((count, padded(k)), dtype=np.float32)
-        W[np.repeat(np.arange(count), np.diff(starts)), columns] = values
-        chain = check_shape(take(arrays, "chain", "f", 2), (k + 2, k), "chain")
+        model, parts = cls(**state["params"]), TaggerParts.of(state, arrays)
         norms = check_shape(take(arrays, "block_norms", "f"), (len(state["blocks_"]),), "block_norms")
-        forbidden = check_shape(take(arrays, "forbidden", "f", 2), (k + 2, k), "forbidden")
         vars(model).update({name: state[name] for name in _FITTED})
         vars(model).update(
-            classes_=classes,
+            classes_=parts.classes,
             blocks_=tuple(state["blocks_"]),
-            weights_=W,
-            chain_=np.array(chain),
+            weights_=parts.weights,
+            chain_=parts.chain,
             block_norms_=np.array(norms),
             history_=state["history"],
             pruning_=state["pruned"],
-            _forbidden=np.array(forbidden),
-            _source=source,
+            _forbidden=parts.forbidden,
+            _source=parts.source,
             _going=None,
         )
         return model
