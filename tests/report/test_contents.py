@@ -142,6 +142,18 @@ def test_a_record_without_its_model_shows_what_it_has(tmp_path: Path) -> None:
         notes=["The model of this run is not there: its features are not shown."])  # fmt: skip
 
 
+def test_a_model_without_a_record_tells_of_itself(tmp_path: Path, iris: Any) -> None:
+    iris.save(tmp_path / "iris.spom")
+    found = contents_from_run(tmp_path / "iris.spom")
+    assert found.title == "iris.spom"
+    assert found.features == contents_of(iris).features
+    assert (found.epochs, found.paths) == ((), None)
+    assert "model alone" in found.notes[0]
+    (tmp_path / "text.spom").write_text("no model")
+    with pytest.raises(ModelFileError, match=r"text\.spom"):
+        contents_from_run(tmp_path / "text.spom")
+
+
 @pytest.mark.parametrize(
     "wrong",
     [

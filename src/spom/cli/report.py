@@ -12,7 +12,7 @@ from spom.cli import options as o
 
 
 def report(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="M.run.json, or the model M beside it.")],
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="M.run.json, or the model M.")],
     output: Annotated[Path, typer.Option("--output", "-o", metavar="F", help="The page to write.")] = Path("page.html"),
     quiet: o.Quiet = False,
     debug: o.Debug = False,
@@ -27,13 +27,9 @@ def report(
       spom report chunker.spom -o chunker.html
       spom report chunker.spom.run.json -o chunker.html
     """
-    from spom.models.run import read_run
-
-    record = read_run(run)
-    write_page = page_writer()
-    write_page(run, output)
+    page_writer()(run, output)
     if not quiet:
-        print(f"{output}: the run of {record.get('model', run)}")
+        print(f"{output}: the page of {run}")
 
 
 def page_writer() -> Callable[[Path, Path], None]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from spom.errors import ModelFileError
 from spom.models.loading import load_model
 from spom.models.run import read_run, run_path
 from spom.report.contents import Block, Contents, Matrix, Sentence
+from spom.report.fitted import contents_of
 from spom.report.history import epochs_of, paths_of
 from spom.report.models import Described, described
 
@@ -24,8 +26,13 @@ def contents_from_run(path: str | Path, top: int = 12) -> Contents:
     """What there is to show of the run whose record, or whose model, is at `path`.
 
     The blocks, features and transitions are those of the model; where it is gone or cannot be read, a note says so, and
-    the page shows what the record alone tells.
+    the page shows what the record alone tells. A model without a record, such as `estimator.save` writes, tells of
+    itself.
     """
+    given = Path(path)
+    if given.suffix != ".json" and given.is_file() and not run_path(given).exists():
+        alone = contents_of(load_model(given), title=given.name, top=top)
+        return replace(alone, epochs=(), paths=None, notes=["There is no record of the run: this is the model alone."])
     record = read_run(path)
     folder = Path(path).parent if Path(path).suffix == ".json" else run_path(path).parent
     found, notes = _model(folder, record, top)
