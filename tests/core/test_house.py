@@ -98,10 +98,10 @@ def test_registry_finds_and_makes() -> None:
         registry.register("penalty", "l1", examples=list)(SpomError)
 
 
-@pytest.mark.parametrize("kind", ["penalty", "loss", "mirror"])
+@pytest.mark.parametrize("kind", sorted(registry.ROOMS))
 def test_every_operator_documents_itself(kind: str) -> None:
     for entry in registry.entries(kind):
-        assert entry.formula, entry.name
+        assert entry.formula or kind in ("solver", "estimator"), entry.name
         assert entry.cost, entry.name
         assert ">>>" in (entry.cls.__doc__ or ""), entry.name
         assert entry.examples()

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from spom.core.arrays import Floats
+from spom.core.registry import register
 from spom.estimators.base import LinearClassifier, LinearRegressor
 from spom.estimators.checking import (
     all_or_nothing,
@@ -29,6 +30,7 @@ from spom.estimators.stream import Blocks, is_stream
 Block = tuple[Any, Any, Floats | None]
 
 
+@register("estimator", "online-classifier", examples=lambda: [OnlineClassifier()], cost="O(non-zeros) a row")
 class OnlineClassifier(Online, LinearClassifier):
     r"""min over w, b of Omega(w) + (1/N) sum_i phi(y_i, <w, x_i> + b), online, for two or more classes.
 
@@ -212,6 +214,7 @@ class OnlineClassifier(Online, LinearClassifier):
         return class_weights(self.class_weight, self.classes_, self.classes_)
 
 
+@register("estimator", "online-regressor", examples=lambda: [OnlineRegressor()], cost="O(non-zeros) a row")
 class OnlineRegressor(Online, LinearRegressor):
     r"""min over w, b of Omega(w) + (1/N) sum_i phi(y_i, <w, x_i> + b), online, for real targets.
 

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 
 from spom.core.arrays import Floats
+from spom.core.registry import register
 from spom.estimators.base import LinearClassifier, LinearModel, LinearRegressor
 from spom.estimators.checking import (
     all_or_nothing,
@@ -121,6 +122,12 @@ def warn_if_not(solution: Solution, max_iter: int) -> None:
     )
 
 
+@register(
+    "estimator",
+    "proximal-regressor",
+    examples=lambda: [ProximalRegressor()],
+    cost="passes over the data to a duality gap",
+)
 class ProximalRegressor(LinearRegressor, Proximal):
     r"""minimise (1/N) sum_i s_i phi(y_i, x_i . w + b) + Omega(w), with phi = 1/2 (y - a)^2.
 
@@ -220,6 +227,12 @@ class ProximalRegressor(LinearRegressor, Proximal):
         return w.copy(), float(b)
 
 
+@register(
+    "estimator",
+    "proximal-classifier",
+    examples=lambda: [ProximalClassifier()],
+    cost="passes over the data to a duality gap",
+)
 class ProximalClassifier(LinearClassifier, Proximal):
     r"""minimise (1/N) sum_i s_i phi(y_i, x_i . w + b) + Omega(w), with phi the logistic loss.
 

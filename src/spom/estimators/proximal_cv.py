@@ -12,6 +12,7 @@ from sklearn.model_selection import check_cv
 from sklearn.utils.parallel import Parallel, delayed
 
 from spom.core.arrays import Floats
+from spom.core.registry import register
 from spom.errors import Unsupported
 from spom.estimators.checking import all_or_nothing
 from spom.estimators.proximal import ProximalClassifier, ProximalRegressor
@@ -114,6 +115,9 @@ def _thetas(found: Path, problem: LinearSmooth) -> Any:
         yield np.concatenate([w, np.asarray(b)[None]]) if problem.fit_intercept else w
 
 
+@register(
+    "estimator", "proximal-regressor-cv", examples=lambda: [ProximalRegressorCV()], cost="a path of strengths a fold"
+)
 class ProximalRegressorCV(ProximalCV, ProximalRegressor):
     """`ProximalRegressor` with the strength of its penalty chosen by cross-validation.
 
@@ -166,6 +170,9 @@ class ProximalRegressorCV(ProximalCV, ProximalRegressor):
         return self
 
 
+@register(
+    "estimator", "proximal-classifier-cv", examples=lambda: [ProximalClassifierCV()], cost="a path of strengths a fold"
+)
 class ProximalClassifierCV(ProximalCV, ProximalClassifier):
     """`ProximalClassifier` with the strength of its penalty chosen by cross-validation.
 

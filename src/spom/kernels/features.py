@@ -128,6 +128,13 @@ class RandomFourier(Features):
 
     W has independent normal entries of variance 1 / variance, b is uniform on a circle; cheaper than `Nystroem` for
     many components, and never exact.
+
+    >>> import numpy as np
+    >>> from spom.kernels import Gaussian, RandomFourier
+    >>> X = np.random.default_rng(0).standard_normal((20, 3))
+    >>> close = RandomFourier(variance=2.0, components=4000).fitted(X).block(X, X)
+    >>> bool(np.abs(close - Gaussian(2.0).block(X, X)).max() < 0.1)
+    True
     """
 
     def __init__(self, variance: float, components: int = 500, seed: int = 0) -> None:
