@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -15,7 +16,7 @@ from spom.core.registry import make
 from spom.data.treebank import Treebank
 from spom.decoders.inside_outside import inside_outside
 from spom.decoders.nonprojective import matrix_tree
-from spom.errors import DataError
+from spom.errors import DataError, Unsupported
 from spom.estimators.attachment import Attachment, attachment
 from spom.estimators.parser_pruning import Pruning, select_templates
 from spom.estimators.parser_saving import SavingParser
@@ -68,7 +69,7 @@ class DependencyParser(SavingParser, BaseEstimator):  # type: ignore[misc]  # sc
     blocks_ : the names of the templates in the model. block_weights_ : their shares of the sum of norms.
     selected_ : the indices of those that are not zero. relations_ : the names of the relations.
     pruning_ : what was dropped and why, or None. history_ : a dict for each epoch of each stage. converged_ : whether
-        development data ended the training. n_arcs_ : arcs scored by the last `predict`.
+        development data ended the training.
 
     Examples
     --------
@@ -83,6 +84,15 @@ class DependencyParser(SavingParser, BaseEstimator):  # type: ignore[misc]  # sc
     >>> parser.score(bank)
     1.0
     """
+
+    arcs_: ArcModel
+    second_: ArcModel | None
+    labels_: LabelModel | None
+    relations_: tuple[str, ...]
+    pruning_: Pruning | None
+    converged_: bool
+    history_: list[dict[str, Any]]
+    _learners: tuple[Any, ...] | None
 
     def __init__(
         self,
@@ -129,50 +139,65 @@ class DependencyParser(SavingParser, BaseEstimator):  # type: ignore[misc]  # sc
 
     # --- learning ----------------------------------------------------------------------------------
 
-    def fit(self, X: Treebank, y: Any = None, dev: Treebank | None = None) -> Self:
-        """Learn from a treebank; `dev` chooses the best epoch. `y` is not used: the trees are in the treebank."""
-        bank = _trees(X, "X")
+    def fit(
+        self,
+        X: Treebank,
+        y: Any = None,
+        dev: Treebank | None = None,
+        *,
+        checkpoint: str | Path | None = None,
+        checkpoint_every: int | float | str = "60s",
+        resume: bool = False,
+    ) -> Self:
+        """Learn from a treebank; `dev` chooses the best epoch. `y` is not used: the trees are in the treebank.
+
+        `checkpoint` is a file for the state of the run (a second stage adds `.second` to its name); with `resume` it
+        goes on from there, to the same bits. Ctrl-C after the first epoch ends the run with what was learnt.
+        """
+        bank, held = _trees(X, "X"), None if dev is None else _trees(dev, "dev")
         run = self._run()
+        run.checkpoint = None if checkpoint is None else Path(checkpoint)
+        run.checkpoint_every, run.resume = checkpoint_every, resume
         try:
-            self._fit(run, bank, None if dev is None else _trees(dev, "dev"))
-        except BaseException as error:
-            run.watch.end("interrupted" if isinstance(error, KeyboardInterrupt) else "error")
+            self.__dict__.update(self._learnt(run, bank, held))
+        except BaseException:
+            run.watch.end("error")
             raise
-        run.watch.end("converged" if self.converged_ else "end")
+        run.watch.end(run.stopped)
         return self
 
-    def _fit(self, run: Run, bank: Treebank, dev: Treebank | None) -> None:
+    def _learnt(self, run: Run, bank: Treebank, dev: Treebank | None, blank: bool = False) -> dict[str, Any]:
+        """What `fit` leaves behind; `blank`: before anything is learnt."""
+        epochs, label_epochs = (0, 0) if blank else (self.epochs, self.label_epochs)
         templates = ArcTemplates(self._names(), self.table_bits, self.min_count)
-        guided = self._guided(templates)
         labels = ArcTemplates(LABELS, LABEL_BITS, self.min_count)
-        share([templates, *([labels] if self.labels else []), *([guided] if guided else [])])
+        share([templates, *([labels] if self.labels else []), *self._guided(templates)])
         codes = templates.fit(bank)
         gold = with_roots(bank.heads, codes)
         held: Held | None = None if dev is None else (dev, templates.transform(dev), None)
-        self.pruning_: Pruning | None = None
-        if self.prune is not None:
-            templates, self.pruning_ = select_templates(run, templates, codes, gold, self.prune)
-            guided = self._guided(templates)
-        solver = run.solver(templates, codes, gold)
-        self.arcs_ = train_arcs(run, solver, self.epochs, "", held)
-        self.converged_ = len(run.history) < self.epochs and not run.watch.stopped
-        self.second_: ArcModel | None = None
-        if guided:
+        pruning: Pruning | None = None
+        if self.prune is not None and not blank:
+            templates, pruning = select_templates(run, templates, codes, gold, self.prune)
+        arcs = train_arcs(run, run.solver(templates, codes, gold), epochs, "", held)
+        second, label_model = None, None
+        for guided in [] if run.over else self._guided(templates):
             guided.also, guided.vocabularies = templates.columns, templates.vocabularies
-            guides = crossed_guides(run, templates, codes, gold, self.folds, max(1, self.epochs // 2))
+            guides = crossed_guides(run, templates, codes, gold, self.folds, (epochs + 1) // 2)
             if held is not None:
-                held = (held[0], held[1], self.arcs_.parse(held[1], self.projective)[0])
-            second = run.solver(guided, codes, gold, guides=guides, limits=self.arcs_.limits)
-            self.second_ = train_arcs(run, second, self.epochs, "second stage", held)
-        self.labels_: LabelModel | None = None
-        self.relations_ = bank.relation_names if self.labels else ()
+                held = (held[0], held[1], arcs.parse(held[1], self.projective)[0])
+            solver = run.solver(guided, codes, gold, guides=guides, limits=arcs.limits)
+            second = train_arcs(run, solver, epochs, "second stage", held)
+        relations = bank.relation_names if self.labels else ()
         if self.labels:
             labels.vocabularies = {name: templates.vocabularies[name] for name in templates.columns}
-            learner = LabelLearner(labels, self.relations_, self.random_state)
-            train_labels(run, learner, codes, gold, gold_relations(bank, self.relations_, codes), self.label_epochs)
-            self.labels_ = learner.model()
-        self.history_ = run.history
-        self._learners: tuple[Any, ...] | None = None
+            learner = LabelLearner(labels, relations, self.random_state)
+            train_labels(run, learner, codes, gold, gold_relations(bank, relations, codes), label_epochs)
+            label_model = learner.model()
+        return {
+            **{"arcs_": arcs, "second_": second, "labels_": label_model, "relations_": relations},
+            **{"pruning_": pruning, "converged_": run.stopped == "converged", "history_": run.history},
+            "_learners": None,
+        }
 
     def partial_fit(self, X: Treebank, y: Any = None, relations: Iterable[str] | None = None) -> Self:
         """One more pass, over these sentences alone. Words and templates are those of the first call.
@@ -207,18 +232,14 @@ class DependencyParser(SavingParser, BaseEstimator):  # type: ignore[misc]  # sc
 
     def _begin(self, run: Run, bank: Treebank, relations: Iterable[str] | None) -> None:
         """A model that knows nothing yet."""
-        names = tuple(dict.fromkeys([*(relations or ()), *bank.relation_names]))
-        quiet = Run(run.settings, Callbacks(None), 0)
-        asked = (self.epochs, self.label_epochs, self.prune)
-        try:
-            self.epochs, self.label_epochs, self.prune = 0, 0, None
-            self._fit(quiet, bank, None)
-        finally:
-            self.epochs, self.label_epochs, self.prune = asked
-        self.history_ = []
-        if self.labels_ is not None:
-            self.relations_ = names
-            self.labels_ = LabelLearner(self.labels_.templates, names, self.random_state).model()
+        if self.prune is not None:
+            raise Unsupported("prune= needs all sentences at once: use fit, or set prune=None")
+        found = self._learnt(Run(run.settings, Callbacks(None), 0), bank, None, blank=True)
+        if found["labels_"] is not None:
+            names = tuple(dict.fromkeys([*(relations or ()), *bank.relation_names]))
+            found["relations_"] = names
+            found["labels_"] = LabelLearner(found["labels_"].templates, names, self.random_state).model()
+        self.__dict__.update(found)
 
     def _continued(self, run: Run, codes: ArcCodes, gold: Ints) -> tuple[Any, ...]:
         """Learners that go on from the model: its mean weights are their first ones."""
@@ -245,10 +266,9 @@ class DependencyParser(SavingParser, BaseEstimator):  # type: ignore[misc]  # sc
             raise TypeError(f"expected a Treebank, such as read_conllu gives, not {type(X).__name__}")
         codes = self.arcs_.templates.transform(X)
         jobs = self.n_jobs or 1
-        heads, self.n_arcs_ = self.arcs_.parse(codes, self.projective, None, jobs)
+        heads, _ = self.arcs_.parse(codes, self.projective, None, jobs)
         if self.second_ is not None:
-            heads, more = self.second_.parse(codes, self.projective, heads, jobs)
-            self.n_arcs_ += more
+            heads, _ = self.second_.parse(codes, self.projective, heads, jobs)
         words = words_of(codes)
         if self.labels_ is None:
             return X.with_trees(heads[words])
@@ -309,10 +329,11 @@ class DependencyParser(SavingParser, BaseEstimator):  # type: ignore[misc]  # sc
     def _names(self) -> Any:
         return self.templates if isinstance(self.templates, str) else list(self.templates)
 
-    def _guided(self, templates: ArcTemplates) -> ArcTemplates | None:
+    def _guided(self, templates: ArcTemplates) -> list[ArcTemplates]:
+        """The templates of the second stage, where there is one."""
         if not self.second_stage:
-            return None
-        return ArcTemplates([*templates.blocks, *guided_templates()], self.table_bits, self.min_count)
+            return []
+        return [ArcTemplates([*templates.blocks, *guided_templates()], self.table_bits, self.min_count)]
 
     def _run(self) -> Run:
         if self.epochs < 1 or self.label_epochs < 1:

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from spom.core.arrays import Ints
 from spom.core.callbacks import Callbacks
+from spom.core.state import State
 from spom.data.treebank import Treebank
 from spom.features.arcs import ArcCodes, ArcTemplates
 from spom.solvers.arcs.filter import with_roots, words_of
 from spom.solvers.arcs.labels import LabelLearner
 from spom.solvers.arcs.model import ArcModel
 from spom.solvers.arcs.solver import ArcSolver
-from spom.solvers.iterate import progress, take
+from spom.solvers.iterate import checkpoint, progress, saved, take
 
 # Development data: the trees, their codes, and the trees of a first stage.
 Held = tuple[Treebank, ArcCodes, Ints | None]
@@ -31,8 +34,18 @@ class Run:
     verbose: int = 1
     n_jobs: int = 1
     patience: int = 2
+    checkpoint: Path | None = None
+    checkpoint_every: int | float | str = "60s"
+    resume: bool = False
     history: list[dict[str, Any]] = field(default_factory=list)
     begin: float = field(default_factory=time.perf_counter)
+    # "end", "converged" or "interrupted".
+    stopped: str = "end"
+
+    @property
+    def over(self) -> bool:
+        """Whether somebody wants an end: a callback, or Ctrl-C."""
+        return self.watch.stopped or self.stopped == "interrupted"
 
     def solver(self, templates: ArcTemplates, codes: ArcCodes, gold: Ints, **more: Any) -> ArcSolver:
         """A solver for the arcs of these sentences."""
@@ -55,36 +68,59 @@ def share(parts: list[ArcTemplates]) -> None:
 def train_arcs(run: Run, solver: ArcSolver, epochs: int, stage: str, dev: Held | None = None) -> ArcModel:
     """Epochs of learning; with development data the best epoch's weights, and an end after `patience` worse ones."""
     best, best_score, bad = None, -np.inf, 0
-    states = take(solver, epochs)
-    if run.verbose:
-        states = progress(states, epochs, f"arcs ({stage})" if stage else "arcs")
-    words, before = int(solver.codes.sizes.sum()), solver.seconds
-    for state in states:
-        info: dict[str, Any] = {
-            "epoch": state.k,
-            "stage": stage or "arcs",
-            "objective": state.objective,
-            "loss": state.loss,
-        }
-        if dev is not None:
-            model = solver.model()
-            info["dev"] = run.score(model, dev)
-            bad = 0 if info["dev"] > best_score else bad + 1
-            if bad == 0:
-                best, best_score = model, info["dev"]
-        norms = np.zeros(0) if state.block_norms is None else state.block_norms
-        info |= {
-            "blocks_kept": int(np.count_nonzero(norms)),
-            "nonzeros": state.nnz,
-            "per_second": words / max(solver.seconds - before, 1e-9),
-            "seconds": time.perf_counter() - run.begin,
-            "block_weights": norms / norms.sum() if norms.any() else norms,
-        }
-        before = solver.seconds
-        run.history.append(info)
-        if run.watch.epoch(info) or bad > run.patience:
-            break
+    before = solver.seconds
+    try:
+        for state in _states(run, solver, epochs, stage):
+            info = _described(run, solver, state, stage, before)
+            before = solver.seconds
+            if dev is not None:
+                model = solver.model()
+                info["dev"] = run.score(model, dev)
+                bad = 0 if info["dev"] > best_score else bad + 1
+                if bad == 0:
+                    best, best_score = model, info["dev"]
+            run.history.append(info)
+            if run.watch.epoch(info):
+                break
+            if bad > run.patience:
+                run.stopped = "converged"
+                break
+    except KeyboardInterrupt:
+        # A stop by hand keeps what was learnt, if anything was.
+        if solver.k == 0:
+            raise
+        run.stopped = "interrupted"
     return solver.model() if best is None else best
+
+
+def _states(run: Run, solver: ArcSolver, epochs: int, stage: str) -> Iterator[State]:
+    """The epochs that are still to be made, with progress and checkpoints."""
+    path = None
+    if run.checkpoint is not None:
+        path = run.checkpoint if not stage else run.checkpoint.with_name(run.checkpoint.name + ".second")
+        start = saved(path) if run.resume else None
+        if start is not None:
+            solver.restore(start)
+    left = max(0, epochs - solver.k) if path is not None else epochs
+    states = take(solver, left)
+    if run.verbose:
+        states = progress(states, left, f"arcs ({stage})" if stage else "arcs")
+    if path is not None:
+        states = checkpoint(states, path, run.checkpoint_every)
+    return iter(states)
+
+
+def _described(run: Run, solver: ArcSolver, state: State, stage: str, before: float) -> dict[str, Any]:
+    """An entry of `history_`."""
+    norms = np.zeros(0) if state.block_norms is None else state.block_norms
+    return {
+        **{"epoch": state.k, "stage": stage or "arcs", "objective": state.objective, "loss": state.loss},
+        "blocks_kept": int(np.count_nonzero(norms)),
+        "nonzeros": state.nnz,
+        "per_second": int(solver.codes.sizes.sum()) / max(solver.seconds - before, 1e-9),
+        "seconds": time.perf_counter() - run.begin,
+        "block_weights": norms / norms.sum() if norms.any() else norms,
+    }
 
 
 def crossed_guides(run: Run, templates: ArcTemplates, codes: ArcCodes, gold: Ints, folds: int, epochs: int) -> Ints:

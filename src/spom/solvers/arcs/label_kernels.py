@@ -127,8 +127,8 @@ def learn_labels(
                 i = rows[m, f] * width
                 weights[i + y] += np.float32(step)
                 weights[i + other] -= np.float32(step)
-                sums[i + y] += np.float32(step * rounds)
-                sums[i + other] -= np.float32(step * rounds)
+                sums[i + y] += np.float32(step * (rounds - 1.0))
+                sums[i + other] -= np.float32(step * (rounds - 1.0))
     return total
 
 

@@ -234,7 +234,8 @@ def learn(
                 if which[a] & 1:
                     hinge -= scores[a]
                 wrong += which[a] == 2
-            if wrong > 0 and hinge > 0.0:
+            # A perceptron moves at ties too: at zero there is nothing else.
+            if wrong > 0 and (hinge > 0.0 or loss == 2):
                 total += hinge
                 for a in range(count):
                     if which[a] == 1 or which[a] == 2:

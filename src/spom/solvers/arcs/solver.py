@@ -96,7 +96,7 @@ class ArcSolver:
         self.blocks[learning.SCALE], self.blocks[learning.ACTIVE] = 1.0, templates.active
         self.k, self.rounds, self.seconds = 0, 0, 0.0
         if start is not None:
-            self._resume(start)
+            self.restore(start)
 
     def __iter__(self) -> Iterator[State]:
         while True:
@@ -170,7 +170,8 @@ class ArcSolver:
             random=dict(self.random.bit_generator.state),
         )
 
-    def _resume(self, state: State) -> None:
+    def restore(self, state: State) -> None:
+        """Go on from a state, to the same bits."""
         if state.theta.shape != self.weights.shape:
             raise ValueError(
                 f"the state has {state.theta.size} weights, these templates and words {self.weights.size}: "

@@ -1,0 +1,287 @@
+"""DependencyParser: learning, pruning, stages, threads, streams, files, bad input."""
+
+from __future__ import annotations
+
+import itertools
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+import spom
+from spom import DependencyParser
+from spom.data import Treebank, iter_conllu, read_conllu, write_conllu
+from spom.errors import DataError, Unsupported
+from spom.estimators.parser_pruning import how_many
+from spom.penalties import GroupLasso, SparseMKL
+from spom.solvers.iterate import saved
+
+NOUNS, VERBS, ADJECTIVES = ("dog", "cat", "bird", "fox"), ("sees", "hears", "likes"), ("old", "red", "big")
+
+
+def toy(count: int, seed: int = 0) -> Treebank:
+    """Sentences "the (big) dog sees a cat (with a fox) (.)"; a fox or a dog helps to see, another is with the cat."""
+    rng = np.random.default_rng(seed)
+    made = []
+    for _ in range(count):
+        words: list[dict[str, Any]] = []
+
+        def phrase(words: list[dict[str, Any]] = words) -> int:
+            first = len(words) + 1
+            many = int(rng.integers(0, 3))
+            head = first + 1 + many
+            words.append({"form": str(rng.choice(["the", "a"])), "upos": "DET", "head": head, "deprel": "det"})
+            for _ in range(many):
+                words.append({"form": str(rng.choice(ADJECTIVES)), "upos": "ADJ", "head": head, "deprel": "amod"})
+            words.append({"form": str(rng.choice(NOUNS)), "upos": "NOUN", "head": 0, "deprel": "dep"})
+            return head
+
+        subject = phrase()
+        words.append({"form": str(rng.choice(VERBS)), "upos": "VERB", "head": 0, "deprel": "root"})
+        verb = len(words)
+        thing = phrase()
+        words[subject - 1] |= {"head": verb, "deprel": "nsubj"}
+        words[thing - 1] |= {"head": verb, "deprel": "obj"}
+        if rng.random() < 0.7:
+            words.append({"form": "with", "upos": "ADP", "head": 0, "deprel": "case"})
+            other = phrase()
+            words[thing] |= {"head": other}
+            words[other - 1] |= {"head": verb if words[other - 1]["form"] in ("fox", "dog") else thing, "deprel": "obl"}
+        if rng.random() < 0.5:
+            words.append({"form": ".", "upos": "PUNCT", "head": verb, "deprel": "punct"})
+        made.append([{**word, "lemma": word["form"], "xpos": word["upos"][:2]} for word in words])
+    return Treebank.from_sentences(made)
+
+
+TRAIN, TEST = toy(60), toy(20, seed=1)
+QUICK: dict[str, Any] = {"epochs": 3, "label_epochs": 2, "verbose": 0, "table_bits": 10}
+
+
+@pytest.fixture(scope="module")
+def fitted() -> DependencyParser:
+    return DependencyParser(**QUICK).fit(TRAIN)
+
+
+def test_it_learns_what_can_be_learnt(fitted: DependencyParser) -> None:
+    found = fitted.predict(TEST.without_trees())
+    assert isinstance(found, Treebank)
+    assert fitted.evaluate(TEST).uas > 0.97
+    assert fitted.score(TEST) > 0.95
+    np.testing.assert_array_equal(found.heads, fitted.predict(TEST).heads)
+    assert fitted.blocks_ == sorted(fitted.blocks_, key=lambda n: n.removesuffix(" dist").removesuffix(" dir"))
+    assert fitted.block_weights_.sum() == pytest.approx(1.0)
+    assert 0 < fitted.selected_.size <= len(fitted.blocks_)
+    assert [h["stage"] for h in fitted.history_] == ["arcs"] * 3 + ["relations"] * 2
+    assert fitted.pruning_ is None
+    assert not fitted.converged_
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"projective": True},
+        {"loss": "hinge"},
+        {"loss": "perceptron"},
+        {"loss": "log", "projective": True},
+        {"loss": "log"},
+        {"penalty": SparseMKL(1e-3), "loss": "hinge"},
+        {"penalty": "group-lasso", "labels": False},
+        {"labels": False},
+        {"templates": ["h.upos m.upos dist", "h.upos m.upos between.upos"], "min_count": 1},
+        {"second_stage": True, "folds": 2},
+    ],
+    ids=str,
+)
+def test_every_way_of_learning(more: dict[str, Any]) -> None:
+    if more.get("penalty") == "group-lasso":
+        more = {**more, "penalty": GroupLasso(1e-3)}
+    parser = DependencyParser(**{**QUICK, **more}).fit(TRAIN)
+    assert parser.evaluate(TEST).uas > 0.9
+    again = DependencyParser(**{**QUICK, **more}).fit(TRAIN)
+    np.testing.assert_array_equal(parser.arcs_.weights, again.arcs_.weights)
+
+
+def test_marginals_are_those_of_all_trees(fitted: DependencyParser) -> None:
+    bank = toy(3, seed=5)[:2]
+    small = Treebank.from_sentences([[{"form": "the", "upos": "DET"}, {"form": "dog", "upos": "NOUN"}, {"form": "x"}]])
+    for some in (small, bank):
+        for s, found in enumerate(fitted.predict_marginals(some)):
+            n = found.shape[0] - 1
+            np.testing.assert_allclose(found[:, 1:].sum(axis=0), 1.0, atol=1e-9)
+            assert found[0].sum() == pytest.approx(1.0)
+            if n > 3:
+                continue
+            codes = fitted.arcs_.templates.transform(some)
+            scores = fitted.arcs_.scores(codes, s)
+            total, expected = 0.0, np.zeros_like(found)
+            for heads in itertools.product(range(n + 1), repeat=n):
+                if sum(h == 0 for h in heads) != 1 or not _is_tree(heads):
+                    continue
+                weight = np.exp(sum(scores[h, m] for m, h in enumerate(heads, 1)))
+                total += weight
+                for m, h in enumerate(heads, 1):
+                    expected[h, m] += weight
+            np.testing.assert_allclose(found, expected / total, atol=1e-9)
+
+
+def _is_tree(heads: tuple[int, ...]) -> bool:
+    for w in range(1, len(heads) + 1):
+        at = w
+        for _ in heads:
+            at = heads[at - 1] if at else 0
+        if at:
+            return False
+    return True
+
+
+def test_pruning_says_what_went_and_why() -> None:
+    parser = DependencyParser(**QUICK, prune=12).fit(TRAIN)
+    assert len(parser.blocks_) == 12
+    assert set(parser.blocks_) <= set(parser.pruning_.names)
+    assert int(parser.pruning_.kept.sum()) == 12
+    assert parser.pruning_.scores.min() >= 0.0
+    assert parser.evaluate(TEST).uas > 0.9
+    table = parser.pruning_.table()
+    assert table.count("\n") == 60
+    assert "\n- " in table
+    assert "held-out" in table
+    assert "12 of 60" in repr(parser.pruning_)
+    few = DependencyParser(**QUICK, prune="auto", labels=False).fit(TRAIN[:8])
+    assert len(few.blocks_) == 12
+    assert (how_many("auto", 447), how_many(0.1, 447), how_many(999, 447)) == (89, 45, 447)
+
+
+@pytest.mark.parametrize("prune", ["some", -1, 0, True, [3]])
+def test_bad_pruning_is_refused(prune: Any) -> None:
+    with pytest.raises(ValueError, match="prune must be"):
+        DependencyParser(**QUICK, prune=prune).fit(TRAIN)
+
+
+def test_threads_and_streams_give_the_same_trees(fitted: DependencyParser, tmp_path: Path) -> None:
+    expected = fitted.predict(TEST).heads
+    threaded = clone(fitted).set_params(n_jobs=2).fit(TRAIN)
+    np.testing.assert_array_equal(threaded.predict(TEST).heads, expected)
+    with ThreadPoolExecutor(3) as pool:
+        for found in pool.map(lambda _: fitted.predict(TEST).heads, range(6)):
+            np.testing.assert_array_equal(found, expected)
+    path, out = tmp_path / "in.conllu", tmp_path / "out.conllu"
+    write_conllu(TEST, path)
+    write_conllu(fitted.predict_blocks(iter_conllu(path, 500)), out)
+    np.testing.assert_array_equal(read_conllu(out).heads, expected)
+
+
+@pytest.mark.parametrize("more", [{}, {"second_stage": True, "folds": 2, "prune": 10}, {"labels": False}], ids=str)
+def test_a_saved_parser_is_the_same_parser(more: dict[str, Any], tmp_path: Path) -> None:
+    parser = DependencyParser(**{**QUICK, **more}).fit(TRAIN)
+    parser.save(tmp_path / "parser.spom")
+    again = spom.load_model(tmp_path / "parser.spom")
+    one, other = parser.predict(TEST), again.predict(TEST)
+    np.testing.assert_array_equal(one.heads, other.heads)
+    assert list(one) == list(other)
+    assert again.blocks_ == parser.blocks_
+    np.testing.assert_allclose(again.block_weights_, parser.block_weights_)
+    again.partial_fit(TRAIN)
+    assert again.evaluate(TEST).uas > 0.9
+
+
+def test_learning_goes_on_and_relations_are_announced() -> None:
+    parser = DependencyParser(**QUICK)
+    plain = TRAIN.with_trees(TRAIN.heads, np.zeros(TRAIN.n_words, np.int32), ("dep",))
+    parser.partial_fit(plain, relations=["dep", *TRAIN.relation_names])
+    for _ in range(3):
+        parser.partial_fit(TRAIN)
+    assert parser.evaluate(TEST).las > 0.9
+    before = parser.arcs_.weights.copy()
+    strange = TRAIN.with_trees(TRAIN.heads, np.zeros(TRAIN.n_words, np.int32), ("strange",))
+    with pytest.raises(ValueError, match="'strange' was not there at the first call"):
+        parser.partial_fit(strange)
+    np.testing.assert_array_equal(parser.arcs_.weights, before)
+    staged = DependencyParser(**QUICK, second_stage=True, folds=2).fit(TRAIN).partial_fit(TRAIN)
+    assert staged.evaluate(TEST).uas > 0.9
+    with pytest.raises(Unsupported, match="prune="):
+        DependencyParser(**QUICK, prune=5).partial_fit(TRAIN)
+
+
+def test_development_data_and_callbacks_end_a_run() -> None:
+    class Watch:
+        def __init__(self) -> None:
+            self.epochs: list[dict[str, Any]] = []
+            self.ended: dict[str, Any] = {}
+
+        def on_epoch(self, info: dict[str, Any]) -> bool:
+            self.epochs.append(info)
+            return len(self.epochs) == 2
+
+        def on_end(self, info: dict[str, Any]) -> None:
+            self.ended = info
+
+    watch = Watch()
+    parser = DependencyParser(**{**QUICK, "epochs": 9, "second_stage": True}, callbacks=watch).fit(TRAIN)
+    assert [info["epoch"] for info in watch.epochs if info["stage"] == "arcs"] == [1, 2]
+    assert watch.ended["stopped"] == "callback"
+    assert parser.evaluate(TEST).uas > 0.8
+    early = DependencyParser(**{**QUICK, "epochs": 50, "patience": 1}).fit(TRAIN, dev=TEST)
+    assert early.converged_
+    assert len([h for h in early.history_ if h["stage"] == "arcs"]) < 50
+    assert max(h["dev"] for h in early.history_ if "dev" in h) == pytest.approx(early.evaluate(TEST).uas)
+
+
+def test_a_run_goes_on_from_its_checkpoint(tmp_path: Path) -> None:
+    path = tmp_path / "run.state"
+    whole = DependencyParser(**{**QUICK, "epochs": 4}).fit(TRAIN)
+    DependencyParser(**{**QUICK, "epochs": 2}).fit(TRAIN, checkpoint=path, checkpoint_every=1)
+    state = saved(path)
+    assert state is not None
+    assert state.k == 2
+    more = DependencyParser(**{**QUICK, "epochs": 4}).fit(TRAIN, checkpoint=path, resume=True)
+    np.testing.assert_array_equal(more.arcs_.weights, whole.arcs_.weights)
+    done = DependencyParser(**{**QUICK, "epochs": 4}).fit(TRAIN, checkpoint=path, resume=True)
+    np.testing.assert_array_equal(done.arcs_.weights, whole.arcs_.weights)
+
+
+def test_odd_sentences_have_trees(fitted: DependencyParser) -> None:
+    bank = Treebank.from_sentences(
+        [
+            [{"form": "alone"}],
+            [{"form": f"w{k}", "upos": "UNSEEN", "xpos": "?"} for k in range(150)],
+            [{"form": "☃", "upos": "NOUN"}, {"form": "..."}],
+        ]
+    )
+    found = fitted.predict(bank)
+    found.check_trees()
+    assert found.heads[0] == 0
+    empty = fitted.predict(bank[3:])
+    assert len(empty) == 0
+    assert fitted.predict_marginals(bank[3:]) == []
+
+
+def test_bad_input_gets_one_clear_error(fitted: DependencyParser) -> None:
+    with pytest.raises(TypeError, match="Treebank"):
+        fitted.predict([["a"]])
+    with pytest.raises(TypeError, match="X must be a Treebank"):
+        DependencyParser().fit([[1]])
+    with pytest.raises(DataError, match="no sentences"):
+        DependencyParser().fit(TRAIN[100:])
+    with pytest.raises(DataError, match="no HEAD"):
+        DependencyParser().fit(TRAIN.without_trees())
+    loop = Treebank.from_sentences([[{"form": "a", "head": 0}, {"form": "b", "head": 3}, {"form": "c", "head": 2}]])
+    with pytest.raises(DataError, match="line 2: the heads of this sentence have a cycle"):
+        DependencyParser().fit(loop)
+    with pytest.raises(DataError, match="line 2: this sentence has several roots"):
+        DependencyParser().fit(Treebank.from_sentences([[{"form": "a", "head": 0}, {"form": "b", "head": 0}]]))
+    with pytest.raises(DataError, match=r"'h\.nothing' is no attribute"):
+        DependencyParser(["h.nothing"]).fit(TRAIN)
+    with pytest.raises(Unsupported, match="no loss 'l2'"):
+        DependencyParser(loss="l2", verbose=0).fit(TRAIN)
+    with pytest.raises(ValueError, match="epochs"):
+        DependencyParser(epochs=0).fit(TRAIN)
+    assert not hasattr(DependencyParser(), "arcs_")
+
+
+def test_parameters_are_those_of_scikit_learn() -> None:
+    parser = DependencyParser(penalty=SparseMKL(0.5), epochs=2)
+    assert clone(parser).set_params(penalty__strength=0.25).penalty.strength == 0.25
+    assert parser.get_params()["penalty__strength"] == 0.5

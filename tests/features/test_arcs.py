@@ -1,0 +1,108 @@
+"""Names, sets and layout of templates for arcs."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+
+import numpy as np
+import pytest
+
+from spom.data import Treebank
+from spom.errors import DataError
+from spom.features import arc_spaces
+from spom.features.arc_names import parse_template, template_name
+from spom.features.arc_sets import LABELS, guided_templates
+from spom.features.arcs import ArcTemplates
+
+WORDS = [
+    {"form": "The", "lemma": "the", "upos": "DET", "xpos": "DT", "head": 2, "deprel": "det"},
+    {"form": "dogs", "lemma": "dog", "upos": "NOUN", "xpos": "NNS", "head": 3, "deprel": "nsubj"},
+    {"form": "bark", "lemma": "bark", "upos": "VERB", "xpos": "VBP", "head": 0, "deprel": "root"},
+]
+
+
+@pytest.mark.parametrize("name", ["arc_names", "arcs"])
+def test_docstrings(name: str) -> None:
+    assert doctest.testmod(importlib.import_module(f"spom.features.{name}")).failed == 0
+
+
+@pytest.mark.parametrize("name", ["compact", "large"])
+def test_sets_are_sorted_named_and_of_their_size(name: str) -> None:
+    templates = ArcTemplates(name)
+    assert len(set(templates.blocks)) == len(templates.blocks)
+    assert len(templates.blocks) == {"compact": 60, "large": 447}[name]
+    families = [family.name for family in templates.families]
+    assert families == sorted(families)
+    for block, (f, slot) in zip(templates.blocks, templates.places, strict=True):
+        family, found = parse_template(block)
+        assert (family, found) == (templates.families[f], slot)
+        assert template_name(family.name, found) == block
+    assert ArcTemplates(list(reversed(templates.blocks))).blocks == templates.blocks
+
+
+def test_guided_templates_know_that_they_need_a_tree() -> None:
+    assert not ArcTemplates("large").guided
+    assert all(parse_template(name)[0].guided for name in guided_templates())
+    assert any(parse_template(name)[0].guided for name in LABELS)
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        (["h.word m.upos"], "'h.word' is no attribute of an arc"),
+        (["h+3.upos"], "'h\\+3.upos' is no attribute"),
+        (["dist"], "names no attribute"),
+        ([""], "names no attribute"),
+        ([], "there are no templates"),
+        ("tiny", "no set of templates 'tiny'"),
+        (["h.upos between.upos between.xpos"], "'between.xpos'"),
+    ],
+)
+def test_bad_templates_are_named(names: object, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        ArcTemplates(names)  # type: ignore[arg-type]  # what is wrong is what is tested
+    with pytest.raises(ValueError, match="table_bits"):
+        ArcTemplates("compact", table_bits=60)
+
+
+def test_tables_of_families_do_not_overlap() -> None:
+    bank = Treebank.from_sentences([WORDS] * 3)
+    for templates in (ArcTemplates("large"), ArcTemplates(LABELS)):
+        templates.fit(bank)
+        layout = templates.layout(apart=templates.guided)
+        bases = layout.families[:, arc_spaces.BASE]
+        assert bases[0] == 0
+        assert (np.diff(bases) > 0).all()
+        assert layout.rows > bases[-1]
+
+
+def test_unknown_words_tags_and_columns_have_codes() -> None:
+    bank = Treebank.from_sentences([WORDS, WORDS])
+    templates = ArcTemplates(["h.form m.suffix", "h.upos m.xpos dist"], min_count=1)
+    codes = templates.fit(bank)
+    form = templates.columns.index("form")
+    assert codes.codes[form, 0] == templates.radix("form") - 2
+    other = Treebank.from_sentences([[{"form": "Xyz", "upos": "NEW", "xpos": "_"}], [WORDS[0] | {"head": 0}]])
+    found = templates.transform(other)
+    assert found.codes[form].tolist()[1] == 0
+    assert found.codes[templates.columns.index("upos")].tolist()[1] == 0
+    assert found.sizes.tolist() == [1, 1]
+    assert found.first.tolist() == [0, 2]
+    rare = ArcTemplates(["h.form m.upos"], min_count=3)
+    rare.fit(bank)
+    assert len(rare.vocabularies["form"]) == 0
+    assert len(rare.vocabularies["upos"]) == 3
+
+
+def test_kept_templates_and_arrays_are_the_same_templates() -> None:
+    bank = Treebank.from_sentences([WORDS, WORDS])
+    templates = ArcTemplates("compact", min_count=1)
+    codes = templates.fit(bank)
+    kept = templates.keep([0, 5, 40])
+    assert kept.blocks == [templates.blocks[k] for k in (0, 5, 40)]
+    again = ArcTemplates.from_arrays(templates.arrays())
+    assert again.blocks == templates.blocks
+    np.testing.assert_array_equal(again.transform(bank).codes, codes.codes)
+    assert again.layout().rows == templates.layout().rows
+    assert "60 templates" in repr(again)
