@@ -8,12 +8,31 @@ from numpy.typing import NDArray
 from spom.core.arrays import Floats, Ints
 from spom.core.jit import kernel
 from spom.decoders.forward_backward import forward_backward
-from spom.decoders.viterbi import viterbi
+from spom.decoders.viterbi_lanes import lay_out, viterbi_lanes
 from spom.solvers.chains.data import Ids, Tokens
 from spom.solvers.chains.residual import Singles
-from spom.solvers.chains.scores import ROWS, block_scores
+from spom.solvers.chains.scores import ROWS, block_scores, store
 
 MODEL = "float32[:, ::1], float64[:, ::1]"
+
+
+@kernel(f"void({ROWS}, int64, float32[:, ::1], float32[::1], float64[:, ::1])")
+def plain_scores(
+    indptr: Ints, indices: Ids, values: Floats, first: int, table: Singles, acc: Singles, unary: Floats
+) -> None:
+    """unary[t] = sum over the features j of token first + t of value * table[j]: `block_scores` with all scales one."""
+    for t in range(unary.shape[0]):
+        acc[:] = np.float32(0.0)
+        for e in range(indptr[first + t], indptr[first + t + 1]):
+            row = table[indices[e]]
+            if values.size:
+                x = np.float32(values[e])
+                for q in range(acc.size):
+                    acc[q] += x * row[q]
+            else:
+                for q in range(acc.size):
+                    acc[q] += row[q]
+        store(acc, unary[t])
 
 
 @kernel(f"int64({ROWS}, int64[::1], {MODEL}, int64[::1])")
@@ -21,16 +40,19 @@ def tag_rows(
     indptr: Ints, indices: Ids, values: Floats, offsets: Ints, table: Singles, chain: Floats, out: Ints
 ) -> int:
     """The best labels of all sentences; returns a sentence for which nothing is admissible, or -1."""
-    k, longest = chain.shape[1], 0
+    k, lanes, longest = chain.shape[1], table.shape[1], 0
     for i in range(offsets.size - 1):
         longest = max(longest, offsets[i + 1] - offsets[i])
-    unary, acc = np.empty((longest, k)), np.empty(table.shape[1], dtype=np.float32)
-    scale, block = np.ones(1), np.zeros(table.shape[0], dtype=np.int32)
+    steps, back, ends = np.empty((lanes // 4, 4 * lanes)), np.empty((lanes, lanes)), np.empty((2, lanes))
+    lay_out(chain, steps, back, ends)
+    unary, acc = np.empty((longest, lanes)), np.empty(lanes, dtype=np.float32)
+    value, best = np.empty((longest, lanes)), np.empty((longest, lanes))
     for i in range(offsets.size - 1):
         first, n = offsets[i], offsets[i + 1] - offsets[i]
         if n > 0:
-            block_scores(indptr, indices, values, first, table, scale, block, acc, unary[:n])
-            if viterbi(unary[:n], chain[:k], chain[k], chain[k + 1], out[first : first + n]) == -np.inf:
+            plain_scores(indptr, indices, values, first, table, acc, unary[:n])
+            labels = out[first : first + n]
+            if viterbi_lanes(unary[:n], steps, back, ends, k, value, best, labels) == -np.inf:
                 return i
     return -1
 
