@@ -245,6 +245,25 @@ sweep_single = kernel(f"void(int64[::1], int64[::1], int64[::1], {GRAMS[0]}, {_A
 sweep_double = kernel(f"void(int64[::1], int64[::1], int64[::1], {GRAMS[1]}, {_ARGUMENTS}")(_sweep)
 
 
+@kernel(f"void(int64[::1], int64[::1], float64, {MATRIX}, {MATRIX}, {POOL}, float64[::1])")
+def find_gaps(offsets: Ints, gold: Ints, cost: float, F: Floats, T: Floats, pool: Any, out: Floats) -> None:
+    """Each sequence's part of the gap: what it would gain to first order if its weight went to its best output."""
+    outputs, places, weights, slots, counts, _ = pool
+    none = np.zeros(F.shape[0])
+    for i in range(counts.size):
+        begin, n = offsets[i], offsets[i + 1] - offsets[i]
+        out[i] = 0.0
+        if counts[i] == 0:
+            continue
+        unary, found = np.empty((n, F.shape[0])), np.empty(n, dtype=np.int64)
+        augmented(F, 1.0, gold, begin, cost, unary)
+        top = viterbi(unary, T, none, none, found)
+        for j in range(counts[i]):
+            w = weights[slots[i] + j]
+            if w > 0.0:
+                out[i] += w * (top - score(outputs, places[i] + j * n, unary, T))
+
+
 @kernel(f"void(int64[::1], {POOL}, int64)")
 def forget(offsets: Ints, pool: Any, limit: int) -> None:
     """Drop outputs that have no weight and were of no use for `limit` passes; the others grow older."""
