@@ -52,7 +52,7 @@ class SequenceTagger(SavingTagger, TaggerModel):
         other blocks are), or None: labels do not depend on each other.
     loss : `"log"`, `"hinge"`, `"perceptron"`, `"softmax-margin"`.
     penalty : of single weights (`L1`, `ElasticNet`, `SquaredL2`), or of templates (`SparseMKL`, `GroupLasso`, `LqMKL`,
-        `ElasticNetMKL`), as an object or a registered name; None is `L1(5e-5)`. Losses are means over sentences.
+        `ElasticNetMKL`), as an object or a registered name; None is `L1(3e-5)`. Losses are means over sentences.
     solver : `"online"`; with kernels also `"frank-wolfe"`, which goes to the optimum.
     epochs : passes over the sentences.
     update, step, average, cost, shuffle : see `spom.solvers.chains.OnlineChain`.
@@ -260,7 +260,7 @@ class SequenceTagger(SavingTagger, TaggerModel):
         if isinstance(seed, np.random.RandomState):
             seed = int(seed.randint(2**31))
         self._forbidden = forbidden_scores(self._allowed(), self.classes_.size)
-        self.penalty_ = operator("penalty", self.penalty, L1(5e-5))
+        self.penalty_ = operator("penalty", self.penalty, L1(3e-5))
         return OnlineChain(
             task.tokens,
             task.y,
