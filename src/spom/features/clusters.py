@@ -14,6 +14,7 @@ from spom.data.conll import read_conll
 from spom.data.interning import Bytes, Codes
 from spom.errors import DataError
 from spom.features.vocabulary import Vocabulary
+from spom.models.checks import check_indices, check_shape, take
 
 
 class Clusters:
@@ -70,4 +71,6 @@ class Clusters:
             Vocabulary.from_arrays({key: arrays[f"{part}.{key}"] for key in ("blob", "offsets", "table")})
             for part in ("words", "names")
         ]
-        return cls(parts[0], parts[1], arrays["cluster"])
+        cluster = check_indices(take(arrays, "cluster", "i"), len(parts[1]) + 1, "cluster")
+        check_shape(cluster, (len(parts[0]) + 1,), "cluster")
+        return cls(parts[0], parts[1], np.ascontiguousarray(cluster, dtype=np.int32))

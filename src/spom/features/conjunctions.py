@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 
 from spom.core.arrays import Ints
 from spom.data.columns import Columns
-from spom.errors import DataError
+from spom.errors import DataError, ModelFileError
 from spom.features import tables
 from spom.features.atoms import Stream, Template
 from spom.features.rows import NO_VALUES, Blocks, Rows
 from spom.features.streams import Coder
+from spom.models.checks import check_indices, check_offsets, check_shape, take
 
 LARGEST = 2**31 - 1
 
@@ -185,17 +186,30 @@ class Conjunctions:
 
     @classmethod
     def from_arrays(cls, coder: Coder, groups: dict[str, list[Template]], arrays: dict[str, Any]) -> Conjunctions:
-        """What `arrays()` gave, for the same templates."""
+        """What `arrays()` gave, for the same templates; every key is checked, because tables are built on them."""
         coder.restore(arrays)
-        ends = np.cumsum(arrays["sizes"])
+        index, radix = {s: k for k, s in enumerate(coder.streams)}, coder.sizes
+        names = ("keys", "stages", "counts", "sizes")
+        keys, per_block, counts, sizes = (np.array(take(arrays, name, "i"), dtype=np.int64) for name in names)
+        ends = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+        check_offsets(ends, keys.size, "sizes")
+        check_shape(per_block, (len(groups),), "stages")
+        check_shape(counts, (int(per_block.sum()),), "counts")
+        check_shape(sizes, counts.shape, "sizes")
         blocks, s = [], 0
-        for (name, templates), count in zip(groups.items(), arrays["stages"], strict=True):
-            stages = []
-            for k in range(s, s + int(count)):
-                keys = np.array(arrays["keys"][ends[k] - arrays["sizes"][k] : ends[k]])
-                stages.append(Stage(int(arrays["counts"][k]), keys))
+        for (name, templates), count in zip(groups.items(), per_block.tolist(), strict=True):
+            streams, stages, before = list(templates[0].streams), [], 1
+            for k in range(s, s + count):
+                mine = [radix[index[stream]] for stream in streams[: counts[k]]]
+                span = before * math.prod(mine)
+                if len(mine) != counts[k] or span > tables.LIMIT:
+                    raise ModelFileError("the stages of a template do not fit it: the file is damaged")
+                stages.append(Stage(len(mine), check_indices(keys[ends[k] : ends[k + 1]], span, "keys")))
+                streams, before = streams[len(mine) :], max(1, int(sizes[k]))
+            if streams or not stages:
+                raise ModelFileError("the stages of a template do not fit it: the file is damaged")
             blocks.append(Block(name, tuple(templates), tuple(stages)))
-            s += int(count)
+            s += count
         return cls(coder, blocks)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -11,8 +10,9 @@ import numpy as np
 from spom.core.arrays import Floats, Ints
 from spom.data.columns import packed_strings
 from spom.data.interning import distinct
-from spom.errors import DataError, ModelFileError, Unsupported
+from spom.errors import DataError, Unsupported
 from spom.features.rows import NO_VALUES, Blocks, Rows, cut_blocks
+from spom.features.saved import opening, read_blocks, read_spec, write_spec
 from spom.features.vocabulary import Vocabulary
 
 _VERSION = 1
@@ -122,19 +122,18 @@ class DictFeatures:
         """Everything as arrays, for a model file; `spec` is JSON as UTF-8."""
         spec = {"version": _VERSION, "min_count": self.min_count, "blocks": list(self.blocks.names)}
         names = {f"names.{key}": value for key, value in self._names.arrays().items()}
-        text = np.frombuffer(json.dumps(spec).encode(), dtype=np.uint8)
-        return {"spec": text, "starts": self.blocks.starts, **names}
+        return {"spec": write_spec(spec), "starts": self.blocks.starts, **names}
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, Any]) -> DictFeatures:
-        """The features of `arrays()`; the arrays may be read-only."""
-        spec = json.loads(np.asarray(arrays["spec"]).tobytes())
-        if spec["version"] > _VERSION:
-            raise ModelFileError(f"features of version {spec['version']} need a newer spom")
-        found = cls(min_count=spec["min_count"])
-        found._blocks = Blocks(tuple(spec["blocks"]), np.array(arrays["starts"], dtype=np.int64))
-        found._names = Vocabulary.from_arrays({key: arrays[f"names.{key}"] for key in ("blob", "offsets", "table")})
-        return found
+        """The features of `arrays()`; the arrays may be read-only. Damaged ones are a `ModelFileError`."""
+        with opening("features"):
+            spec = read_spec(arrays, _VERSION)
+            found = cls(min_count=spec["min_count"])
+            names = {key: arrays[f"names.{key}"] for key in ("blob", "offsets", "table")}
+            found._names = Vocabulary.from_arrays(names)
+            found._blocks = read_blocks(spec["blocks"], arrays, len(found._names))
+            return found
 
     def __repr__(self) -> str:
         size = "" if self._blocks is None else f"{self.n_features} features in {len(self.blocks)} blocks"

@@ -11,11 +11,13 @@ from spom.core.arrays import Ints
 from spom.core.jit import kernel
 from spom.data.columns import Columns
 from spom.data.interning import BYTES, Bytes, Codes, distinct, hash_bytes
+from spom.errors import ModelFileError
 from spom.features.atoms import Stream, Template
 from spom.features.clusters import Clusters
 from spom.features.derive import LENGTHS, OFFSETS, Spans, derived
 from spom.features.rows import NO_VALUES, Blocks, Rows
 from spom.features.streams import resolved
+from spom.models.checks import check_indices, check_shape, take
 
 
 class Hashed:
@@ -86,6 +88,25 @@ class Hashed:
         whole = self.kept is None and used.size == len(alive) * self.slots
         kept = slots % self.slots + np.searchsorted(alive, slots // self.slots) * self.slots
         return Hashed(groups, self.table, self.boundaries, self.clusters, self.slots, None if whole else kept)
+
+    @classmethod
+    def from_arrays(
+        cls,
+        groups: dict[str, list[Template]],
+        table: int,
+        boundaries: bool,
+        clusters: Clusters | None,
+        arrays: dict[str, Any],
+    ) -> Hashed:
+        """What `arrays()` gave, for the same templates."""
+        slots = check_shape(take(arrays, "slots", "i"), (1,), "slots")
+        check_indices(slots, table + 1, "slots", 1)
+        total, kept = int(slots[0]) * len(groups), None
+        if "kept" in arrays:
+            kept = np.array(check_indices(take(arrays, "kept", "i"), total, "kept"), dtype=np.int64)
+            if total >= 2**31 or bool((np.diff(kept) <= 0).any()):
+                raise ModelFileError("the slots that are in use do not rise: the file is damaged")
+        return cls(groups, table, boundaries, clusters, int(slots[0]), kept)
 
     def arrays(self) -> dict[str, Any]:
         """Which slots are in use, and the clusters."""

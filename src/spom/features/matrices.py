@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from spom.core.arrays import Ints
-from spom.errors import DataError, ModelFileError, Unsupported
+from spom.errors import DataError, Unsupported
 from spom.features.rows import NO_VALUES, Blocks, Rows, cut_blocks
+from spom.features.saved import opening, read_blocks, read_spec, write_spec
+from spom.models.checks import check_indices, take
 
 _VERSION = 1
 
@@ -103,20 +104,19 @@ class MatrixFeatures:
     def arrays(self) -> dict[str, Any]:
         """Everything as arrays, for a model file; `spec` is JSON as UTF-8."""
         spec = {"version": _VERSION, "width": self.width, "blocks": list(self.blocks.names)}
-        text = np.frombuffer(json.dumps(spec).encode(), dtype=np.uint8)
-        return {"spec": text, "starts": self.blocks.starts, "columns": self._columns}
+        return {"spec": write_spec(spec), "starts": self.blocks.starts, "columns": self._columns}
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, Any]) -> MatrixFeatures:
-        """The features of `arrays()`."""
-        spec = json.loads(np.asarray(arrays["spec"]).tobytes())
-        if spec["version"] > _VERSION:
-            raise ModelFileError(f"features of version {spec['version']} need a newer spom")
-        found = cls()
-        found.width, found._columns = spec["width"], np.array(arrays["columns"], dtype=np.int64)
-        found._blocks = Blocks(tuple(spec["blocks"]), np.array(arrays["starts"], dtype=np.int64))
-        found._renumber()
-        return found
+        """The features of `arrays()`; damaged ones are a `ModelFileError`."""
+        with opening("features"):
+            spec, found = read_spec(arrays, _VERSION), cls()
+            found.width = int(spec["width"])
+            columns = check_indices(take(arrays, "columns", "i"), found.width, "columns")
+            found._columns = np.array(columns, dtype=np.int64)
+            found._blocks = read_blocks(spec["blocks"], arrays, columns.size)
+            found._renumber()
+            return found
 
     def __repr__(self) -> str:
         size = "" if self._blocks is None else f"{self.n_features} features in {len(self.blocks)} blocks"

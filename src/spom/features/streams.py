@@ -16,6 +16,7 @@ from spom.features.atoms import Stream
 from spom.features.clusters import Clusters
 from spom.features.derive import Spans, derived
 from spom.features.vocabulary import Vocabulary
+from spom.models.checks import check_indices, check_shape, take
 
 Padded = NDArray[np.int32]
 
@@ -142,7 +143,10 @@ class Coder:
                 self.words[stream.column] = Vocabulary.from_arrays(part(f"words.{stream.column}."))
             if stream.steps:
                 self.values[stream] = Vocabulary.from_arrays(part(f"values.{stream}."))
-                self.maps[stream] = arrays[f"maps.{stream}"]
+                name = f"maps.{stream}"
+                codes = check_indices(take(arrays, name, "i"), len(self.values[stream]) + 1, name)
+                check_shape(codes, (len(self.words[stream.column]) + 1,), name)
+                self.maps[stream] = np.ascontiguousarray(codes, dtype=np.int32)
             else:
                 self.values[stream] = self.words[stream.column]
 

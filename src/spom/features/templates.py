@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ import numpy as np
 
 from spom.core.arrays import Ints
 from spom.data.columns import Columns
-from spom.errors import ModelFileError, Unsupported
+from spom.errors import DataError, ModelFileError, Unsupported
 from spom.features.atoms import Template, grouped
 from spom.features.clusters import Clusters
 from spom.features.conjunctions import Conjunctions
@@ -21,9 +20,11 @@ from spom.features.derive import check_step
 from spom.features.hashed import Hashed
 from spom.features.ready import SETS, ready
 from spom.features.rows import Blocks, Rows
+from spom.features.saved import opening, read_spec, write_spec
 from spom.features.streams import Coder
 
 _VERSION = 1
+_FAR = 1 << 16
 
 
 class Templates:
@@ -76,6 +77,8 @@ class Templates:
         if not self.templates:
             raise ValueError("templates must have at least one template")
         for template in self.templates:
+            if any(abs(offset) > _FAR for _, offset in template.atoms):
+                raise DataError(f"template {template.text!r}: an offset is at most {_FAR}")
             for stream in template.streams:
                 for step in stream.steps:
                     check_step(step, template.text, self.clusters is not None)
@@ -168,35 +171,36 @@ class Templates:
             "transitions": self.transitions,
             "reach": model.coder.reach if isinstance(model, Conjunctions) else 0,
         }
-        return {"spec": np.frombuffer(json.dumps(spec).encode(), dtype=np.uint8), **model.arrays()}
+        return {"spec": write_spec(spec), **model.arrays()}
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, Any]) -> Templates:
-        """The templates of `arrays()`; the arrays may be read-only."""
-        spec = json.loads(np.asarray(arrays["spec"]).tobytes())
-        if spec["version"] > _VERSION:
-            raise ModelFileError(f"templates of version {spec['version']} need a newer spom")
-        prefix = "clusters."
-        parts = {key.removeprefix(prefix): value for key, value in arrays.items() if key.startswith(prefix)}
-        found = cls(
-            [Template.parse(text) for text in spec["templates"]],
-            min_count=spec["min_count"],
-            table=spec["table"],
-            boundaries=spec["boundaries"],
-            clusters=Clusters.from_arrays(parts) if parts else None,
-        )
-        found.transitions = spec["transitions"]
-        if found.table is not None:
-            slots, kept = int(arrays["slots"][0]), arrays.get("kept")
-            found._model = Hashed(found._groups, found.table, found.boundaries, found.clusters, slots, kept)
-        else:
-            found._model = Conjunctions.from_arrays(found._coder(spec["reach"]), found._groups, arrays)
-        return found
+        """The templates of `arrays()`; the arrays may be read-only. Damaged ones are a `ModelFileError`."""
+        with opening("templates"):
+            spec = read_spec(arrays, _VERSION)
+            prefix = "clusters."
+            parts = {key.removeprefix(prefix): value for key, value in arrays.items() if key.startswith(prefix)}
+            found = cls(
+                [Template.parse(text) for text in spec["templates"]],
+                min_count=spec["min_count"],
+                table=spec["table"],
+                boundaries=bool(spec["boundaries"]),
+                clusters=Clusters.from_arrays(parts) if parts else None,
+            )
+            found.transitions = spec["transitions"]
+            if found.table is not None:
+                found._model = Hashed.from_arrays(found._groups, found.table, found.boundaries, found.clusters, arrays)
+            else:
+                coder = found._coder()
+                if not isinstance(spec["reach"], int) or not coder.reach <= spec["reach"] <= _FAR:
+                    raise ModelFileError("the templates of the model reach further than it says")
+                coder.reach = spec["reach"]
+                found._model = Conjunctions.from_arrays(coder, found._groups, arrays)
+            return found
 
-    def _coder(self, reach: int | None = None) -> Coder:
+    def _coder(self) -> Coder:
         streams = tuple(dict.fromkeys(stream for template in self.templates for stream in template.streams))
-        if reach is None:
-            reach = max((abs(offset) for template in self.templates for _, offset in template.atoms), default=0)
+        reach = max((abs(offset) for template in self.templates for _, offset in template.atoms), default=0)
         return Coder(streams, reach, self.boundaries, self.clusters)
 
     def _like(self, names: list[str], model: Conjunctions | Hashed | None) -> Templates:

@@ -12,6 +12,8 @@ from spom.core.arrays import Ints
 from spom.core.jit import kernel
 from spom.data.columns import Columns
 from spom.data.interning import BYTES, Bytes, Codes, distinct, hash_bytes, same_bytes
+from spom.errors import ModelFileError
+from spom.models.checks import check_indices, check_offsets, take
 
 OFFSETS = "Array(int64, 1, 'C', readonly=True)"
 LENGTHS = "Array(int32, 1, 'C', readonly=True)"
@@ -85,7 +87,7 @@ class Vocabulary:
     def __getitem__(self, code: int) -> str:
         if not 1 <= code <= len(self):
             raise IndexError(f"there are the codes 1 to {len(self)}, no {code}")
-        return self.blob[self.offsets[code - 1] : self.offsets[code]].tobytes().decode()
+        return self.blob[self.offsets[code - 1] : self.offsets[code]].tobytes().decode("utf-8", "replace")
 
     def __contains__(self, text: str) -> bool:
         return self.code(text) != 0
@@ -96,7 +98,7 @@ class Vocabulary:
     def strings(self) -> list[str]:
         """All strings: that of code c is at c - 1."""
         raw, bounds = self.blob.tobytes(), self.offsets.tolist()
-        return [raw[a:b].decode() for a, b in itertools.pairwise(bounds)]
+        return [raw[a:b].decode("utf-8", "replace") for a, b in itertools.pairwise(bounds)]
 
     def spans(self) -> tuple[Bytes, Ints, Codes]:
         """(blob, start, length) of all strings: that of code c is at c - 1."""
@@ -115,10 +117,17 @@ class Vocabulary:
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, Any]) -> Vocabulary:
-        """The vocabulary of `arrays()`; they may be read-only, and are not copied."""
+        """The vocabulary of `arrays()`; they may be read-only, and are not copied. Damaged ones are refused."""
         vocabulary = cls()
-        vocabulary.blob, vocabulary.offsets = arrays["blob"], arrays["offsets"]
-        vocabulary.table = arrays["table"]
+        vocabulary.blob = np.ascontiguousarray(take(arrays, "blob", "u"), dtype=np.uint8)
+        offsets = check_offsets(take(arrays, "offsets", "i"), vocabulary.blob.size, "offsets")
+        vocabulary.offsets = np.ascontiguousarray(offsets, dtype=np.int64)
+        table = check_indices(take(arrays, "table", "i"), len(vocabulary) + 1, "table")
+        vocabulary.table = np.ascontiguousarray(table, dtype=np.int32)
+        # A search ends at a free slot, and begins within a power of two.
+        size = table.size
+        if size == 0 or size & (size - 1) or not len(vocabulary) == np.count_nonzero(table) < size:
+            raise ModelFileError("a table of strings is not whole: the file is damaged")
         return vocabulary
 
     def __repr__(self) -> str:
