@@ -29,6 +29,7 @@ extensions = [
     "mathml",
     "docstrings",
     "generate",
+    "reproductions",
 ]
 html_math_renderer = "mathml"
 

@@ -7,6 +7,12 @@ from spom.papers.experiment import Experiment
 
 _IMAGES = ("landsat", "mnist")
 _ALL: tuple[Experiment, ...] = (
+    Experiment("spom-table1", "SPOM", "Table 1", "handwriting: single, average, summed and learnt kernels", ("ocr",)),
+    Experiment("spom-fig1", "SPOM", "Figure 1", "test accuracy against training time", ("ocr",)),
+    Experiment("spom-fig2", "SPOM", "Figure 2", "SPOM against wrapper methods, with the true optimum", ("ocr",)),
+    Experiment(
+        "spom-fig3", "SPOM", "Figure 3", "parsing: template weights, and parsers with the templates kept", ("ewt",)
+    ),
     Experiment("spom-regret", "SPOM", "Proposition 3", "regret against its bounds for three step rules"),
     Experiment("fobos-fig1", "FOBOS", "Figure 1", "FOBOS against Pegasos, with and without projection"),
     Experiment("fobos-fig2", "FOBOS", "Figure 2", "FOBOS, subgradient and interior point on l1-logistic regression"),
