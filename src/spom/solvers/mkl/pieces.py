@@ -67,16 +67,20 @@ def add_explicit_scores(
                     out[y] += x * w[y]
 
 
+@kernel("void(float64[:, ::1], float64[:, ::1])")
+def clear(D: Floats, steps: Floats) -> None:
+    """Zeros in both."""
+    D[:] = 0.0
+    steps[:] = 0.0
+
+
 @kernel("float64(float64[:, ::1], float64[:, ::1], int64[::1], float64, int64, float64[:, ::1], float64[:, ::1])")
 def decode(unary: Floats, T: Floats, gold: Ints, cost: float, mode: int, D: Floats, steps: Floats) -> float:
-    """The loss; D = expected (or found) labels minus gold ones at each token, steps = the same for transitions."""
+    """The loss; D = expected (or found) labels minus gold ones at each token, steps = the same for transitions.
+
+    -1 where the gold labels were found: then D and steps are not written.
+    """
     n, k = unary.shape
-    for t in range(n):
-        for y in range(k):
-            D[t, y] = 0.0
-    for p in range(k):
-        for y in range(k):
-            steps[p, y] = 0.0
     right = 0.0
     for t in range(n):
         right += unary[t, gold[t]]
@@ -84,6 +88,7 @@ def decode(unary: Floats, T: Floats, gold: Ints, cost: float, mode: int, D: Floa
             right += T[gold[t - 1], gold[t]]
     zero = np.zeros(k)
     if mode == LOG:
+        clear(D, steps)
         value = forward_backward(unary, T, zero, zero, D, steps, np.empty((0, k, k))) - right
     else:
         if mode == HINGE:
@@ -97,7 +102,8 @@ def decode(unary: Floats, T: Floats, gold: Ints, cost: float, mode: int, D: Floa
         for t in range(n):
             wrong |= found[t] != gold[t]
         if not wrong:
-            return 0.0
+            return -1.0
+        clear(D, steps)
         for t in range(n):
             D[t, found[t]] += 1.0
             if t > 0:
@@ -120,10 +126,22 @@ def wrong_tokens(D: Floats, tolerance: float, out: Ints) -> int:
         if largest > tolerance:
             out[count] = t
             count += 1
-        for y in range(D.shape[1]):
-            if largest <= tolerance or abs(D[t, y]) <= 1e-2 * tolerance:
-                D[t, y] = 0.0
+        if tolerance > 0.0:
+            for y in range(D.shape[1]):
+                if largest <= tolerance or abs(D[t, y]) <= 1e-2 * tolerance:
+                    D[t, y] = 0.0
     return count
+
+
+@kernel("UniTuple(float64, 2)(float64[:, ::1], float64[:, ::1])", fastmath={"reassoc"})
+def pair_products(moves: Floats, T: Floats) -> tuple[float, float]:
+    """(<moves, T>, norm(moves)^2)."""
+    along, own = 0.0, 0.0
+    for p in range(T.shape[0]):
+        for y in range(T.shape[1]):
+            along += moves[p, y] * T[p, y]
+            own += moves[p, y] * moves[p, y]
+    return along, own
 
 
 @kernel("void(float64[:, ::1], int64[::1], int64, float64[:, ::1])")
@@ -202,16 +220,36 @@ def along_explicit(
     return total
 
 
-@kernel(["void(float32[::1], float32[::1], float64, boolean)", "void(float64[::1], float64[::1], float64, boolean)"])
-def add_row(f: Any, row: Any, c: float, fresh: bool) -> None:
-    """f += c row, or f = c row where f is stale: one row of a Gram matrix at the speed of memory."""
-    factor = row.dtype.type(c)
-    if fresh:
-        for j in range(f.size):
-            f[j] += factor * row[j]
-    else:
-        for j in range(f.size):
-            f[j] = factor * row[j]
+@kernel(
+    [
+        f"void({f}[:, ::1], int64[::1], int64, {f}[::1], float64[::1], float64, int64[::1])"
+        for f in ("float32", "float64")
+    ]
+)
+def add_row(F: Any, marks: Ints, stamp: int, row: Any, d: Floats, c: float, labels: Ints) -> None:
+    """F[y] += c d[y] row for each label with d[y] != 0: one row of a Gram matrix at the speed of memory.
+
+    Two labels at a time, because a wrong token has two; a row of F that is stale is zero.
+    """
+    count = 0
+    for y in range(d.size):
+        if d[y] != 0.0:
+            labels[count] = y
+            count += 1
+            if marks[y] != stamp:
+                F[y] = 0.0
+                marks[y] = stamp
+    for e in range(0, count - 1, 2):
+        f, g = F[labels[e]], F[labels[e + 1]]
+        p, q = row.dtype.type(c * d[labels[e]]), row.dtype.type(c * d[labels[e + 1]])
+        for j in range(row.size):
+            x = row[j]
+            f[j] += p * x
+            g[j] += q * x
+    if count % 2:
+        f, p = F[labels[count - 1]], row.dtype.type(c * d[labels[count - 1]])
+        for j in range(row.size):
+            f[j] += p * row[j]
 
 
 @kernel(
@@ -279,3 +317,22 @@ def within(
                 out[starts[q] + a * length + b] = s
             for p in range(ptr[i], ptr[i + 1]):
                 spare[p - ptr[i] if dense > 0 else indices[p - shift]] = 0.0
+
+
+@kernel([f"float64(float64[:, ::1], {f}[:, ::1], float64)" for f in ("float32", "float64")], fastmath={"reassoc"})
+def rescale(A: Floats, F: Any, scale: float) -> float:
+    """Multiply A and F by the scale; returns sum over i, y of A[i, y] F[y, i]. Tiles stay in the cache."""
+    n, k = A.shape
+    total, factor = 0.0, F.dtype.type(scale)
+    for start in range(0, n, 64):
+        end = min(n, start + 64)
+        for i in range(start, end):
+            for y in range(k):
+                A[i, y] *= scale
+        for y in range(k):
+            s = 0.0
+            for i in range(start, end):
+                F[y, i] *= factor
+                s += A[i, y] * F[y, i]
+            total += s
+    return total

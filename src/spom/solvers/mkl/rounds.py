@@ -24,6 +24,7 @@ from spom.solvers.mkl.pieces import (
     decode,
     gradient_square,
     inner_products,
+    pair_products,
     root,
     wrong_tokens,
 )
@@ -146,7 +147,7 @@ def _rounds(
         longest = max(longest, offsets[e + 1] - offsets[e])
     scores, errors = np.empty((longest, k)), np.empty((longest, k))
     transition, moves, tokens = np.zeros((k, k)), np.empty((k, k)), np.empty(longest, dtype=np.int64)
-    inner = np.empty((longest, longest))
+    inner, labels = np.empty((longest, longest)), np.empty(k, dtype=np.int64)
     norms, before = np.empty(blocks + (1 if chain and learnt else 0)), np.empty(blocks + 1)
     total = 0.0
     while counts[AT] < order.size:
@@ -175,11 +176,14 @@ def _rounds(
                 for y in range(k):
                     transition[p, y] = table[SCALE, last] * T[p, y]
         w = weight[q] if weight.size else 1.0
-        loss = w * decode(unary, transition, gold[a:b], cost, mode, D, moves)
-        count = wrong_tokens(D, tolerance, tokens)
-        inner_products(D, tokens, count, inner)
+        loss = decode(unary, transition, gold[a:b], cost, mode, D, moves)
+        # Where all is right, or the sequence does not count, there is no gradient: the prox is all.
+        eta_w, count = 0.0, 0
+        if loss >= 0.0 and w > 0.0:
+            eta_w, count = eta * w, wrong_tokens(D, tolerance, tokens)
+            inner_products(D, tokens, count, inner)
+        loss = w * max(loss, 0.0)
         # Norms after the gradient step: norm^2 - 2 eta <theta, g> + eta^2 norm(g)^2.
-        eta_w = eta * w
         for m in range(blocks):
             square = table[SQUARED, m]
             if count > 0 and eta_w > 0.0:
@@ -199,12 +203,9 @@ def _rounds(
             norms[m] = before[m]
         if chain:
             square = table[SQUARED, last]
-            along, own = 0.0, 0.0
-            for p in range(k):
-                for y in range(k):
-                    along += moves[p, y] * T[p, y]
-                    own += moves[p, y] * moves[p, y]
-            square += eta_w * (eta_w * own - 2.0 * table[SCALE, last] * along)
+            if eta_w > 0.0:
+                along, own = pair_products(moves, T)
+                square += eta_w * (eta_w * own - 2.0 * table[SCALE, last] * along)
             before[last] = root(square)
             if learnt:
                 norms[last] = before[last]
@@ -256,14 +257,14 @@ def _rounds(
                         continue
                     add_coefficients(A[m], amarks[m], stamp, sums[m], averaged, i, d, c, table[SIGMA, m])
                     counts[READ] += 1
+                    if kinds[m] == DENSE:
+                        add_row(F[m], fmarks[m], stamp, store[slots[e, i]], d, c, labels)
+                        continue
+                    first, end = sparse_ptr[e, i], sparse_ptr[e, i + 1]
                     for y in range(k):
                         if d[y] != 0.0:
                             fresh = fmarks[m, y] == stamp
-                            if kinds[m] == DENSE:
-                                add_row(F[m, y], store[slots[e, i]], c * d[y], fresh)
-                            else:
-                                first, end = sparse_ptr[e, i], sparse_ptr[e, i + 1]
-                                add_sparse_row(F[m, y], sparse_indices, sparse_values, first, end, c * d[y], fresh)
+                            add_sparse_row(F[m, y], sparse_indices, sparse_values, first, end, c * d[y], fresh)
                             fmarks[m, y] = stamp
             table[SCALE, m] *= shrink * norms[m] / before[m]
             table[SQUARED, m] = (shrink * norms[m]) ** 2
@@ -279,12 +280,13 @@ def _rounds(
                     renew(F, fmarks, A[m], amarks[m], sums[m], averaged, stamps, m, table, True)
         if chain:
             after = norms[last] if learnt else before[last] / (1.0 + eta * strength)
-            c = -eta_w / table[SCALE, last]
-            for p in range(k):
-                for y in range(k):
-                    T[p, y] += c * moves[p, y]
-                    if averaged:
-                        tsums[p, y] -= table[SIGMA, last] * c * moves[p, y]
+            if eta_w > 0.0:
+                c = -eta_w / table[SCALE, last]
+                for p in range(k):
+                    for y in range(k):
+                        T[p, y] += c * moves[p, y]
+                        if averaged:
+                            tsums[p, y] -= table[SIGMA, last] * c * moves[p, y]
             ratio = shrink * after / before[last] if before[last] > 0.0 else 0.0
             if ratio == 0.0 or table[SCALE, last] * ratio < SMALL:
                 # A small table: the scale goes into it at once.

@@ -11,9 +11,9 @@ from spom.errors import DataError
 from spom.kernels.building import row_maker
 from spom.kernels.gram import DenseGram, Gram, Reals, RowGram, SparseGram
 from spom.kernels.memory import show_bytes
-from spom.solvers.mkl.pieces import within
+from spom.solvers.mkl.pieces import rescale, within
 from spom.solvers.mkl.problem import KernelProblem
-from spom.solvers.mkl.rounds import AT, CLOCK, DENSE, EXPLICIT, READ, SCALE, SIGMA, SPARSE, SQUARED, WANTED
+from spom.solvers.mkl.rounds import AT, CLOCK, DENSE, EXPLICIT, PEAK, READ, SCALE, SIGMA, SPARSE, SQUARED, WANTED
 
 # Rows that are computed together, where rows are computed.
 BATCH = 128
@@ -187,15 +187,13 @@ class Workspace:
         """Scales of one, nothing stale, and norms summed up afresh: a saved run goes on from the same bits."""
         M, scale, sigma = len(self.problem.grams), self.table[SCALE], self.table[SIGMA]
         for m in range(M):
-            off = self.table[SQUARED, m] == 0.0
-            self.A[m][(self.amarks[m] != self.stamps[m]) | off] = 0.0
+            stale = (self.amarks[m] != self.stamps[m]) | (self.table[SQUARED, m] == 0.0)
+            if stale.any():
+                self.A[m][stale] = 0.0
+            self.F[m][(self.fmarks[m] != self.stamps[m]) | (self.table[SQUARED, m] == 0.0)] = 0.0
             if self.averaged and sigma[m]:
                 self.sums[m] += sigma[m] * self.A[m]
-            self.F[m][(self.fmarks[m] != self.stamps[m]) | off] = 0.0
-            if scale[m] != 1.0:
-                self.A[m] *= scale[m]
-                self.F[m] *= self.dtype(scale[m])
-            self.table[SQUARED, m] = max(0.0, float(np.einsum("ik,ki->", self.A[m], self.F[m], dtype=np.float64)))
+            self.table[SQUARED, m] = max(0.0, rescale(self.A[m], self.F[m], scale[m]))
         for e in range(len(self.problem.explicit)):
             m, low = M + e, self.shapes[e, 1]
             part = slice(low, low + self.shapes[e, 3])
@@ -208,7 +206,7 @@ class Workspace:
             self.tsums += sigma[-1] * self.T
         self.T *= scale[-1]
         self.table[SQUARED, -1] = float(np.vdot(self.T, self.T))
-        self.table[2], self.table[SCALE], self.table[SIGMA] = self.table[SQUARED], 1.0, 0.0
+        self.table[PEAK], self.table[SCALE], self.table[SIGMA] = self.table[SQUARED], 1.0, 0.0
         for marks in (self.fmarks, self.amarks, self.vmarks, self.stamps):
             marks[...] = 0
 
