@@ -88,7 +88,7 @@ class Conjunctions:
         offsets = np.ascontiguousarray(columns.offsets)
         at = program.stream * padded.shape[1] + program.offset
         nnz = tables.run_program(
-            padded,
+            padded.reshape(-1),
             offsets,
             self.coder.reach,
             program.stages,
@@ -247,7 +247,12 @@ def _learnt(
             tables.stage_keys(
                 padded, np.ascontiguousarray(offsets), reach, stream[first:last], offset, radix[first:last], row
             )
-        stages.append(Stage(last - first, tables.intern_keys(keys.reshape(-1), room)))
+        flat, known = keys.reshape(-1), np.empty(keys.size, dtype=np.int64)
+        if room <= tables.DIRECT:
+            count = tables.intern_direct(flat, known, np.full(room, -1, dtype=np.int32))
+        else:
+            count = tables.intern_keys(flat, known)
+        stages.append(Stage(last - first, known[:count].copy()))
         return int(stages[-1].keys.size)
 
     for a in range(radix.size):
@@ -278,7 +283,7 @@ class _Tables:
         narrow = span <= 1 << 31
         bits = max(4, int(2 * keys.size - 1).bit_length())
         slots = np.zeros((1 if narrow else 2) << bits, dtype=np.int64)
-        tables.fill_slots(keys, bits, narrow, base, slots)
+        tables.fill_slots(keys, keys.size, bits, narrow, base, slots)
         self.slots.append(slots)
         self.slots_size += slots.size
         return bits, int(narrow), self.slots_size - slots.size

@@ -19,6 +19,7 @@ OFFSETS = "Array(int64, 1, 'C', readonly=True)"
 LENGTHS = "Array(int32, 1, 'C', readonly=True)"
 
 _REWRITES = {"lower": 0, "pattern": 1, "shape": 2, "length": 3, "digit": 4, "case": 5}
+_SUMMARIES = np.frombuffer(b"none all  some loweruppertitlemixed", dtype=np.uint8).reshape(7, 5)
 _NARROW = re.compile(r"(prefix|suffix)([1-9]\d*)")
 _CLUSTER = re.compile(r"cluster(\d*)")
 
@@ -158,16 +159,17 @@ def put_summary(out: Bytes, end: int, kind: int, counts: Ints, first: int) -> in
             end += 1
         return end
     if kind == 4:
-        name = "none" if digits == 0 else "all" if digits == total else "some"
+        name = 0 if digits == 0 else 1 if digits == total else 2
     elif upper == 0:
-        name = "lower" if lower > 0 else "none"
+        name = 3 if lower > 0 else 0
     elif lower == 0:
-        name = "upper"
+        name = 4
     else:
-        name = "title" if upper == 1 and first == 1 else "mixed"
-    for c in name:
-        out[end] = ord(c)
-        end += 1
+        name = 5 if upper == 1 and first == 1 else 6
+    for k in range(5):
+        if _SUMMARIES[name, k] != 32:
+            out[end] = _SUMMARIES[name, k]
+            end += 1
     return end
 
 

@@ -74,48 +74,53 @@ def turn(a: NDArray[np.int32], out: NDArray[np.int32]) -> None:
                 out[t, v] = a[v, t]
 
 
-@kernel("int64[::1](int64[::1], int64)")
-def intern_keys(keys: Ints, span: int) -> Ints:
-    """Replace each key below span by a dense id in order of first occurrence; the distinct keys in that order."""
-    bits, count = 10, 0
-    known, slots = np.empty(1 << 9, dtype=np.int64), np.zeros(1 << 11, dtype=np.int64)
-    direct = np.full(span if span <= DIRECT else 0, -1, dtype=np.int32)
+@kernel("int64(int64[::1], int64[::1], int32[::1])")
+def intern_direct(keys: Ints, known: Ints, table: Codes) -> int:
+    """Replace each key by a dense id in order of first occurrence, the distinct ones in `known`; how many there are.
+
+    Negative keys stay. `table` has a place for every key, with -1 in it.
+    """
+    count = 0
     for t in range(keys.size):
-        key, slot = keys[t], 0
+        key = keys[t]
+        if key >= 0:
+            if table[key] < 0:
+                table[key], known[count] = count, key
+                count += 1
+            keys[t] = table[key]
+    return count
+
+
+@kernel("int64(int64[::1], int64[::1])")
+def intern_keys(keys: Ints, known: Ints) -> int:
+    """The same for keys of any size, by hashing."""
+    bits, count = 10, 0
+    slots = np.zeros(2 << bits, dtype=np.int64)
+    for t in range(keys.size):
+        key = keys[t]
         if key < 0:
             continue
-        if direct.size > 0:
-            found = np.int64(direct[key])
-        else:
-            slot = slot_of_key(key, bits)
-            while slots[2 * slot] != 0 and slots[2 * slot] != key + 1:
-                slot = (slot + 1) & ((1 << bits) - 1)
-            found = slots[2 * slot + 1] if slots[2 * slot] != 0 else np.int64(-1)
-        if found < 0:
-            if count == known.size:
-                wider = np.empty(2 * count, dtype=np.int64)
-                wider[:count] = known
-                known = wider
-            found = np.int64(count)
-            known[count] = key
+        slot = slot_of_key(key, bits)
+        while slots[2 * slot] != 0 and slots[2 * slot] != key + 1:
+            slot = (slot + 1) & ((1 << bits) - 1)
+        if slots[2 * slot] == 0:
+            slots[2 * slot], slots[2 * slot + 1], known[count] = key + 1, count, key
             count += 1
-            if direct.size > 0:
-                direct[key] = found
-            else:
-                slots[2 * slot], slots[2 * slot + 1] = key + 1, found
-                if 2 * count > 1 << bits:
-                    bits += 2
-                    slots = np.zeros(2 << bits, dtype=np.int64)
-                    fill_slots(known[:count], bits, False, 0, slots)
-        keys[t] = found
-    return known[:count].copy()
+            keys[t] = count - 1
+            if 2 * count > 1 << bits:
+                bits += 2
+                slots = np.zeros(2 << bits, dtype=np.int64)
+                fill_slots(known, count, bits, False, 0, slots)
+        else:
+            keys[t] = slots[2 * slot + 1]
+    return count
 
 
-@kernel("void(int64[::1], int64, boolean, int64, int64[::1])")
-def fill_slots(known: Ints, bits: int, narrow: bool, base: int, slots: Ints) -> None:
-    """The table of distinct keys, the id of the c-th being base + c; the slots are zero before."""
+@kernel("void(int64[::1], int64, int64, boolean, int64, int64[::1])")
+def fill_slots(known: Ints, count: int, bits: int, narrow: bool, base: int, slots: Ints) -> None:
+    """The table of `count` distinct keys, the id of the c-th being base + c; the slots are zero before."""
     step, mask = 1 if narrow else 2, (1 << bits) - 1
-    for c in range(known.size):
+    for c in range(count):
         slot = slot_of_key(known[c], bits)
         while slots[step * slot] != 0:
             slot = (slot + 1) & mask
@@ -158,11 +163,11 @@ def look_up_wide(slots: Ints, place: int, bits: int, keys: Ints, count: int) -> 
 
 
 @kernel(
-    f"int64(int32[:, ::1], int64[::1], int64, int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], int64[::1],"
+    f"int64(int32[::1], int64[::1], int64, int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], int64[::1],"
     f" int64[::1], {READ32}, {READ64}, int64[::1], int32[::1])"
 )
 def run_program(
-    padded: NDArray[np.int32],
+    padded: Codes,
     offsets: Ints,
     reach: int,
     stages: Ints,
@@ -181,7 +186,7 @@ def run_program(
 
     Template by template within a sentence, so that the loops over its tokens are simple.
     """
-    flat, nnz, longest, width = padded.reshape(-1), 0, 0, stages.size - 1
+    nnz, longest, width = 0, 0, stages.size - 1
     for i in range(offsets.size - 1):
         longest = max(longest, offsets[i + 1] - offsets[i])
     keys, found = np.empty(longest, dtype=np.int64), np.empty((longest, width), dtype=np.int32)
@@ -196,7 +201,7 @@ def run_program(
                 for a in range(atoms[s], atoms[s + 1]):
                     here, r = p + at[a], radix[a]
                     for j in range(n):  # a key that is negative stays so
-                        keys[j] = keys[j] * r + flat[here + j]
+                        keys[j] = keys[j] * r + padded[here + j]
                 if bits[s] < 0:
                     look_up_direct(direct, place[s], keys, n)
                 elif narrow[s]:
