@@ -77,6 +77,18 @@ def legend_below(figure: Any, axes: Any, columns: int = 4) -> None:
     figure.legend(handles, labels, loc="outside lower center", ncols=columns, frameon=False)
 
 
+def legend_under(axes: Any, columns: int = 2) -> None:
+    """A legend for one panel, under it."""
+    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.17), ncols=columns, frameon=False)
+
+
+def whole_numbers(axis: Any) -> None:
+    """Ticks at whole numbers only."""
+    from matplotlib.ticker import MaxNLocator
+
+    axis.set_major_locator(MaxNLocator(integer=True))
+
+
 def at_end(axes: Any, x: Any, y: Any, text: str) -> None:
     """Write beside the end of a curve."""
     axes.annotate(text, (x[-1], y[-1]), xytext=(4, 0), textcoords="offset points", va="center", fontsize=6.5)

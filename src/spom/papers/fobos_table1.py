@@ -161,8 +161,9 @@ def draw(numbers: Numbers, settings: Settings) -> Any:
             line(place, [path["rows"][i] for i in used], [path["errors"][i] for i in used], penalty, k)
             look = {**PAPER, "marker": ("*", "P", "X")[k], "fillstyle": "none", "markersize": 7}
             place.plot(SHARES, PRINTED[name][penalty], **{**look, "label": f"paper, {penalty}"})
-        place.set(xscale="log", xlabel="share of features in use", title=name, ylim=(0, None))
-        place.set_xticks([0.01, 0.05, 0.1, 0.2, 0.4, 1.0], ["1 %", "5 %", "10 %", "20 %", "40 %", ""])
+        title = {"landsat": "Landsat", "mnist": "MNIST"}[name]
+        place.set(xscale="log", xlabel="share of features in use", title=title, ylim=(0, None))
+        place.set_xticks([0.01, 0.05, 0.1, 0.2, 0.4], ["1 %", "5 %", "10 %", "20 %", "40 %"])
         place.minorticks_off()
     axes[0, 0].set_ylabel("test error")
     legend_below(figure, axes[0, 0], 3)

@@ -76,6 +76,6 @@ def draw(numbers: Numbers, settings: Settings) -> Any:
         top.set(xscale="log", yscale="log", title=f"s = {sparsity} of {settings['p']}")
         bottom.set(xscale="log", yscale="log", xlabel="rounds")
     axes[0, 0].set_ylabel("objective less optimum")
-    axes[1, 0].set_ylabel("distance to the truth (l2)")
+    axes[1, 0].set_ylabel("distance to the truth (l2)\nthin: the optimum's")
     legend_below(figure, axes[0, 0])
     return figure

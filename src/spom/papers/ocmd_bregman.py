@@ -128,7 +128,8 @@ def draw(numbers: Numbers, settings: Settings) -> Any:
     line(right, eps, [case["excess"][-1] for case in cases], "excess risk at the end", 0)
     line(right, eps, [case["outside"] for case in cases], "largest weight off the support", 1)
     right.axhline(numbers["found"][PLAIN]["excess"][-1], color="black", linewidth=0.8)
-    right.text(eps[0], numbers["found"][PLAIN]["excess"][-1] * 1.1, "gradient descent: excess risk", fontsize=6.5)
+    text = {"x": eps[-1], "y": 1.1 * numbers["found"][PLAIN]["excess"][-1], "s": "gradient descent: excess risk"}
+    right.text(**text, fontsize=6.5, ha="right")
     right.set(xscale="log", yscale="log", xlabel="eps")
     right.legend(loc="best")
     legend_below(figure, left)

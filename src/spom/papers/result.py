@@ -6,6 +6,7 @@ import json
 import math
 import os
 import platform
+import re
 import tempfile
 from dataclasses import asdict, dataclass, field
 from importlib import metadata
@@ -59,7 +60,10 @@ class Result:
     def save(self, folder: str | Path) -> Path:
         """Write `ID.json`, under a temporary name first."""
         path = Path(folder) / f"{self.id}.json"
-        write(path, json.dumps({"format": FORMAT, **plain(asdict(self))}, indent=1, allow_nan=False) + "\n")
+        text = json.dumps({"format": FORMAT, **plain(asdict(self))}, indent=1, allow_nan=False)
+        # A list of numbers takes one line, not one for each.
+        text = re.sub(r"\[[-+.\deE,\s]+\]", lambda found: " ".join(found[0].split()), text)
+        write(path, text + "\n")
         return path
 
     @classmethod

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from spom.papers.figures import PAPER, line, panels
+from spom.papers.figures import PAPER, legend_under, line, panels
 from spom.papers.progress import Bar
 from spom.papers.result import Numbers, Row, Settings
 from spom.papers.spom_ocr import TABLE, accuracies, fit, gram_matrices, grams_of, words
@@ -71,17 +71,16 @@ def _time_to(case: dict[str, Any], accuracy: float) -> float:
 
 def draw(numbers: Numbers, settings: Settings) -> Any:
     """The paper's solid lines on the left, its dashed ones on the right; stars are the paper's ends."""
-    figure, axes = panels(1, 2, height=3.5)
-    names = list(numbers["curves"])
+    figure, axes = panels(1, 2, height=3.9)
     for place, shown in ((axes[0, 0], SHOWN), (axes[0, 1], SPARSE)):
-        for name in shown:
+        for k, name in enumerate(shown):
             case = numbers["curves"][name]
-            line(place, case["seconds"], 100 * np.array(case["accuracy"]), name, names.index(name))
+            line(place, case["seconds"], 100 * np.array(case["accuracy"]), name, k)
         rates = [MODELS[name].rate for name in shown]
         known = [rate for rate in rates if rate is not None]
         place.plot([r[2] for r in known], [r[0] for r in known], **{**PAPER, "label": "paper, after 20 passes"})
         place.set(xscale="log", xlabel="training time (CPU seconds)")
-        place.legend(loc="lower right")
+        legend_under(place)
     axes[0, 0].set_ylabel("test accuracy per letter (%)")
     axes[0, 0].set_title("dense kernels")
     axes[0, 1].set_title("explicit features and a sparse kernel")

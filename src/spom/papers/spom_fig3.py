@@ -9,7 +9,7 @@ import numpy as np
 from spom.core.arrays import Ints
 from spom.data.treebank import Treebank
 from spom.estimators.parser import DependencyParser
-from spom.papers.figures import PAPER, legend_below, line, panels
+from spom.papers.figures import PAPER, legend_below, line, panels, whole_numbers
 from spom.papers.progress import Bar
 from spom.papers.result import Numbers, Row, Settings
 from spom.papers.spom_trees import trees
@@ -127,6 +127,7 @@ def draw(numbers: Numbers, settings: Settings) -> Any:
     epochs = np.arange(1, weights.shape[1] + 1)
     for k, row in enumerate(weights):
         left.plot(epochs, 100 * row, color=str(0.75 * k / len(weights)), linewidth=0.9)
+    whole_numbers(left.xaxis)
     left.set(xlabel="epochs of SPOM", ylabel="template's share of the norms (%)", ylim=(0, None))
     left.set_title(f"{len(weights)} of {numbers['templates']} templates, black: the largest")
     for k, (name, label) in enumerate(RANKINGS.items()):

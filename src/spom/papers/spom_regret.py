@@ -148,6 +148,7 @@ def draw(numbers: Numbers, settings: Settings) -> Any:
         bound = np.max([numbers["found"][kind][name]["bound"] for kind in STREAMS], axis=0)
         place.plot(settings["rounds"], bound, color="black", linewidth=0.9, label="bound of Prop. 3")
         place.set(xscale="log", yscale="log", xlabel="rounds T", title=f"step: {name}")
+        place.set_ylim(1.0, None)
     axes[0, 0].set_ylabel("regret (sum of losses)")
     legend_below(figure, axes[0, 0])
     return figure
