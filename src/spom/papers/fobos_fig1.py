@@ -27,7 +27,7 @@ FULL: Settings = {
     "points": 40,
     "runs": 20,
     "scales": [0.1, 0.3, 1.0, 3.0],
-    "tuning_runs": 5,
+    "tuning_runs": 3,
 }
 QUICK: Settings = {"runs": 5, "tuning_runs": 2, "epochs": 4}
 # The three panels: loss, and whether iterates are projected onto a ball that holds the optimum.

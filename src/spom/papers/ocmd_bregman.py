@@ -26,7 +26,7 @@ FULL: Settings = {
     "noise": 0.5,
     "rounds": 10_000,
     "points": 20,
-    "runs": 3,
+    "runs": 2,
     "strength": 5.0,
     "eps": [0.0, 0.001, 0.01, 0.1, 1.0, 10.0],
     "steps": [0.01, 0.03, 0.1, 0.2],
