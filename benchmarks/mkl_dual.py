@@ -124,7 +124,7 @@ def wrappers(C: float = 100.0, fold: int = 0, epochs: int = 100) -> None:
     }
     for name, run in runs.items():
         curves[name] = np.array([N * state.objective for state in run])
-    exact = FrankWolfeMKL(problem, penalty, tol=0.02, max_epochs=200, random_state=0).solve()
+    exact = FrankWolfeMKL(problem, penalty, tol=0.02, max_epochs=150, random_state=0).solve()
     table = Table(
         f"SPOM Fig. 2: OCR fold {fold}, C = {C:g}, objective times N; optimum in [{N * exact.bound:.2f}, "
         f"{N * exact.objective:.2f}]"
