@@ -93,6 +93,10 @@ def compare(numbers: Numbers, settings: Settings) -> list[Row]:
         if name.endswith("sqrt(t)"):
             word += f"; eta0 = {numbers['eta0']:g}, the best of {settings['steps']}"
         rows.append(Row(name, claims.get(name, ""), ours, word))
+    far = min(numbers["curves"]["SPOM, eta0 / sqrt(t)"][:30]) / high
+    if far > 1.5:
+        word = "the curve flattens there, but the optimum that the dual solver certifies is lower"
+        rows.append(Row("SPOM after 30 passes over the optimum", "very close", f"{far:.1f} times", word))
     ours = min(numbers["curves"]["SPOM, eta0 / sqrt(t)"][:30])
     for name in ("Gauss-Seidel", "SimpleMKL"):
         other = min(numbers["curves"][name])
@@ -113,15 +117,8 @@ def draw(numbers: Numbers, settings: Settings) -> Any:
     place.axhspan(numbers["optimum"]["low"], numbers["optimum"]["high"], color="0.75", label="optimum")
     for passes in (20, 30):
         place.axvline(passes, color="black", linewidth=0.6, linestyle=":")
-    place.text(
-        24.5,
-        0.97,
-        "paper: SPOM is\nnear here",
-        transform=place.get_xaxis_transform(),
-        fontsize=6.5,
-        ha="center",
-        va="top",
-    )
+    note = "paper: SPOM is very close\nto the optimum here"
+    place.text(32, 0.97, note, transform=place.get_xaxis_transform(), fontsize=6.5, va="top")
     place.set(yscale="log", xlabel="passes over the data", ylabel="objective times N")
     legend_below(figure, place, 3)
     return figure
