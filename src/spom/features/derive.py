@@ -81,13 +81,23 @@ def _narrowed(spans: Spans, k: int, from_end: bool) -> Spans:
 
 
 def _rewritten(spans: Spans, kind: int) -> Spans:
-    lower, classes = characters.tables(not bool((spans.buffer >= 128).any()))
+    lower, classes = characters.tables(all_ascii(*spans))
     # The lower case of a character can take one byte more than the character; a number or a word takes up to 20.
     room = 2 * int(np.maximum(spans.length, 0).sum()) + 20 * spans.length.size
     out = np.empty(room, dtype=np.uint8)
     start, length = np.empty_like(spans.start), np.empty_like(spans.length)
     used = rewrite(kind, *spans, lower, classes, out, start, length)
     return Spans(out[:used].copy(), start, length)
+
+
+@kernel(f"boolean({BYTES}, {OFFSETS}, {LENGTHS})")
+def all_ascii(buffer: Bytes, start: Ints, length: Codes) -> bool:
+    """Whether the spans have no byte of 128 or more: then the small tables of characters will do."""
+    for i in range(start.size):
+        for j in range(start[i], start[i] + length[i]):
+            if buffer[j] >= 128:
+                return False
+    return True
 
 
 @kernel(f"void({BYTES}, int64[::1], int32[::1], int64, boolean)")

@@ -77,7 +77,7 @@ class Coder:
         self.values[stream], self.maps[stream] = values, codes
 
     def _codes(self, stream: Stream, spans: Spans, words: Codes, unknown: Ints) -> Codes:
-        """The code of each of some strings, of which `words` are the codes and `unknown` those that are not known."""
+        """The vocabulary's code of each of some strings; `words` are those of the column, 0 for the `unknown` ones."""
         codes = words
         if stream.steps:
             codes = self.maps[stream][words]
@@ -87,7 +87,7 @@ class Coder:
                 code = self.values[stream].lookup(found.buffer, found.start, np.maximum(found.length, 0))
                 code[found.length < 0] = 0
                 codes[unknown] = code
-        return np.where(codes > 0, codes + np.int32(2 * self.reach), np.int32(0))
+        return codes
 
     def only(self, kept: list[int], used: list[Ints]) -> Coder:
         """A coder of some streams, and of the strings `used` (sorted codes of its vocabulary) of each.
@@ -163,14 +163,15 @@ def resolved(columns: Columns, stream: Stream) -> int:
 
 @kernel("void(int32[::1], int32[::1], int64[::1], int64, boolean, int32[::1])")
 def pad(local: Codes, codes: Codes, offsets: Ints, reach: int, boundaries: bool, out: Codes) -> None:
-    """out = markers, codes[local], markers for each sentence; at distance j the marker is j before, reach + j after."""
+    """out = markers, shifted codes[local], markers of each sentence; at distance j it is j before, reach + j after."""
     p = 0
     for i in range(offsets.size - 1):
         for j in range(reach, 0, -1):
             out[p] = j if boundaries else 0
             p += 1
         for t in range(offsets[i], offsets[i + 1]):
-            out[p] = codes[local[t]]
+            code = codes[local[t]]
+            out[p] = code + 2 * reach if code > 0 else 0
             p += 1
         for j in range(1, reach + 1):
             out[p] = reach + j if boundaries else 0
