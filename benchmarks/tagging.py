@@ -25,7 +25,7 @@ from spom.estimators.phrases import phrase_scores
 from spom.features.ready import SETS
 from spom.penalties import L1
 
-SEEDS = 5
+SEEDS = 3
 # The set "pos" with affixes of the word in lower case.
 UPOS = [name.replace("w.prefix", "w.lower.prefix").replace("w.suffix", "w.lower.suffix") for name in SETS["pos"]]
 

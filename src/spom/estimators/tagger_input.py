@@ -12,6 +12,7 @@ from scipy import sparse
 
 from spom.core.arrays import Ints
 from spom.data.columns import Columns
+from spom.data.treebank import Treebank
 from spom.errors import DataError, Unsupported
 from spom.estimators.mkl_chain import KernelScores
 from spom.features.dicts import DictFeatures
@@ -92,6 +93,8 @@ class Source:
     def _form(self, X: Any) -> Any:
         if isinstance(X, str):
             raise DataError("X is a string; expected sentences: lists of tokens, or what read_conll gives")
+        if isinstance(X, Treebank):
+            X = X.columns
         if isinstance(X, (Columns, Rows)):
             if isinstance(X, Columns) is not (self.features.kind == "templates"):
                 raise DataError(f"X is {type(X).__name__}, but the tagger was made for {self.features.kind} features")

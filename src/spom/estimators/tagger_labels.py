@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from spom.core.arrays import Ints
 from spom.data.columns import Columns
+from spom.data.treebank import Treebank
 from spom.errors import DataError, Unsupported
 from spom.estimators.phrases import PhraseScores, has_phrases, score_codes
 
@@ -19,7 +20,12 @@ Names = NDArray[Any]
 
 
 def split_labels(X: Any, y: Any) -> tuple[Any, Any]:
-    """(sentences, labels): the last column of `Columns` where y is left out, the column y where it names one."""
+    """(sentences, labels): the last column of `Columns` where y is left out, the column y where it names one.
+
+    A `Treebank` is its columns, and its labels are the parts of speech where y is left out.
+    """
+    if isinstance(X, Treebank):
+        X, y = X.columns, "upos" if y is None else y
     if isinstance(X, Columns) and (y is None or isinstance(y, (str, int, np.integer))):
         at = X.column(-1 if y is None else y if isinstance(y, str) else int(y))
         if X.n_columns < 2:
