@@ -173,7 +173,7 @@ def fit_kernels(
     start = saved(checkpoint) if resume and checkpoint is not None else None
     shared: dict[str, Any] = {"transitions": transitions, "cost": cost, "random_state": seed, "start": start}
     if solver == "online":
-        own = {"loss": loss, "step": step, "epochs": epochs, "output": output, "slots": blocks.slots}
+        own = {"loss": loss, "step": step, "epochs": epochs, "output": output, "slots": blocks.slots, "screen": True}
         run: Any = OnlineKernels(problem, penalty=penalty, **own, **shared)
     else:
         from spom.solvers.mkl.frank_wolfe import FrankWolfeMKL

@@ -164,9 +164,8 @@ def test_averages_survive_a_scale_that_underflows(form: str) -> None:
 @pytest.mark.parametrize("output", ["last", "average"])
 def test_a_run_resumes_to_the_same_bits(tmp_path: Path, output: str) -> None:
     def solver(**more: Any) -> OnlineKernels:
-        return OnlineKernels(
-            problem_of("mixed"), penalty=SparseMKL(0.1), epochs=6, output=output, random_state=5, **more
-        )
+        options: dict[str, Any] = {"penalty": SparseMKL(0.1), "epochs": 6, "screen": True, "random_state": 5}
+        return OnlineKernels(problem_of("mixed"), output=output, **options, **more)
 
     whole = last(solver())
     half = last(take(solver(), 3))
@@ -177,6 +176,41 @@ def test_a_run_resumes_to_the_same_bits(tmp_path: Path, output: str) -> None:
     other = OnlineKernels(problem_of("dense"), penalty=SparseMKL(0.1), start=half)
     with pytest.raises(ValueError, match="of another run"):
         last(other)
+
+
+def wide(seed: int = 0) -> tuple[KernelProblem, Array]:
+    """A kernel that knows the label, and four that know nothing of it."""
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, K, 240)
+    good = np.eye(K)[y] + 0.3 * rng.standard_normal((240, K))
+    noise = [0.3 * rng.standard_normal((240, 2)) for _ in range(4)]
+    return KernelProblem.of([X @ X.T for X in [good, *noise]], y, K, np.arange(0, 241, 3)), y
+
+
+def test_useless_blocks_are_held_at_zero_and_cost_nothing() -> None:
+    problem, _ = wide()
+    options: dict[str, Any] = {"penalty": SparseMKL(0.1), "epochs": 12, "random_state": 0}
+    plain = last(OnlineKernels(problem, objective=True, **options))
+    held = last(OnlineKernels(problem, screen=True, objective=True, **options))
+    assert (np.asarray(plain.block_norms)[1:5] > 0).any()
+    assert (np.asarray(held.block_norms)[1:5] == 0).all()
+    assert np.asarray(held.block_norms)[0] > 0
+    assert held.objective < plain.objective * 1.02
+    # Rows that were read: of one kernel after the first passes, and of five without.
+    assert held.internal["counts"][4] < 0.6 * plain.internal["counts"][4]
+
+
+def test_a_block_that_is_held_comes_back(tmp_path: Path) -> None:
+    """Held by hand at the fourth pass, and let go by the look after the eighth."""
+    problem, _ = wide()
+    options: dict[str, Any] = {"penalty": SparseMKL(0.1), "epochs": 12, "random_state": 0, "screen": True}
+    state = last(take(OnlineKernels(problem, **options), 5))
+    state.internal["frozen"][:] = [True, False, False, False, False]
+    state.theta[: 240 * K] = 0.0
+    state.internal["scores"][0] = 0.0
+    norms = [s.block_norms[0] for s in OnlineKernels(problem, start=state, **options) if s.block_norms is not None]
+    assert norms[0] == 0.0
+    assert norms[-1] > 0.0
 
 
 def test_the_objective_is_that_of_the_problem() -> None:

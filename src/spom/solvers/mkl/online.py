@@ -28,6 +28,25 @@ KINDS = (SparseMKL, GroupLasso, LqMKL, ElasticNetMKL, SquaredL2, L2, Zero)
 OUTPUTS = ("last", "average")
 # Expected labels of the log loss that are this close to the gold ones are left as they are.
 TOLERANCE = 1e-3
+# A block is held at zero where its gradient is below this share of the threshold.
+HOLD = 0.8
+
+
+def thresholds(penalty: Any, norms: Floats) -> Floats:
+    """How long the gradient of a block that is zero may be: the slope of the penalty there, in that block.
+
+    >>> thresholds(SparseMKL(0.5), np.array([1.0, 3.0, 0.0]))
+    array([2., 2., 2.])
+    """
+    own = getattr(penalty, "weights", None)
+    d = np.ones(norms.size) if own is None else np.asarray(own, dtype=np.float64)
+    if isinstance(penalty, SparseMKL):
+        return penalty.strength * d * float(d @ norms)
+    if isinstance(penalty, GroupLasso):
+        return penalty.strength * d
+    if isinstance(penalty, ElasticNetMKL):
+        return penalty.strength * penalty.l1_ratio * float(norms.sum()) * d
+    return np.zeros(norms.size)
 
 
 def on_norms(penalty: Any) -> Any:
@@ -67,6 +86,9 @@ class OnlineKernels:
     step : `"auto"`, `"paper"`, a number, a name or a rule of `spom.solvers.steps`: see `spom.solvers.mkl.steps`.
     output : `"last"` iterate, or the `"average"` of those of all rounds after the first `burn_in` passes.
     radius : an upper bound of norm(theta) that each round projects to.
+    screen : after the passes 2, 4, 8, ..., hold blocks at zero whose mean gradient in that pass is clearly too small
+        for the penalty to let them be anything else, and let them go when it is not: kernels of no use then cost
+        nothing. A round's proximal step seldom does that by itself: each wrong sequence fills all blocks again.
     objective : compute the objective in each state (one more pass of decoding).
     slots : how many rows are kept where Gram matrices are computed; see `spom.kernels.memory`.
     start : a state to go on from, to the same bits.
@@ -98,6 +120,7 @@ class OnlineKernels:
         radius: float = np.inf,
         shuffle: bool = True,
         objective: bool = False,
+        screen: bool = False,
         slots: int | None = None,
         tolerance: float = TOLERANCE,
         random_state: Any = None,
@@ -116,7 +139,7 @@ class OnlineKernels:
         self.problem, self.loss, self.penalty = problem, loss, on_norms(given)
         self.learnt, self.epochs, self.output, self.burn_in = transitions == "learnt", epochs, output, burn_in
         self.cost, self.shuffle, self.objective, self.slots = check_positive(cost, "cost"), shuffle, objective, slots
-        self.radius = float(radius)
+        self.radius, self.screen = float(radius), screen
         self.tolerance = check_positive(tolerance, "tolerance") if loss == "log" else 0.0
         self.random_state, self.start = random_state, start
         self.step = step_for(step, self)
@@ -126,7 +149,7 @@ class OnlineKernels:
 
     def __iter__(self) -> Iterator[State]:
         problem = self.problem
-        work = Workspace(problem, self.output == "average", self.slots)
+        work = Workspace(problem, self.output == "average", self.slots, self.screen)
         rng = np.random.default_rng(self.random_state)
         done, rounds, seconds, averaged = 0, 0, 0.0, 0
         if self.start is not None:
@@ -143,12 +166,25 @@ class OnlineKernels:
                 for sums in (work.sums, work.vsums, work.tsums):
                     sums[...] = 0.0
                 averaged = 0
+            work.gradients[...] = 0.0
             loss = work.run(loop, order, steps, fixed, prox)
             work.settle()
+            if self.screen and epoch & (epoch + 1) == 0 and 0 < epoch < self.epochs - 1:
+                work.freeze(self._held(work, rng))
             rounds, averaged = rounds + order.size, averaged + order.size
             objective = self._objective(work, loop, fixed, prox) if self.objective else np.nan
             seconds += time.perf_counter() - begin
             yield self._state(work, epoch + 1, rounds, averaged, loss, objective, steps, seconds, rng)
+
+    def _held(self, work: Workspace, rng: np.random.Generator) -> np.ndarray[Any, Any]:
+        """Which blocks to hold at zero in the next passes."""
+        norms = np.sqrt(work.table[SQUARED])
+        edge = thresholds(self.penalty, norms if self.learnt and self.problem.transitions else norms[:-1])
+        edge = edge[: self.problem.n_blocks]
+        size = work.gradient_norms(rng)
+        held = np.where(work.frozen, size <= edge, size < HOLD * edge)
+        # Never all of them.
+        return np.asarray(held & (size < size.max(initial=0.0)))
 
     def _prox(self) -> tuple[Any, ...]:
         count = self.problem.n_blocks + (self.problem.transitions and self.learnt)
@@ -190,6 +226,7 @@ class OnlineKernels:
         internal: dict[str, np.ndarray[Any, Any]] = {
             "scores": work.F.copy(),
             "counts": work.counts.copy(),
+            "frozen": work.frozen.copy(),
             "rounds": np.array([rounds, averaged]),
             "settings": np.frombuffer(repr(self._settings()).encode(), dtype=np.uint8).copy(),
         }
@@ -234,6 +271,7 @@ class OnlineKernels:
                 part[...] = found
         work.F[...] = internal["scores"]
         work.counts[...] = internal["counts"]
+        work.frozen[...] = internal["frozen"]
         # Nothing is off that is not zero: the norms are summed up from what is there.
         work.table[SQUARED] = 1.0
         work.settle()

@@ -136,6 +136,8 @@ def _rounds(
     prox_ints: Ints,
     strength: float,
     radius: float,
+    frozen: Any,
+    gradients: Floats,
     wanted: Ints,
     counts: Ints,
 ) -> float:
@@ -186,7 +188,7 @@ def _rounds(
         # Norms after the gradient step: norm^2 - 2 eta <theta, g> + eta^2 norm(g)^2.
         for m in range(blocks):
             square = table[SQUARED, m]
-            if count > 0 and eta_w > 0.0:
+            if count > 0 and eta_w > 0.0 and not frozen[m]:
                 along = 0.0
                 if square > 0.0:
                     if kinds[m] == EXPLICIT:
@@ -199,7 +201,7 @@ def _rounds(
                         along = along_gradient(F, fmarks, stamps, m, D, tokens, count, a)
                 own = gradient_square(inner, tokens, count, local[m], starts[q], length)
                 square += eta_w * (eta_w * own - 2.0 * table[SCALE, m] * along)
-            before[m] = root(square)
+            before[m] = 0.0 if frozen[m] else root(square)
             norms[m] = before[m]
         if chain:
             square = table[SQUARED, last]
@@ -302,6 +304,10 @@ def _rounds(
                 table[SCALE, last] *= ratio
                 table[SQUARED, last] = (shrink * after) ** 2
                 table[SIGMA, last] += table[SCALE, last]
+        if gradients.size and eta_w > 0.0:
+            for j in range(count):
+                for y in range(k):
+                    gradients[a + tokens[j], y] += w * D[tokens[j], y]
         total += loss
         counts[WRONG] += count
         counts[DECODED] += length
@@ -319,7 +325,8 @@ def _signature(f: str) -> str:
         f" float64[:, :, ::1], boolean, {f}[:, ::1], int64[:, ::1], int64[::1], int64[:, ::1], int32[::1], {f}[::1],"
         f" int64[:, ::1], int32[::1], {f}[::1], int64[:, ::1], float64[:, ::1], int64[::1], float64[:, ::1],"
         " float64[:, ::1], float64[:, ::1], float64[:, ::1], int64[::1], float64[:, ::1],"
-        f" FunctionType({PROX}), float64[::1], int64[::1], float64, float64, int64[::1], int64[::1])"
+        f" FunctionType({PROX}), float64[::1], int64[::1], float64, float64, boolean[::1], float64[:, ::1], int64[::1],"
+        " int64[::1])"
     )
 
 

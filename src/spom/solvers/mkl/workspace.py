@@ -17,6 +17,8 @@ from spom.solvers.mkl.rounds import AT, CLOCK, DENSE, EXPLICIT, PEAK, READ, SCAL
 
 # Rows that are computed together, where rows are computed.
 BATCH = 128
+# Rows of each Gram matrix that a look at the blocks' gradients takes.
+SAMPLE = 256
 
 
 def needed_bytes(tokens: int, labels: int, blocks: int, itemsize: int, averaged: bool = False) -> int:
@@ -30,7 +32,9 @@ class Workspace:
     `slots` is the number of rows of computed Gram matrices that are kept, least recently used ones going first.
     """
 
-    def __init__(self, problem: KernelProblem, averaged: bool, slots: int | None = None) -> None:
+    def __init__(
+        self, problem: KernelProblem, averaged: bool, slots: int | None = None, screened: bool = False
+    ) -> None:
         self.problem, self.averaged = problem, averaged
         self.longest = int(np.diff(problem.offsets).max(initial=1))
         n, k, M = problem.n_tokens, problem.n_labels, len(problem.grams)
@@ -50,6 +54,8 @@ class Workspace:
         self.table = np.zeros((4, blocks + 1))
         self.table[SCALE] = 1.0
         self.counts = np.zeros(7, dtype=np.int64)
+        self.frozen = np.zeros(blocks, dtype=np.bool_)
+        self.gradients = np.zeros((n, k) if screened else (0, k))
         self.local, self.starts = self._within_sequences()
         self.wanted = np.zeros(max(1, len(self.dense) * self.longest), dtype=np.int64)
 
@@ -135,7 +141,7 @@ class Workspace:
                 *(self.averaged, self.store, self.slots, self.ages, self.sparse_ptr, self.sparse_indices),
                 *(self.sparse_values, self.ptr, self.indices, self.values, self.shapes, self.V, self.vmarks),
                 *(self.vsums, self.T, self.tsums, self.local, self.starts, self.table, *prox),
-                *(self.wanted, self.counts),
+                *(self.frozen, self.gradients, self.wanted, self.counts),
             )
             if self.counts[WANTED] == 0:
                 return float(total)
@@ -209,6 +215,33 @@ class Workspace:
         self.table[PEAK], self.table[SCALE], self.table[SIGMA] = self.table[SQUARED], 1.0, 0.0
         for marks in (self.fmarks, self.amarks, self.vmarks, self.stamps):
             marks[...] = 0
+
+    def gradient_norms(self, rng: np.random.Generator) -> Floats:
+        """norm of each block of the mean gradient of the last pass, from a sample of the rows of the wrong tokens."""
+        wrong = np.flatnonzero(self.gradients.any(axis=1))
+        some = rng.permutation(wrong)[:SAMPLE]
+        D = self.gradients / max(1, self.problem.n_sequences)
+        share = wrong.size / max(1, some.size)
+        squares = []
+        for gram in self.problem.grams:
+            rows = gram.rows(some)
+            squares.append(share * float(np.vdot(D[some], rows @ D.astype(rows.dtype))))
+        for block in self.problem.explicit:
+            g = block.matrix().T @ D
+            squares.append(float(np.vdot(g, g)))
+        return np.sqrt(np.maximum(squares, 0.0))
+
+    def freeze(self, off: Any) -> None:
+        """Switch these blocks off, until they are let go; between passes only."""
+        M = len(self.problem.grams)
+        for m in np.flatnonzero(off & ~self.frozen).tolist():
+            if m < M:
+                self.A[m], self.F[m] = 0.0, 0.0
+            else:
+                low = self.shapes[m - M, 1]
+                self.V[low : low + self.shapes[m - M, 3]] = 0.0
+            self.table[SQUARED, m] = 0.0
+        self.frozen[:] = off
 
     def rescore(self) -> None:
         """The scores from the coefficients, from scratch."""
