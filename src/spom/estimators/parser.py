@@ -255,6 +255,8 @@ class DependencyParser(SavingParser, BaseEstimator):  # type: ignore[misc]  # sc
         if self.labels_ is not None:
             labels = LabelLearner(self.labels_.templates, self.relations_, self.random_state)
             labels.weights[:] = self.labels_.weights
+            if self.labels_.root >= 0:
+                labels.seen[0, self.labels_.root] = True
         return (*found, labels)
 
     # --- using it ----------------------------------------------------------------------------------

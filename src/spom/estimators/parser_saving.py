@@ -37,6 +37,7 @@ class SavingParser(Saving):
                 arrays[f"{name}.limits"] = model.limits
         last = [{k: v for k, v in info.items() if k != "block_weights"} for info in held["history_"][-1:]]
         state = {"stages": stages, "relations": list(held["relations_"]), "converged": bool(held["converged_"])}
+        state["root"] = -1 if held["labels_"] is None else held["labels_"].root
         return {**state, "history": last}, arrays
 
     @classmethod
@@ -57,7 +58,7 @@ class SavingParser(Saving):
             width = label_width(len(names)) if stage == "labels" else WIDTH
             weights = _dense(arrays, stage, layout.rows * width)
             if stage == "labels":
-                held["labels_"] = LabelModel(templates, layout, names, weights)
+                held["labels_"] = LabelModel(templates, layout, names, weights, int(state["root"]))
                 continue
             radix = templates.radix("upos")
             limits = check_shape(take(arrays, f"{stage}.limits", "i", 3), (2, radix, radix), "limits")

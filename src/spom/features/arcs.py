@@ -186,18 +186,18 @@ class ArcTemplates:
                 table[f, spaces.SET] = columns.index(family.between)
             last = SLOT_VALUES[slot] if apart else (self.radix(family.between) if family.between else 1)
             radices = [self._values(family.head), self._values(family.modifier), self._pairs(family), last]
-            base += self._entry(table[f], radices, base, f)
+            base += self._entry(table[f], radices, base, f, 2 << self.table_bits if apart else EXACT_ROWS)
             if apart:
                 table[f, spaces.SET] = slot
         atoms_of = [(columns.index(c), hop, self.radix(c)) for side in index for c, hop in side]
         ends = np.cumsum([0, *(len(side) for side in index)]).astype(np.int64)
         return ArcLayout(ends, np.array(atoms_of, dtype=np.int64).reshape(-1, 3), table, base, self._sets())
 
-    def _entry(self, entry: Ints, radices: list[int], base: int, f: int) -> int:
+    def _entry(self, entry: Ints, radices: list[int], base: int, f: int, most: int) -> int:
         """The part of a family's entry that says where its rows are; returns how many rows it has."""
         # Python's integers: products of many attributes are large.
         rows = radices[0] * radices[1] * radices[2] * radices[3]
-        exact = rows <= EXACT_ROWS
+        exact = rows <= most
         if exact:
             strides = (rows // radices[0], rows // radices[0] // radices[1], radices[3], 1)
         else:

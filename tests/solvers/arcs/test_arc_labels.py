@@ -77,9 +77,25 @@ def test_relations_are_learnt_as_in_plain_python() -> None:
             expected.append(int(np.argmax(sum(naive[f] for f in active))))
     assert found.tolist() == expected
     assert (found == bank.relations).mean() > 0.9
+    assert model.root == -1
     assert np.array_equal(model.find(codes, trees, n_jobs=2), model.find(codes, trees))
     size = sum(float(np.abs(w).sum()) for w in naive.values())
     assert float(np.abs(model.weights).sum()) == pytest.approx(size, rel=1e-4)
+
+
+def test_the_relation_of_roots_is_theirs_alone() -> None:
+    bank = random_bank(3, sentences=30)
+    codes_of = np.where(bank.heads == 0, 2, bank.relations % 2).astype(np.int32)
+    bank = bank.with_trees(bank.heads, codes_of, ("obj", "det", "root"))
+    templates = ArcTemplates(["m.suffix", "h.upos"], min_count=1)
+    codes = templates.fit(bank)
+    trees, gold = with_roots(bank.heads, codes), with_roots(bank.relations.astype(np.int64), codes)
+    learner = LabelLearner(templates, bank.relation_names)
+    assert learner.root == -1
+    learner.epoch(codes, trees, gold)
+    assert learner.model().root == 2
+    found = learner.model().find(codes, trees)[words_of(codes)]
+    np.testing.assert_array_equal(found == 2, bank.heads == 0)
 
 
 def test_words_between_are_no_template_for_relations() -> None:

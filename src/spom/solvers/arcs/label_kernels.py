@@ -132,7 +132,7 @@ def learn_labels(
     return total
 
 
-@kernel(f"void({LABELS}, {WEIGHTS}, int64[::1], int64, int64)")
+@kernel(f"void({LABELS}, {WEIGHTS}, int64, int64[::1], int64, int64)")
 def find_labels(
     codes: Codes,
     kinds: Ints,
@@ -146,11 +146,15 @@ def find_labels(
     count: int,
     width: int,
     weights: Singles,
+    root: int,
     out: Ints,
     begin: int,
     end: int,
 ) -> None:
-    """The best relation of each word of the sentences begin..end-1, laid out as the codes are."""
+    """The best relation of each word of the sentences begin..end-1, laid out as the codes are.
+
+    `root`, where it is not -1, is the relation that words below the root have, and no others.
+    """
     F = families.shape[0]
     scores = np.empty(width, dtype=np.float32)
     for s in range(begin, end):
@@ -161,8 +165,11 @@ def find_labels(
         label_rows(codes, kinds, a, n, trees[a : a + n + 1].copy(), ends, atoms, families, upos, rows)
         for m in range(1, n + 1):
             score_labels(weights, rows[m], width, scores)
-            best = 0
-            for k in range(1, count):
-                if scores[k] > scores[best]:
+            if trees[a + m] == 0 and root >= 0:
+                out[a + m] = root
+                continue
+            best = -1
+            for k in range(count):
+                if k != root and (best < 0 or scores[k] > scores[best]):
                     best = k
-            out[a + m] = best
+            out[a + m] = max(best, 0)

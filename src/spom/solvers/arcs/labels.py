@@ -11,6 +11,7 @@ import numpy as np
 
 from spom.core.arrays import Ints
 from spom.features.arcs import ArcCodes, ArcLayout, ArcTemplates
+from spom.solvers.arcs.filter import words_of
 from spom.solvers.arcs.label_kernels import find_labels, learn_labels
 from spom.solvers.arcs.model import run
 from spom.solvers.arcs.scoring import Singles
@@ -18,12 +19,16 @@ from spom.solvers.arcs.scoring import Singles
 
 @dataclass(frozen=True)
 class LabelModel:
-    """Weights of relations: row r of `weights` has one entry for each of them, and some room to spare."""
+    """Weights of relations: row r of `weights` has one entry for each of them, and some room to spare.
+
+    `root` is the relation that all words below the root have, and no others, or -1 where there is none such.
+    """
 
     templates: ArcTemplates
     layout: ArcLayout
     names: tuple[str, ...]
     weights: Singles
+    root: int = -1
 
     def find(self, codes: ArcCodes, trees: Ints, n_jobs: int = 1) -> Ints:
         """The relation of each word to its head in `trees`, as indices of `names`; both laid out as the codes are."""
@@ -31,7 +36,7 @@ class LabelModel:
 
         def part(bounds: tuple[int, int]) -> None:
             arguments = label_arguments(self.templates, self.layout, codes, trees, len(self.names))
-            run(find_labels, *arguments, self.weights, out, *bounds)
+            run(find_labels, *arguments, self.weights, self.root, out, *bounds)
 
         cuts = np.linspace(0, codes.first.size, (4 * n_jobs if n_jobs > 1 else 1) + 1).astype(np.int64).tolist()
         with ThreadPoolExecutor(n_jobs) as pool:
@@ -67,6 +72,8 @@ class LabelLearner:
         self.weights = np.zeros(self.layout.rows * label_width(len(names)), dtype=np.float32)
         self.sums = np.zeros_like(self.weights)
         self.rounds = 0.0
+        # Which relations were seen below the root, and which elsewhere.
+        self.seen = np.zeros((2, len(names)), dtype=bool)
 
     def epoch(self, codes: ArcCodes, trees: Ints, gold: Ints) -> float:
         """One pass over all sentences in random order; the mean loss of a word."""
@@ -75,9 +82,17 @@ class LabelLearner:
         loss = run(learn_labels, *arguments, gold, order, self.weights, self.sums, self.step, self.rounds)
         words = int(codes.sizes.sum())
         self.rounds += words
+        places = words_of(codes)
+        np.logical_or.at(self.seen, ((trees[places] != 0).astype(np.int64), gold[places]), True)
         return float(loss) / max(words, 1)
 
     def model(self) -> LabelModel:
         """The mean of the weights over all rounds."""
         rounds = np.float32(max(self.rounds, 1.0))
-        return LabelModel(self.templates, self.layout, self.names, self.weights - self.sums / rounds)
+        return LabelModel(self.templates, self.layout, self.names, self.weights - self.sums / rounds, self.root)
+
+    @property
+    def root(self) -> int:
+        """The relation of all words below the root and of no others, or -1."""
+        below = np.flatnonzero(self.seen[0])
+        return int(below[0]) if below.size == 1 and not self.seen[1, below[0]] else -1
