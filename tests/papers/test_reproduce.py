@@ -21,7 +21,7 @@ from spom.papers.running import draw
 # Settings so small that a run takes about a second; a data set that an experiment needs is found by the fixture.
 TINY: dict[str, dict[str, Any]] = {
     "spom-table1": {"epochs": 2, "grid": [1.0, 10.0], "parts": 2, "most_words": 12, "most_test_words": 10},
-    "spom-fig1": {"epochs": 2, "most_words": 12, "most_test_words": 10},
+    "spom-fig1": {"epochs": 2, "shown": [1, 2], "most_words": 12, "most_test_words": 10},
     "spom-fig2": {"epochs": 10, "most_words": 12, "exact_epochs": 10, "steps": [1.0], "tuning_epochs": 2},
     "spom-fig3": {
         "sentences": 20,
