@@ -17,11 +17,11 @@ from spom.penalties import SparseMKL
 
 FULL: Settings = {
     "data": "ewt",
-    "sentences": 2000,
+    "sentences": 1500,
     "test_sentences": None,
     "templates": "large",
     "strength": 1e-3,
-    "epochs": 8,
+    "epochs": 6,
     "refit_epochs": 3,
     "shares": [0.2, 0.4, 0.6, 0.8],
     "min_count": 2,
