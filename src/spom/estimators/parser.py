@@ -47,15 +47,16 @@ class DependencyParser(SavingParser, BaseEstimator):  # type: ignore[misc]  # sc
     ----------
     templates : `"default"` (the compact set), `"compact"`, `"large"`, or names such as `"h.form m.upos dist"` (the
         language is that of `spom.features.arc_names`). Each template is a block.
-    projective : trees without crossing arcs only (Eisner), else all trees (maximum spanning arborescence). One root
-    always. loss : `"mira"` (default: the smallest step that mends the cost-augmented hinge, at most `step`), `"hinge"`,
-        `"perceptron"` or `"log"` (a random field over trees).
+    projective : trees without crossing arcs only (Eisner), which is better where nearly all are such, as in English;
+        else all trees (maximum spanning arborescence). Trees always have one root.
+    loss : `"mira"` (the smallest step that mends the cost-augmented hinge, at most `step`), `"hinge"`, `"perceptron"`
+        or `"log"` (a random field over trees).
     penalty : None, or a penalty on the blocks' norms: `SparseMKL` (SPOM), `GroupLasso`, `LqMKL`, `ElasticNetMKL`.
     labels : whether relations are learnt too, by a second stage that looks at the whole tree.
     epochs, label_epochs : passes for arcs and for relations.
     prune : None, `"auto"` (a fifth of the templates), a number of templates to keep, or a share of them below one.
-        Templates are ranked by what they had learnt when it was needed (see `spom.estimators.parser_pruning`), and the
-        parser is trained again with the best alone.
+        Templates are ranked by what they add on held-out sentences (see `spom.estimators.parser_pruning`), and the
+        parser learns with the best alone.
     second_stage : whether a second parser, which sees the first one's tree (grandparents, siblings, children), decides.
     folds : into how many parts the training data are cut to get trees of the first stage for the second one.
     step, cost : the largest step (default: one over the number of templates), and the cost of a wrong head.
