@@ -60,13 +60,13 @@ def shape(word: str) -> str:
 
 
 def pos_features(sentence: Any) -> list[list[str]]:
-    """Word, lower case, affixes to four, shape, neighbours to two, word bigrams."""
+    """Word, lower case and its affixes to four, shape, neighbours to two, word bigrams."""
     w = ["__B2__", "__B1__", *(token[0] for token in sentence), "__E1__", "__E2__"]
     found = []
     for t in range(2, len(sentence) + 2):
-        word = w[t]
-        row = [*(f"w[{k}]={w[t + k]}" for k in (-2, -1, 0, 1, 2)), f"lower={word.lower()}", f"shape={shape(word)}"]
-        row += [f"prefix{k}={word[:k]}" for k in range(1, 5)] + [f"suffix{k}={word[-k:]}" for k in range(1, 5)]
+        word, low = w[t], w[t].lower()
+        row = [*(f"w[{k}]={w[t + k]}" for k in (-2, -1, 0, 1, 2)), f"lower={low}", f"shape={shape(word)}"]
+        row += [f"prefix{k}={low[:k]}" for k in range(1, 5)] + [f"suffix{k}={low[-k:]}" for k in range(1, 5)]
         found.append([*row, f"w[-1]|w[0]={w[t - 1]}|{word}", f"w[0]|w[1]={word}|{w[t + 1]}"])
     return found
 

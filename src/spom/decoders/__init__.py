@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from spom.decoders.chain import Chain, ChainParts
 from spom.decoders.costs import ArcCost, Cost, Hamming, LabelCost
+from spom.decoders.many import best_many
 from spom.decoders.multiclass import Multiclass
 from spom.decoders.nonprojective import NonProjectiveTree
 from spom.decoders.projective import ProjectiveTree
@@ -20,5 +21,6 @@ __all__ = [
     "Multiclass",
     "NonProjectiveTree",
     "ProjectiveTree",
+    "best_many",
     "tag_constraints",
 ]
