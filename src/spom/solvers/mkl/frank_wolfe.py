@@ -45,7 +45,7 @@ class FrankWolfeMKL:
     the distance to the optimum.
 
     Iterating yields a `State` a round, whose `theta` is `coef` and `internal["gap"]` the gap; it ends when that is at
-    most `tol` times the objective. With float32 Gram matrices the gap has an error of about 1e-6 times the objective.
+    most `tol` times the objective. With float32 Gram matrices the gap has an error below 1e-6 times the objective.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ class FrankWolfeMKL:
         `"learnt"` makes them one more block of it, the last.
     tol : the relative gap at which to stop.
     max_epochs : the most passes over the sequences.
-    passes : passes in a round (default: 1, and 3 where there are no kernel weights to learn).
+    passes : passes in a round (default: 1, more where there are many kernels, 3 where there are no weights to learn).
     cost : the cost of a wrong token.
     start : a state to go on from, to the same bits.
 
@@ -121,7 +121,8 @@ class FrankWolfeMKL:
 
     def __iter__(self) -> Iterator[State]:
         self._begin()
-        passes = self.passes or (1 if self.weights.moving else 3)
+        # Looking costs a product with each kernel, a pass as much as a few of them.
+        passes = self.passes or (min(1 + self.problem.n_blocks // 4, 10) if self.weights.moving else 3)
         while not self.converged and self._epochs < self.max_epochs:
             for _ in range(min(passes, self.max_epochs - self._epochs)):
                 self._pass()
