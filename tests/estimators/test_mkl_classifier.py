@@ -48,7 +48,7 @@ def test_as_good_as_a_support_vector_machine_and_labels_come_back(solver: str, l
 @pytest.mark.parametrize("penalty", [LqMKL(1e-3), ElasticNetMKL(1e-3), GroupLasso(1e-2), SquaredL2(1e-3), "sparse-mkl"])
 def test_every_penalty_of_blocks(penalty: Any) -> None:
     model = MKLClassifier(KERNELS, penalty=penalty, random_state=0).fit(X, Y)
-    assert model.score(X_TEST, Y_TEST) > 0.88
+    assert model.score(X_TEST, Y_TEST) > 0.86
 
 
 def test_precomputed_matrices_give_what_the_kernels_give() -> None:

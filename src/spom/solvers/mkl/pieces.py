@@ -27,11 +27,11 @@ HINGE, LOG, PERCEPTRON = 0, 1, 2
 )
 def add_scores(F: Any, marks: Ints, stamps: Ints, m: int, scale: float, a: int, b: int, unary: Floats) -> None:
     """Add the scores of a kernel's block for the tokens a .. b-1."""
-    for y in range(F.shape[1]):
-        if marks[m, y] == stamps[m]:
-            row = F[m, y]
-            for t in range(a, b):
-                unary[t - a, y] += scale * row[t]
+    for t in range(a, b):
+        out = unary[t - a]
+        for y in range(F.shape[1]):
+            if marks[m, y] == stamps[m]:
+                out[y] += scale * F[m, y, t]
 
 
 @kernel(
@@ -220,36 +220,110 @@ def along_explicit(
     return total
 
 
+@kernel([f"void({', '.join([f + '[::1]'] * 9)}, {', '.join([f] * 6)})" for f in ("float32", "float64")])
+def add_three(
+    x: Any,
+    f: Any,
+    g: Any,
+    y: Any,
+    h: Any,
+    i: Any,
+    z: Any,
+    k: Any,
+    m: Any,
+    a: Any,
+    b: Any,
+    c: Any,
+    d: Any,
+    p: Any,
+    q: Any,
+) -> None:
+    """Two labels of three blocks, from a row of each: more of memory is on its way at the same time."""
+    for j in range(x.size):
+        f[j] += a * x[j]
+        g[j] += b * x[j]
+        h[j] += c * y[j]
+        i[j] += d * y[j]
+        k[j] += p * z[j]
+        m[j] += q * z[j]
+
+
+@kernel([f"void({f}[::1], {f}[::1], {f}[::1], {f}, {f})" for f in ("float32", "float64")])
+def add_one(x: Any, f: Any, g: Any, a: Any, b: Any) -> None:
+    """Two labels of one block."""
+    for j in range(x.size):
+        f[j] += a * x[j]
+        g[j] += b * x[j]
+
+
 @kernel(
     [
-        f"void({f}[:, ::1], int64[::1], int64, {f}[::1], float64[::1], float64, int64[::1])"
+        f"void({f}[:, :, ::1], int64[:, ::1], int64[::1], int64[::1], float64[::1], int64, {f}[:, ::1], int64[:, ::1],"
+        " int64[::1], int64, float64[::1], int64[::1])"
         for f in ("float32", "float64")
     ]
 )
-def add_row(F: Any, marks: Ints, stamp: int, row: Any, d: Floats, c: float, labels: Ints) -> None:
-    """F[y] += c d[y] row for each label with d[y] != 0: one row of a Gram matrix at the speed of memory.
+def add_rows(
+    F: Any,
+    marks: Ints,
+    stamps: Ints,
+    active: Ints,
+    factors: Floats,
+    on: int,
+    store: Any,
+    slots: Ints,
+    places: Ints,
+    i: int,
+    d: Floats,
+    labels: Ints,
+) -> None:
+    """F[m, y] += factors d[y] K_m[i] for active blocks and labels with d[y] != 0: rows at the speed of memory.
 
-    Two labels at a time, because a wrong token has two; a row of F that is stale is zero.
+    Two labels at a time, because a wrong token has two, and three blocks; a row of F that is stale is zero.
     """
-    count = 0
+    count, kind = 0, F.dtype.type
     for y in range(d.size):
         if d[y] != 0.0:
             labels[count] = y
             count += 1
-            if marks[y] != stamp:
-                F[y] = 0.0
-                marks[y] = stamp
+            for e in range(on):
+                if marks[active[e], y] != stamps[active[e]]:
+                    F[active[e], y] = 0.0
+                    marks[active[e], y] = stamps[active[e]]
     for e in range(0, count - 1, 2):
-        f, g = F[labels[e]], F[labels[e + 1]]
-        p, q = row.dtype.type(c * d[labels[e]]), row.dtype.type(c * d[labels[e + 1]])
-        for j in range(row.size):
-            x = row[j]
-            f[j] += p * x
-            g[j] += q * x
+        y, z = labels[e], labels[e + 1]
+        b = 0
+        while b + 2 < on:
+            m, n, o = active[b], active[b + 1], active[b + 2]
+            r, s, t = factors[b], factors[b + 1], factors[b + 2]
+            add_three(
+                store[slots[places[m], i]],
+                F[m, y],
+                F[m, z],
+                store[slots[places[n], i]],
+                F[n, y],
+                F[n, z],
+                store[slots[places[o], i]],
+                F[o, y],
+                F[o, z],
+                kind(r * d[y]),
+                kind(r * d[z]),
+                kind(s * d[y]),
+                kind(s * d[z]),
+                kind(t * d[y]),
+                kind(t * d[z]),
+            )
+            b += 3
+        while b < on:
+            m, r = active[b], factors[b]
+            add_one(store[slots[places[m], i]], F[m, y], F[m, z], kind(r * d[y]), kind(r * d[z]))
+            b += 1
     if count % 2:
-        f, p = F[labels[count - 1]], row.dtype.type(c * d[labels[count - 1]])
-        for j in range(row.size):
-            f[j] += p * row[j]
+        y = labels[count - 1]
+        for b in range(on):
+            f, row, r = F[active[b], y], store[slots[places[active[b]], i]], kind(factors[b] * d[y])
+            for j in range(row.size):
+                f[j] += r * row[j]
 
 
 @kernel(

@@ -16,7 +16,7 @@ from spom.core.jit import PROX, kernel
 from spom.solvers.mkl.pieces import (
     add_coefficients,
     add_explicit_scores,
-    add_row,
+    add_rows,
     add_scores,
     add_sparse_row,
     along_explicit,
@@ -149,6 +149,7 @@ def _rounds(
         longest = max(longest, offsets[e + 1] - offsets[e])
     scores, errors = np.empty((longest, k)), np.empty((longest, k))
     transition, moves, tokens = np.zeros((k, k)), np.empty((k, k)), np.empty(longest, dtype=np.int64)
+    active, factors = np.empty(blocks, dtype=np.int64), np.empty(blocks)
     inner, labels = np.empty((longest, longest)), np.empty(k, dtype=np.int64)
     norms, before = np.empty(blocks + (1 if chain and learnt else 0)), np.empty(blocks + 1)
     total = 0.0
@@ -235,6 +236,15 @@ def _rounds(
             if chain and not learnt:
                 whole += (before[last] / (1.0 + eta * strength)) ** 2
             shrink = min(1.0, radius / root(whole)) if whole > 0.0 else 1.0
+        if count > 0 and eta_w > 0.0:
+            # Rows of dense matrices first, several matrices at a time.
+            on = 0
+            for m in range(blocks):
+                if kinds[m] == DENSE and norms[m] > 0.0:
+                    active[on], factors[on], on = m, -eta_w / table[SCALE, m], on + 1
+            for j in range(count):
+                i = a + tokens[j]
+                add_rows(F, fmarks, stamps, active, factors, on, store, slots, places, i, D[tokens[j]], labels)
         for m in range(blocks):
             stamp, e = stamps[m], places[m]
             if norms[m] == 0.0:
@@ -260,7 +270,6 @@ def _rounds(
                     add_coefficients(A[m], amarks[m], stamp, sums[m], averaged, i, d, c, table[SIGMA, m])
                     counts[READ] += 1
                     if kinds[m] == DENSE:
-                        add_row(F[m], fmarks[m], stamp, store[slots[e, i]], d, c, labels)
                         continue
                     first, end = sparse_ptr[e, i], sparse_ptr[e, i + 1]
                     for y in range(k):
