@@ -13,6 +13,7 @@ from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 
 from spom import SequenceTagger
+from spom.data import Treebank
 from spom.data.columns import Columns
 from spom.errors import DataError, ModelFileError, Unsupported
 from spom.features import Blocks, Templates
@@ -74,6 +75,9 @@ def test_learns_and_tells_what_it_learnt() -> None:
     }
     assert t.history_[-1]["nonzeros"] == t.nonzeros_ == np.count_nonzero(t.weights_)
     assert t.weights_.any(axis=1).all()
+    last = t.history_[-1]
+    expected = last["loss"] + 3e-5 * np.abs(t.weights_).sum()
+    assert last["objective"] == pytest.approx(expected, rel=1e-5)
     name, label, weight = t.features("B-NP", count=1)[0]
     assert label == "B-NP"
     assert name.startswith("w[")
@@ -418,6 +422,16 @@ def test_empty_and_short_sentences() -> None:
     assert t.predict([[("unheard", "unseen")]])[0][0] in t.classes_
     one = tagger(templates=["w[0]"]).fit([["a"]], [["X"]])
     assert one.predict([["a", "b"]]) == [["X", "X"]]
+
+
+def test_treebanks_have_parts_of_speech() -> None:
+    words = [{"form": "dogs", "upos": "NOUN", "xpos": "NNS", "head": 2}, {"form": "bark", "upos": "VERB", "head": 0}]
+    bank = Treebank.from_sentences([words] * 5)
+    t = SequenceTagger(random_state=0, verbose=0).fit(bank)
+    assert t.predict(bank[:1]) == [["NOUN", "VERB"]]
+    assert t.score(bank) == 1.0
+    # The other tags are not what the tagger looks at.
+    assert not any("pos" in name for name in t.blocks_)
 
 
 def test_blocks_of_vectors_are_named_by_the_user() -> None:

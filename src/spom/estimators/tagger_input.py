@@ -116,7 +116,8 @@ def make_source(templates: Any, X: Any) -> Source:
             raise Unsupported(f"templates must be a name, a path, a list of templates or None; it is {templates!r}")
         return Source(Templates(templates))
     if isinstance(X, Columns):
-        return Source(Templates(_default_set(X.n_columns)))
+        # The columns of a treebank have tags that stand for the very labels.
+        return Source(Templates(_default_set(1 if "form" in X.names else X.n_columns)))
     return Source(MatrixFeatures() if isinstance(X, Rows) else _by_first_token(X))
 
 

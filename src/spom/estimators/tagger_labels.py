@@ -87,10 +87,9 @@ def recode(codes: Ints, labels: Names, classes: Names, offsets: Ints) -> Ints:
     if unknown.size:
         t = int(unknown[0])
         i = int(np.searchsorted(offsets, t, side="right")) - 1
-        raise DataError(
-            f"sentence {i}, token {t - int(offsets[i])} has the label {labels.tolist()[codes[t]]!r}, which is not among the "
-            "classes: announce new labels with classes="
-        )
+        where, label = f"sentence {i}, token {t - int(offsets[i])}", labels.tolist()[codes[t]]
+        what = f"has the label {label!r}, which is not among the classes: announce new labels with classes="
+        raise DataError(f"{where} {what}")
     return found
 
 

@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from spom.core.arrays import Floats, Ints
+from spom.core.arrays import Floats
 from spom.core.callbacks import Callbacks
+from spom.solvers.chains.objective import penalty_value, summarised
 from spom.solvers.chains.online import Epoch, OnlineChain
 from spom.solvers.chains.residual import Singles
 from spom.solvers.iterate import _period
@@ -78,26 +79,19 @@ def train(solver: OnlineChain, watch: Watch, history: list[dict[str, Any]] | Non
 
 
 def describe(solver: OnlineChain, epoch: Epoch, weights: Weights | None, seconds: float) -> dict[str, Any]:
-    """An entry of `history_`."""
-    norms, nonzeros = solver.engine.summary() if weights is None else summary(weights[0], solver.blocks.starts)
-    total = norms.sum()
+    """An entry of `history_`; the objective is the mean of the losses met in the epoch plus the penalty at its end."""
+    found = solver.engine.summary() if weights is None else summarised(*weights, solver.blocks.starts)
+    total = found.norms.sum()
     return {
         "epoch": epoch.epoch,
-        "objective": solver.objective_now() if solver.objective else np.nan,
+        "objective": epoch.loss + penalty_value(solver.penalty, found, solver.transitions),
         "loss": epoch.loss,
-        "blocks_kept": int(np.count_nonzero(norms)),
-        "nonzeros": nonzeros,
+        "blocks_kept": int(np.count_nonzero(found.norms)),
+        "nonzeros": found.nonzeros,
         "per_second": epoch.epoch * solver.tokens.count / max(solver.seconds, 1e-9),
         "seconds": seconds,
-        "block_weights": norms / total if total > 0 else norms,
+        "block_weights": found.norms / total if total > 0 else found.norms,
     }
-
-
-def summary(W: Singles, starts: Ints) -> tuple[Floats, int]:
-    """(norms of blocks, number of weights that are not zero)."""
-    from spom.solvers.chains.online import block_norms
-
-    return block_norms(W, starts), int(np.count_nonzero(W))
 
 
 class _Saver:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from spom.core.arrays import Floats, Ints
 from spom.core.jit import kernel
-from spom.solvers.chains.data import Blocks, Ids, Tokens, padded
+from spom.solvers.chains.data import Blocks, Ids, Summary, Tokens, padded
 from spom.solvers.chains.residual import Singles, residual
 from spom.solvers.chains.scores import ROWS, adaptive_scores
 
@@ -158,16 +158,18 @@ def adaptive_weights(table: Singles, cut: np.float32, shift: np.float32, eta: np
 def block_summary(
     table: Singles, cut: np.float32, shift: np.float32, eta: np.float32, low: int, high: int, out: Floats
 ) -> int:
-    """The number of weights of some rows that are not zero; adds the sum of their squares to out[0]."""
-    lanes, zero, count, total = table.shape[1] // 2, np.float32(0.0), 0, 0.0
+    """The number of weights of some rows that are not zero; sums of their squares and of their sizes in `out`."""
+    lanes, zero, count, total, size = table.shape[1] // 2, np.float32(0.0), 0, 0.0, 0.0
     for j in range(low, high):
-        row, part = table[j], zero
+        row, part, sizes = table[j], zero, zero
         for q in range(lanes):
             w = eta * (max(row[q] - cut, zero) + min(row[q] + cut, zero)) / (row[lanes + q] + shift)
             part += w * w
+            sizes += abs(w)
             count += w != zero
         total += float(part)
-    out[0] += total
+        size += float(sizes)
+    out[0], out[1] = total, size
     return count
 
 
@@ -211,23 +213,25 @@ class AdaptiveEngine:
 
     def weights(self) -> tuple[Singles, Floats]:
         """(features, padded labels) and (k + 2, k) weights now."""
-        l1, l2, l1_chain, l2_chain = self.strengths
-        t, eta = float(self.rounds), self.eta
+        l1, l2, t, eta = self.strengths[0], self.strengths[1], float(self.rounds), self.eta
         out = np.empty((self.table.shape[0], padded(self.k)), dtype=np.float32)
         adaptive_weights(self.table, np.float32(l1 * t), np.float32(eta * l2 * t), np.float32(eta), out)
-        chain = np.empty((self.k + 2, self.k))
-        shift = eta * l2_chain * t
-        chain_weights(self.chain_table, l1_chain * t, shift, eta, np.zeros_like(self.forbidden), chain)
-        return out, chain
+        return out, self._chain()
 
-    def summary(self) -> tuple[Floats, int]:
-        """(norms of blocks, number of weights that are not zero), without a copy of the weights."""
+    def summary(self) -> Summary:
+        """What the weights are now, without a copy of them."""
         l1, l2, t = self.strengths[0], self.strengths[1], float(self.rounds)
         rule = (np.float32(l1 * t), np.float32(self.eta * l2 * t), np.float32(self.eta))
-        squares, count = np.zeros((len(self.blocks), 1)), 0
+        sums, count = np.zeros((len(self.blocks), 2)), 0
         for m, (low, high) in enumerate(pairwise(self.blocks.starts.tolist())):
-            count += int(block_summary(self.table, *rule, low, high, squares[m]))
-        return np.sqrt(squares[:, 0]), count
+            count += int(block_summary(self.table, *rule, low, high, sums[m]))
+        return Summary(np.sqrt(sums[:, 0]), count, float(sums[:, 1].sum()), self._chain())
+
+    def _chain(self) -> Floats:
+        t, chain = float(self.rounds), np.empty((self.k + 2, self.k))
+        shift = self.eta * self.strengths[3] * t
+        chain_weights(self.chain_table, self.strengths[2] * t, shift, self.eta, np.zeros_like(self.forbidden), chain)
+        return chain
 
     def start_at(self, W: Singles, chain: Floats, eta: float) -> None:
         """Go on from weights alone: the sums that give them at round 0, at rates as if each had a gradient of one."""

@@ -96,6 +96,16 @@ def as_tokens(rows: Any, features: int | None = None) -> Tokens:
     return Tokens(indptr, indices.astype(np.int32, copy=False), values, offsets)
 
 
+@dataclass(frozen=True)
+class Summary:
+    """Norms of blocks, how many weights of features are not zero, the sum of their sizes, the chain's weights."""
+
+    norms: Floats
+    nonzeros: int
+    sizes: float
+    chain: Floats
+
+
 @kernel("int64(int64[::1], int32[::1], float64[::1], int32[::1], int64[::1], int32[::1], float64[::1])")
 def renumber(
     indptr: Ints, indices: Ids, values: Floats, place: Ids, new_indptr: Ints, new_indices: Ids, new_values: Floats

@@ -10,7 +10,7 @@ import numpy as np
 from spom.core.arrays import Floats, Ints
 from spom.core.jit import kernel
 from spom.solvers.chains.choose import COORDINATES, coordinate_strengths, fixed_strength
-from spom.solvers.chains.data import Blocks, Ids, Tokens
+from spom.solvers.chains.data import Ids, Summary, Tokens
 from spom.solvers.chains.residual import Singles, residual
 from spom.solvers.chains.scores import ROWS, block_scores
 
@@ -52,18 +52,24 @@ def total_loss(tokens: Tokens, y: Ints, W: Singles, chain: Floats, loss: int, co
     return float(sum_of_losses(indptr, indices, values, offsets, y, W, chain, loss, cost))
 
 
-def penalty_value(penalty: Any, W: Floats | Singles, chain: Floats, blocks: Blocks, transitions: str | None) -> float:
+def summarised(W: Singles, chain: Floats, starts: Ints) -> Summary:
+    """Norms of blocks, non-zeros and sizes of weights."""
+    spans = list(pairwise(starts.tolist()))
+    norms = np.asarray(np.sqrt([float(np.vdot(W[a:b], W[a:b])) for a, b in spans]))
+    return Summary(norms, int(np.count_nonzero(W)), float(np.abs(W).sum(dtype=np.float64)), chain)
+
+
+def penalty_value(penalty: Any, found: Summary, transitions: str | None) -> float:
     """Omega(theta): of single weights, or of the norms of blocks; the chain pays as `transitions` says."""
+    norms, chain = found.norms, found.chain
+    own = float(np.vdot(chain, chain))
     if isinstance(penalty, COORDINATES):
         l1, l2 = coordinate_strengths(penalty)
-        w = np.asarray(W, dtype=np.float64)
-        value = l1 * float(np.abs(w).sum()) + 0.5 * l2 * float(np.vdot(w, w))
-        chain_l1 = l1 if transitions == "learnt" else 0.0
-        return value + chain_l1 * float(np.abs(chain).sum()) + 0.5 * l2 * float(np.vdot(chain, chain))
-    starts = blocks.starts
-    squares = [float(np.vdot(W[a:b], W[a:b])) for a, b in pairwise(starts)]
-    own = float(np.vdot(chain, chain))
-    norms = np.sqrt(np.array([*squares, own] if transitions == "learnt" else squares))
+        chain_l1 = l1 * float(np.abs(chain).sum()) if transitions == "learnt" else 0.0
+        sizes = l1 * found.sizes if l1 > 0.0 else 0.0
+        return sizes + chain_l1 + 0.5 * l2 * (float(norms @ norms) + own)
+    if transitions == "learnt":
+        norms = np.append(norms, np.sqrt(own))
     one = type(penalty)(**{**penalty.get_params(deep=False), "groups": 1}) if hasattr(penalty, "groups") else penalty
     extra = 0.0 if transitions == "learnt" else 0.5 * fixed_strength(penalty) * own
     return float(one.value(norms)) + extra

@@ -19,7 +19,7 @@ from spom.errors import DataError
 from spom.penalties import Zero
 from spom.solvers.chains.choose import COORDINATES, Engine, chain_step, chain_update, make_engine
 from spom.solvers.chains.data import as_blocks, as_tokens, check_gold
-from spom.solvers.chains.objective import penalty_value, total_loss
+from spom.solvers.chains.objective import penalty_value, summarised, total_loss
 from spom.solvers.chains.residual import Singles, loss_code
 
 
@@ -214,7 +214,7 @@ class OnlineChain:
         """Omega(theta) + the mean loss of all sentences at the present weights: one more pass, without updates."""
         W, chain = self.weights()
         losses = total_loss(self.tokens, self.y, W, chain + self.forbidden, self._loss, self.cost)
-        omega = penalty_value(self.penalty, W[:, : self.labels], chain, self.blocks, self.transitions)
+        omega = penalty_value(self.penalty, summarised(W, chain, self.blocks.starts), self.transitions)
         return omega + losses / max(1, len(self.tokens))
 
     def state(self, epoch: Epoch | None = None) -> State:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from spom.core.arrays import Floats, Ints
 from spom.solvers.chains.blocks import PEAK, SCALE, SQUARED, SUM, block_rounds, fold, fold_chain
-from spom.solvers.chains.data import Blocks, Tokens, padded
+from spom.solvers.chains.data import Blocks, Summary, Tokens, padded
 from spom.solvers.chains.residual import Singles
 from spom.solvers.pointers import pointer
 
@@ -92,15 +92,16 @@ class BlockEngine:
             W, chain = (W - self.average) / np.float32(self.rounds), (chain - self.chain_average) / self.rounds
         return W, chain
 
-    def summary(self) -> tuple[Floats, int]:
-        """(norms of blocks, number of weights that are not zero)."""
-        W, starts = (self.weights()[0] if self.averaged else self.table), self.blocks.starts
+    def summary(self) -> Summary:
+        """What the weights are now; the sum of their sizes, which no penalty of blocks asks for, is left out."""
+        W, chain = self.weights() if self.averaged else (self.table, self.chain_table * self.numbers[SCALE, -1])
         on = np.ones(len(self.blocks), dtype=bool) if self.averaged else self.numbers[SCALE, :-1] != 0.0
-        spans = list(pairwise(starts.tolist()))
+        spans = list(pairwise(self.blocks.starts.tolist()))
         count = sum(int(np.count_nonzero(W[a:b])) for m, (a, b) in enumerate(spans) if on[m])
-        if not self.averaged:
-            return np.abs(self.numbers[SCALE, :-1]) * np.sqrt(np.maximum(self.numbers[SQUARED, :-1], 0.0)), count
-        return np.asarray(np.sqrt([float(np.vdot(W[a:b], W[a:b])) for a, b in spans])), count
+        norms = np.abs(self.numbers[SCALE, :-1]) * np.sqrt(np.maximum(self.numbers[SQUARED, :-1], 0.0))
+        if self.averaged:
+            norms = np.sqrt([float(np.vdot(W[a:b], W[a:b])) for a, b in spans])
+        return Summary(np.asarray(norms), count, np.nan, chain)
 
     def start_at(self, W: Singles, chain: Floats, eta: float) -> None:
         """Go on from weights alone."""
