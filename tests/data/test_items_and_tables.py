@@ -10,7 +10,7 @@ import pytest
 from spom.data import read_items
 from spom.data.generated import digit_words, ingredients
 from spom.data.items import iter_items
-from spom.data.tables import labels, read_table
+from spom.data.tables import labels, read_table, read_table_fast
 from spom.errors import DataError
 
 
@@ -98,3 +98,31 @@ def test_words_of_digits() -> None:
     assert 0.55 < (pairs.max(axis=1) / pairs.sum(axis=1)).mean() < 0.8
     noisy = digit_words(images, digits, 500, seed=0)
     assert [w.tolist() for w in noisy.y] != [w.tolist() for w in digit_words(images, digits, 500, seed=1).y]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a,b,y\n1,2.5,x\n-3e-2,0.1,x y\n",
+        'a;"b;c";y\n0.1;2;"x;1"\n7;8;z\n',
+        "\ufeffa\tb\ty\r\n1\t2\tx\r\n3\t4\tz\r\n",
+        "a,b,y\n0.1234567890123456789,2,3\n1e308,5e-324,4",
+    ],
+)
+def test_the_fast_reader_reads_the_same(text: str) -> None:
+    pytest.importorskip("pandas")
+    found = read_table_fast(text.encode(), None)
+    assert found is not None
+    (table,) = read_table(io.BytesIO(text.encode()))
+    np.testing.assert_array_equal(found[1], table.numbers(found[0]))
+    assert found[2] == table.column("y")
+    assert (*found[0], found[3]) == table.names
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "a,y\n", "y\n1\n", "a,a,y\n1,1,1\n", "a,b,y\n1,2\n1,2,3\n", "a,y\n1,2,3\n", "a,y\nx,1\n", "a,y\n,1\n",
+     "a,y\nnan,1\n", "a,y\n1,\n", "a,b,y\n1,2,3\n4\n", "a,y\n\xff,1\n"],
+)  # fmt: skip
+def test_what_the_fast_reader_leaves_to_the_careful_one(text: str) -> None:
+    assert read_table_fast(text.encode("latin-1"), None) is None

@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from spom.data.opening import opened
+from spom.data.opening import opened, read_all
 from spom.data.svmlight import read_svmlight
-from spom.data.tables import Table, labels, read_table
+from spom.data.tables import Table, labels, read_table, read_table_fast
 from spom.errors import DataError, Unsupported
 
 FORMATS = ("svmlight", "csv", "parquet")
@@ -65,7 +65,16 @@ def read_vectors(
     found = format_of(path, given)
     if found == "svmlight":
         return Vectors(*_read_svmlight(path, width), None, None, found, path)
-    tables = list(read_table(path, found))
+    source: Any = path
+    if found == "csv" and names is None:
+        source = io.BytesIO(read_all(path)[1])
+        quick = read_table_fast(source.getvalue(), target)
+        if quick is not None:
+            y = _numbers(quick[2]) if real else labels(quick[2], path, range(2, len(quick[2]) + 2))
+            if y is not None:
+                return Vectors(quick[1], y, quick[0], quick[3], found, path)
+        source.name = path
+    tables = list(read_table(source, found))
     target = tables[0].names[-1] if target is None else target
     tables[0].has(target)
     chosen = tuple(n for n in tables[0].names if n != target) if names is None else tuple(names)
@@ -73,11 +82,20 @@ def read_vectors(
         raise DataError(f"there is no column besides the target {target!r}", path)
     X = np.concatenate([table.numbers(chosen) for table in tables])
     if real:
-        y: Any = np.concatenate([table.numbers([target])[:, 0] for table in tables])
+        y = np.concatenate([table.numbers([target])[:, 0] for table in tables])
     else:
         values = [v for table in tables for v in table.column(target)]
         y = labels(values, tables[0].source, [line for table in tables for line in table.lines])
     return Vectors(X, y, chosen, target, found, path)
+
+
+def _numbers(texts: list[str]) -> Any:
+    """Finite numbers, or None where one is none: reading line by line will say where."""
+    try:
+        found = np.array([float(text) for text in texts])
+    except ValueError:
+        return None
+    return found if np.isfinite(found).all() else None
 
 
 def _read_svmlight(path: str, width: int | None) -> tuple[Any, Any]:
