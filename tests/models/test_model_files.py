@@ -6,6 +6,7 @@ import errno
 import json
 import os
 import pickle
+import runpy
 import stat
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ import spom
 from spom import penalties as P
 from spom.core import registry
 from spom.data import Treebank
+from spom.data.generated import ingredients
 from spom.errors import Unsupported
 from spom.losses import PowerHinge
 from spom.mirror import PNorm
@@ -97,6 +99,23 @@ def test_the_same_run_gives_the_same_bytes(tmp_path: Path) -> None:
     for name in "ab":
         spom.OnlineClassifier(random_state=3).fit(X, Y).save(tmp_path / name)
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+
+
+@pytest.mark.parametrize("kind", ["kernels", "tagger", "parser"])
+def test_the_same_run_of_any_estimator_gives_the_same_bytes(kind: str, tmp_path: Path) -> None:
+    make = runpy.run_path(str(FIXTURES / "make.py"))[kind]
+    for name in "ab":
+        make()[0].save(tmp_path / name)
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+
+
+def test_a_pruned_tagger_tells_no_times(tmp_path: Path) -> None:
+    columns = ingredients(60)
+    for name in "ab":
+        tagger = spom.SequenceTagger(["w[0]", "w[1]", "shelf[0]"], prune=2, random_state=0, verbose=0, epochs=2)
+        tagger.fit(columns).save(tmp_path / name)
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+    assert "1 of 3 templates dropped" in str(spom.load_model(tmp_path / "a").pruning_)
 
 
 def test_zero_weights_take_no_room(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from spom.estimators.saving import Arrays, Saving
+from spom.estimators.saving import Arrays, Saving, last_entry
 from spom.features.arc_spaces import WIDTH
 from spom.features.arcs import ArcTemplates
 from spom.models.checks import check_indices, check_shape, take
@@ -35,10 +35,9 @@ class SavingParser(Saving):
             arrays[f"{name}.places"], arrays[f"{name}.values"] = places, model.weights[places]
             if name != "labels":
                 arrays[f"{name}.limits"] = model.limits
-        last = [{k: v for k, v in info.items() if k != "block_weights"} for info in held["history_"][-1:]]
         state = {"stages": stages, "relations": list(held["relations_"]), "converged": bool(held["converged_"])}
         state["root"] = -1 if held["labels_"] is None else held["labels_"].root
-        return {**state, "history": last}, arrays
+        return {**state, "history": last_entry(held["history_"])}, arrays
 
     @classmethod
     def from_model_state(cls, state: dict[str, Any], arrays: Arrays) -> Self:

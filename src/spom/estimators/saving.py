@@ -69,6 +69,12 @@ class SavingLinear(Saving):
         return {**kept, "nonzeros": int(nonzero), "weights": int(np.prod(coef.shape)), "blocks_kept": int(selected)}
 
 
+def last_entry(history: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The last entry of a history without what is long and what is timed: the same seed must give the same bytes."""
+    dropped = ("block_weights", "per_second", "seconds")
+    return [{k: v for k, v in entry.items() if k not in dropped} for entry in history[-1:]]
+
+
 def _is_number(value: Any) -> bool:
     return value is not None and bool(np.isfinite(value))
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, Self
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from spom.estimators.saving import Arrays, Saving
+from spom.estimators.saving import Arrays, Saving, last_entry
 from spom.estimators.tagger_parts import TaggerParts
 from spom.models.checks import check_shape, take
 
@@ -35,9 +36,10 @@ class SavingTagger(Saving):
         arrays["weights.starts"] = np.searchsorted(rows, np.arange(W.shape[0] + 1)).astype(np.int64)
         arrays["chain"], arrays["forbidden"] = held["chain_"], held["_forbidden"]
         arrays["block_norms"] = held["block_norms_"]
-        last = [{k: v for k, v in info.items() if k != "block_weights"} for info in held["history_"][-1:]]
+        last = last_entry(held["history_"])
         state = {name: held[name] for name in _FITTED}
-        pruned = None if held["pruning_"] is None else str(held["pruning_"])
+        # Without its times: the same seed must give the same bytes.
+        pruned = None if held["pruning_"] is None else re.sub(r" in [\d.]+ s\b", "", str(held["pruning_"]))
         return {**state, "classes_": classes, "kind": source.features.kind, "history": last, "pruned": pruned}, arrays
 
     @classmethod
