@@ -271,6 +271,22 @@ def test_callbacks_see_and_stop() -> None:
     assert t.score(X_TEST, Y_TEST) > 0.9
 
 
+class Interrupt(Watcher):
+    def on_epoch(self, info: Any) -> bool:
+        super().on_epoch(info)
+        if info["epoch"] == 2:
+            raise KeyboardInterrupt
+        return False
+
+
+def test_an_interrupted_run_keeps_what_it_has() -> None:
+    watch = Interrupt()
+    t = tagger(callbacks=watch).fit(X, Y)
+    assert t.n_epochs_ == 2
+    assert watch.ends == ["interrupted"]
+    np.testing.assert_array_equal(t.weights_, tagger(callbacks=Watcher(stop=2)).fit(X, Y).weights_)
+
+
 def test_resumes_to_the_same_bits(tmp_path: Any) -> None:
     whole, path, watch = tagger().fit(X, Y), tmp_path / "run", Watcher(stop=3)
     tagger(callbacks=watch).fit(X, Y, checkpoint=path, checkpoint_every=1)
