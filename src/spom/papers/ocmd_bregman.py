@@ -24,12 +24,12 @@ FULL: Settings = {
     "d": 200,
     "relevant": 10,
     "noise": 0.5,
-    "rounds": 10_000,
+    "rounds": 20_000,
     "points": 20,
     "runs": 2,
     "strength": 5.0,
     "eps": [0.0, 0.001, 0.01, 0.1, 1.0, 10.0],
-    "steps": [0.01, 0.03, 0.1, 0.2],
+    "steps": [0.003, 0.01, 0.03, 0.1],
 }
 QUICK: Settings = {"rounds": 3000, "runs": 1, "d": 100}
 PLAIN = "gradient descent"

@@ -27,7 +27,7 @@ FULL: Settings = {
     "euclidean_up_to": 3162,
     "least_rounds": 100,
     "block": 10,
-    "runs": 3,
+    "runs": 2,
     "steps": [0.1, 0.3, 1.0, 3.0],
 }
 QUICK: Settings = {"dimensions": [100, 1000, 10_000], "most_entries": 20_000_000, "runs": 1, "euclidean_up_to": 1000}

@@ -17,7 +17,7 @@ from spom.penalties import SparseMKL
 
 FULL: Settings = {
     "data": "ewt",
-    "sentences": 1500,
+    "sentences": 1000,
     "test_sentences": None,
     "templates": "large",
     "strength": 1e-3,
