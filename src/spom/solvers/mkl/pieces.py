@@ -240,20 +240,23 @@ def add_three(
 ) -> None:
     """Two labels of three blocks, from a row of each: more of memory is on its way at the same time."""
     for j in range(x.size):
-        f[j] += a * x[j]
-        g[j] += b * x[j]
-        h[j] += c * y[j]
-        i[j] += d * y[j]
-        k[j] += p * z[j]
-        m[j] += q * z[j]
+        # Each entry is read once: the compiler cannot know that a store leaves the rows as they are.
+        u, v, w = x[j], y[j], z[j]
+        f[j] += a * u
+        g[j] += b * u
+        h[j] += c * v
+        i[j] += d * v
+        k[j] += p * w
+        m[j] += q * w
 
 
 @kernel([f"void({f}[::1], {f}[::1], {f}[::1], {f}, {f})" for f in ("float32", "float64")])
 def add_one(x: Any, f: Any, g: Any, a: Any, b: Any) -> None:
     """Two labels of one block."""
     for j in range(x.size):
-        f[j] += a * x[j]
-        g[j] += b * x[j]
+        u = x[j]
+        f[j] += a * u
+        g[j] += b * u
 
 
 @kernel(
