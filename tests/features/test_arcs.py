@@ -95,6 +95,16 @@ def test_unknown_words_tags_and_columns_have_codes() -> None:
     assert len(rare.vocabularies["upos"]) == 3
 
 
+def test_affixes_and_lower_case_are_those_of_characters() -> None:
+    forms = ["ÉCOLE", "a", "żółw", "日本語文", "Dogs", "éé"]
+    bank = Treebank.from_sentences([[{"form": form, "upos": "X", "head": k} for k, form in enumerate(forms)]])
+    templates = ArcTemplates(["h.prefix", "h.suffix", "h.lower"], min_count=1)
+    templates.fit(bank)
+    expected = {"prefix": lambda f: f[:3], "suffix": lambda f: f[-3:], "lower": str.lower}
+    for name, made in expected.items():
+        assert sorted(templates.vocabularies[name].strings()) == sorted({made(form) for form in forms})
+
+
 def test_kept_templates_and_arrays_are_the_same_templates() -> None:
     bank = Treebank.from_sentences([WORDS, WORDS])
     templates = ArcTemplates("compact", min_count=1)

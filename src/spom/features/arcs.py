@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spom.core.arrays import Ints
+from spom.core.jit import kernel
 from spom.data.columns import Columns
-from spom.data.interning import Codes
+from spom.data.interning import BYTES, SPANS, Bytes, Codes
 from spom.data.treebank import Treebank
 from spom.errors import DataError
 from spom.features import arc_spaces as spaces
@@ -23,11 +24,8 @@ from spom.features.vocabulary import Vocabulary
 EXACT_ROWS = 1 << 17
 # How many values the slots have: none, direction, direction and distance.
 SLOT_VALUES = (1, 2, 12)
-_DERIVED: dict[str, Callable[[str], str]] = {
-    "lower": str.lower,
-    "prefix": lambda text: text[:3],
-    "suffix": lambda text: text[-3:],
-}
+# Characters of a form that a prefix or suffix has.
+AFFIX = 3
 _KINDS = {"VERB": 1, "AUX": 1, "PUNCT": 2, "CCONJ": 4}
 
 
@@ -124,7 +122,8 @@ class ArcTemplates:
     def fit(self, bank: Treebank) -> ArcCodes:
         """Learn the codes of all columns from the words of a treebank, and give its sentences as codes."""
         for name in self.columns:
-            strings, local = _strings(bank.columns, name)
+            columns, k = _column(bank.columns, name)
+            local, strings = columns.distinct(k)
             rare = self.min_count if name in ("form", "lower", "lemma") else 1
             counts = np.bincount(local, minlength=len(strings))
             order = np.argsort(-counts, kind="stable")
@@ -140,7 +139,7 @@ class ArcTemplates:
         codes = np.zeros((len(self.columns), n + count), dtype=np.int32)
         for c, name in enumerate(self.columns):
             vocabulary = self.vocabularies[name]
-            codes[c, words] = self._encoded(bank.columns, name, vocabulary)
+            codes[c, words] = vocabulary.encode(*_column(bank.columns, name))
             codes[c, first] = len(vocabulary) + 1
         kinds = np.zeros(n + count, dtype=np.int64)
         upos = self.vocabularies["upos"]
@@ -150,14 +149,6 @@ class ArcTemplates:
         table[0] = 0
         kinds[:] = table[codes[self.columns.index("upos")]]
         return ArcCodes(codes, kinds, first, sizes)
-
-    @staticmethod
-    def _encoded(columns: Columns, name: str, vocabulary: Vocabulary) -> Codes:
-        if name not in _DERIVED:
-            return vocabulary.encode(columns, name)
-        strings, local = _strings(columns, name)
-        spans = Columns.from_lists([strings], ["text"])
-        return vocabulary.encode(spans, 0)[local]
 
     def radix(self, name: str) -> int:
         """How many codes a column has: unknown, the known ones, the root, and no word at all."""
@@ -244,12 +235,35 @@ class ArcTemplates:
         return f"ArcTemplates({len(self.blocks)} templates in {len(self.families)} families)"
 
 
-def _strings(columns: Columns, name: str) -> tuple[list[str], Codes]:
-    """(the distinct strings of a column or of one derived from the forms, the index of each token's)."""
-    local, strings = columns.distinct(name if name not in _DERIVED else "form")
-    if name not in _DERIVED:
-        return strings.tolist(), local
-    made = [_DERIVED[name](text) for text in strings.tolist()]
-    known = {text: k for k, text in enumerate(dict.fromkeys(made))}
-    back = np.array([known[text] for text in made], dtype=np.int32)
-    return list(known), back[local] if back.size else local
+def _column(columns: Columns, name: str) -> tuple[Columns, int]:
+    """(columns, index) of a column as it is, or of one that is derived from the forms."""
+    if name not in ("lower", "prefix", "suffix"):
+        return columns, columns.column(name)
+    k = columns.column("form")
+    if name == "lower":
+        local, strings = columns.distinct(k)
+        lower = Columns.from_lists([[(text.lower(),) for text in strings.tolist()]], ["lower"])
+        start, length, buffer = lower.start[local], lower.length[local], lower.buffer
+    else:
+        buffer = columns.buffer
+        start, length = np.empty((columns.n_tokens, 1), np.int64), np.empty((columns.n_tokens, 1), np.int32)
+        affixes(buffer, columns.start, columns.length, k, name == "suffix", start, length)
+    return Columns(buffer, start, length, columns.offsets, (name,), columns.lines, columns.source), 0
+
+
+@kernel(f"void({BYTES}, {SPANS}, int64, boolean, int64[:, ::1], int32[:, ::1])")
+def affixes(buffer: Bytes, start: Ints, length: Codes, k: int, last: bool, begin: Ints, size: Codes) -> None:
+    """The spans of the first or the last AFFIX characters of each token; bytes 10xxxxxx go on a character of UTF-8."""
+    for t in range(start.shape[0]):
+        a, b = start[t, k], start[t, k] + length[t, k]
+        count, at = 0, b if last else a
+        if last:
+            while at > a and count < AFFIX:
+                at -= 1
+                count += (buffer[at] & 0xC0) != 0x80
+            begin[t, 0], size[t, 0] = at, b - at
+        else:
+            while at < b and (count < AFFIX or (buffer[at] & 0xC0) == 0x80):
+                count += (buffer[at] & 0xC0) != 0x80
+                at += 1
+            begin[t, 0], size[t, 0] = a, at - a
