@@ -127,6 +127,14 @@ def test_options_that_make_no_sense(spom: Command, here: Path, tmp_path: Path) -
     assert not (tmp_path / "m").exists()
 
 
+def test_a_group_without_a_command_shows_its_help(spom: Command) -> None:
+    for name in ("train", "data"):
+        done = spom(name)
+        assert done.status == 2
+        assert done.err.startswith(f"Usage: spom {name}")
+        assert done.err.count("\n") > 5
+
+
 def test_debug_shows_the_traceback(here: Path, tmp_path: Path) -> None:
     done = process("predict", "--model", tmp_path / "no", "--debug")
     assert b"Traceback" in done.stderr

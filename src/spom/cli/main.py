@@ -112,6 +112,9 @@ def _failed(error: BaseException) -> int:
         return error.code if isinstance(error.code, int) else 1
     if isinstance(error, KeyboardInterrupt) or type(error).__name__ == "Abort":
         return _say("stopped; nothing was written", 130)
+    if type(error).__name__ == "NoArgsIsHelpError" and hasattr(error, "format_message"):
+        print(error.format_message(), file=sys.stderr)
+        return 2
     if hasattr(error, "format_message"):
         return _say(f"{error.format_message()}{_help_for(error)}", 2)
     if isinstance(error, (SpomError, ValueError)):
@@ -132,7 +135,8 @@ def _of_the_system(error: OSError) -> str:
         errno.EACCES: "; check who may read and write there",
         errno.ENOENT: "; check the name",
     }
-    return f"{where}{what}{todo.get(error.errno or 0, '')}"
+    # Our own errors say what to do already.
+    return f"{where}{what}{'' if ';' in what else todo.get(error.errno or 0, '')}"
 
 
 def _help_for(error: Any) -> str:

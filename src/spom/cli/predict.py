@@ -104,4 +104,4 @@ def _trees(model: str, source: str, format: str | None, only: bool, jobs: int) -
         else:
             yield conllu_text(found)
     if empty:
-        raise DataError("expected sentences, found none", source)
+        raise DataError("expected sentences, found none", "standard input" if source == "-" else source)

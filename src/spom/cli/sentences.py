@@ -124,7 +124,7 @@ def tag_blocks(
         empty = False
         yield X, (_only(X, classes) if only else text)
     if empty:
-        raise DataError("expected sentences, found none", path)
+        raise DataError("expected sentences, found none", "standard input" if path == "-" else path)
 
 
 def _same_kind(kind: str, training: dict[str, Any], path: str) -> None:
