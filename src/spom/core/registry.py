@@ -70,8 +70,8 @@ def _load(kind: str) -> None:
     if kind not in ROOMS:
         raise Unsupported(f"there is no kind {kind!r}; the kinds are {sorted(ROOMS)}")
     package = importlib.import_module(ROOMS[kind])
-    for module in pkgutil.iter_modules(package.__path__):
-        importlib.import_module(f"{package.__name__}.{module.name}")
+    for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+        importlib.import_module(module.name)
 
 
 def entries(kind: str) -> list[Entry]:

@@ -12,10 +12,11 @@ from numpy.typing import ArrayLike
 
 from spom.core.arrays import Floats, Ints, check_positive
 from spom.core.jit import kernel
-from spom.core.registry import make
+from spom.core.registry import make, register
 from spom.core.state import Counters, State
 from spom.errors import DataError, Unsupported
 from spom.penalties import L1
+from spom.solvers import examples
 from spom.solvers.choose import elastic_parts
 from spom.solvers.rows import ROWS, Rows, as_rows
 from spom.solvers.scores import LOSS, loss_arguments, mean_loss
@@ -157,6 +158,12 @@ class _Baseline:
             )
 
 
+@register(
+    "solver",
+    "pegasos",
+    examples=lambda: [Pegasos(*examples.signs(), strength=0.1, epochs=3, random_state=0)],
+    cost="O(non-zeros) a round",
+)
 class Pegasos(_Baseline):
     """strength/2 norm2(w)^2 + mean hinge loss: w <- (1 - 1/t) w + y x / (strength t) where the margin is below 1.
 
@@ -197,6 +204,12 @@ class Pegasos(_Baseline):
         return 0.5 * self.strength * float(np.vdot(theta, theta))
 
 
+@register(
+    "solver",
+    "subgradient",
+    examples=lambda: [Subgradient(*examples.signs(), epochs=3, random_state=0)],
+    cost="O(features) a round",
+)
 class Subgradient(_Baseline):
     """w <- w - eta (g + a subgradient of the penalty at w), for l1 and squared l2: what a prox is compared with.
 

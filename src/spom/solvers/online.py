@@ -10,10 +10,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from spom.core.arrays import Floats, Ints, all_finite
-from spom.core.registry import make
+from spom.core.registry import make, register
 from spom.core.state import Counters, State
 from spom.errors import DataError, Unsupported
 from spom.penalties import Zero
+from spom.solvers import examples
 from spom.solvers.choose import Engine, Problem, engine_for, resolve_projection, resolve_step
 from spom.solvers.proximal_point import ProximalPoint
 from spom.solvers.proximal_point_rows import ProximalPointRows
@@ -25,6 +26,12 @@ from spom.solvers.threads import Threaded
 OUTPUTS = ("last", "average", "both")
 
 
+@register(
+    "solver",
+    "online-proximal",
+    examples=lambda: [OnlineProximal(*examples.signs(), epochs=3, random_state=0)],
+    cost="O(non-zeros) a round",
+)
 class OnlineProximal:
     r"""min over theta of Omega(theta) + (1/N) sum_i phi(y_i, <theta, x_i>), one example after another.
 

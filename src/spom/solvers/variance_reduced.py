@@ -21,10 +21,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from spom.core.arrays import Floats, Ints, check_positive
-from spom.core.registry import make
+from spom.core.registry import make, register
 from spom.core.state import Counters, State
 from spom.errors import SpomError
 from spom.penalties import Zero
+from spom.solvers import examples
 from spom.solvers.choose import elastic_parts
 from spom.solvers.duality import certificate, feasible
 from spom.solvers.eager import batch_gradient, both_losses
@@ -33,6 +34,12 @@ from spom.solvers.rows import Rows, as_rows
 from spom.solvers.smooth import LinearSmooth
 
 
+@register(
+    "solver",
+    "variance-reduced",
+    examples=lambda: [VarianceReduced(*examples.signs(), epochs=5, random_state=0)],
+    cost="O(non-zeros) a round, a full gradient a pass",
+)
 class VarianceReduced:
     """min Omega(theta) + mean loss, to a duality gap (or residual) of tol times the objective at zero.
 

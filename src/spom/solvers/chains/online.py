@@ -12,11 +12,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from spom.core.arrays import Floats, Ints, check_positive
-from spom.core.registry import make
+from spom.core.registry import make, register
 from spom.core.state import Counters, State
 from spom.decoders.schemes import Constraints
 from spom.errors import DataError
 from spom.penalties import Zero
+from spom.solvers import examples
 from spom.solvers.chains.choose import COORDINATES, Engine, chain_step, chain_update, make_engine
 from spom.solvers.chains.data import as_blocks, as_tokens, check_gold
 from spom.solvers.chains.objective import penalty_value, summarised, total_loss
@@ -45,6 +46,12 @@ def forbidden_scores(constraints: Constraints | None, k: int) -> Floats:
     return out
 
 
+@register(
+    "solver",
+    "online-chain",
+    examples=lambda: [OnlineChain(*examples.two_sentences(), epochs=3, random_state=0)],
+    cost="O(non-zeros + labels^2) a token",
+)
 class OnlineChain:
     r"""min over theta of Omega(theta) + (1/N) sum_i L(theta; x_i, y_i) over label sequences, sentence by sentence.
 

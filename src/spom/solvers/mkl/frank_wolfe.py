@@ -18,9 +18,11 @@ from typing import Any
 import numpy as np
 
 from spom.core.arrays import Floats, Ints, check_positive
+from spom.core.registry import register
 from spom.core.state import Counters, State
 from spom.errors import DataError
 from spom.penalties import SparseMKL
+from spom.solvers import examples
 from spom.solvers.mkl.frank_wolfe_gram import Mixture, parts_of
 from spom.solvers.mkl.frank_wolfe_pass import find_gaps, forget, sweep_double, sweep_single, total_cost, total_hinge
 from spom.solvers.mkl.frank_wolfe_penalties import BlockPenalty, block_penalty
@@ -36,6 +38,12 @@ PARTS = 4
 SHARE = 0.05
 
 
+@register(
+    "solver",
+    "frank-wolfe-mkl",
+    examples=lambda: [FrankWolfeMKL(examples.two_kernels(), max_epochs=5, random_state=0)],
+    cost="one Gram row a changed token",
+)
 class FrankWolfeMKL:
     """minimise h(block norms) + mean structured hinge loss, by block-coordinate Frank-Wolfe on the dual.
 

@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 
 from spom.core.arrays import Floats, check_positive
-from spom.core.registry import make
+from spom.core.registry import make, register
 from spom.core.state import Counters, State
 from spom.errors import Unsupported
 from spom.penalties import L2, ElasticNetMKL, GroupLasso, LqMKL, SparseMKL, SquaredL2, Zero
+from spom.solvers import examples
 from spom.solvers.mkl.pieces import HINGE, LOG, PERCEPTRON
 from spom.solvers.mkl.problem import KernelProblem
 from spom.solvers.mkl.rounds import SQUARED, rounds_double, rounds_single
@@ -64,6 +65,12 @@ def on_norms(penalty: Any) -> Any:
     return found
 
 
+@register(
+    "solver",
+    "online-kernels",
+    examples=lambda: [OnlineKernels(examples.two_kernels(), epochs=3, random_state=0)],
+    cost="one Gram row a kernel and wrong token",
+)
 class OnlineKernels:
     r"""min over theta of Omega(theta) + (1/N) sum_i L(theta; x_i, y_i), one sequence after another, with kernels.
 

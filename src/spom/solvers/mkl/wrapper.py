@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 
 from spom.core.arrays import Floats, check_positive
+from spom.core.registry import register
 from spom.core.state import Counters, State
 from spom.errors import DataError, Unsupported
 from spom.penalties import SparseMKL
+from spom.solvers import examples
 from spom.solvers.mkl.frank_wolfe_gram import Mixture, parts_of
 from spom.solvers.mkl.frank_wolfe_pass import total_hinge
 from spom.solvers.mkl.frank_wolfe_penalties import SquaredSum, block_penalty
@@ -23,6 +25,12 @@ METHODS = ("gauss-seidel", "simple")
 TRIALS = 4
 
 
+@register(
+    "solver",
+    "wrapper-mkl",
+    examples=lambda: [WrapperMKL(examples.two_kernels(), epochs=5, random_state=0)],
+    cost="a run of Pegasos for each set of kernel weights",
+)
 class WrapperMKL:
     """min over kernel weights s of [min over w of 1/2 norm(w)^2 + mean hinge loss, with the kernel sum_m s_m K_m].
 
