@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from spom.core.arrays import Floats, Ints
 from spom.core.callbacks import Callbacks
+from spom.core.registry import register
 from spom.errors import DataError
 from spom.estimators.checking import (
     all_or_nothing,
@@ -50,6 +51,9 @@ def _gives_probabilities(estimator: Any) -> bool:
     return True
 
 
+@register(
+    "estimator", "mkl-classifier", examples=lambda: [MKLClassifier()], cost="one Gram row a kernel and wrong example"
+)
 class MKLClassifier(Saving, ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     r"""min over theta of Omega(theta) + (1/N) sum_i L(theta; x_i, y_i), with a block theta_m for each kernel.
 

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from spom.core.arrays import Floats, Ints
 from spom.core.callbacks import Callbacks
-from spom.core.registry import make
+from spom.core.registry import make, register
 from spom.data.treebank import Treebank
 from spom.decoders.inside_outside import inside_outside
 from spom.decoders.nonprojective import matrix_tree
@@ -38,6 +38,7 @@ from spom.solvers.arcs.model import ArcModel
 LABEL_BITS = 14
 
 
+@register("estimator", "dependency-parser", examples=lambda: [DependencyParser()], cost="O(templates) an arc")
 class DependencyParser(SavingParser, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """max over trees of the sum over arcs of theta . features(head, modifier), theta learnt sentence by sentence.
 

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 
 from spom.core.arrays import Floats, Ints
 from spom.core.callbacks import Callbacks
+from spom.core.registry import register
 from spom.decoders.schemes import Constraints, tag_constraints
 from spom.errors import DataError, Unsupported
 from spom.estimators.checking import all_or_nothing, operator
@@ -32,6 +33,7 @@ from spom.solvers.iterate import saved
 from spom.solvers.steps import InverseSqrtEpoch
 
 
+@register("estimator", "sequence-tagger", examples=lambda: [SequenceTagger()], cost="O(features + labels^2) a token")
 class SequenceTagger(SavingTagger, TaggerModel):
     r"""argmax over y of sum_t <w_{y_t}, x_t> + sum_t c_{y_(t-1) y_t}: a label for each token of a sentence.
 
