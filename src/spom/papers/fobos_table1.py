@@ -19,8 +19,8 @@ from spom.solvers.iterate import any_of, halt, last, rounds, small
 FULL: Settings = {
     "data": ["landsat", "mnist"],
     "landsat_examples": 720,
-    "landsat_draws": 2,
-    "mnist_examples": 5000,
+    "landsat_draws": 1,
+    "mnist_examples": 4000,
     "mnist_centres": 1000,
     "mnist_tests": 10_000,
     "width": 5.0,
@@ -147,7 +147,7 @@ def _ends(case: dict[str, Any]) -> list[tuple[float, float]]:
 def _why(name: str) -> str:
     if name == "landsat":
         return "standardised products, intercept, and each strength solved to its optimum, where few rows are left"
-    return "centres are a fifth of the examples, width 5 for pixels from 0 to 1 (the paper does not say its scale)"
+    return "centres are a quarter of the examples, width 5 for pixels from 0 to 1 (the paper does not say its scale)"
 
 
 def draw(numbers: Numbers, settings: Settings) -> Any:
