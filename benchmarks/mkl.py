@@ -132,9 +132,8 @@ def table1(every: int = 1, folds: int = 10) -> None:
 
     data = load("ocr")
     table = [fold_results(data, fold, every) for fold in range(folds)]
-    print(
-        f"\nTable 1 of SPOM, {folds} folds, C = {PAPER_C:g}, {EPOCHS} epochs, eta0 by the paper's rule; our default: C = 2"
-    )
+    what = f"{folds} folds, C = {PAPER_C:g}, {EPOCHS} epochs, eta0 by the paper's rule"
+    print(f"\nTable 1 of SPOM, {what}; our default has C = {DEFAULT_C:g}")
     head = ("", "paper", "ours, its rule", "our default", "CPU s", "")
     print("  {:<28} {:>7} {:>16} {:>16} {:>7} {:>6}".format(*head))
     floors = {"MKL L,Q,G": 87.5, "MKL L,B1": 85.2}
@@ -262,6 +261,7 @@ def landsat() -> None:
     model = MKLClassifier(kernels, random_state=0).fit(X_train, y_train)
     seconds = time.process_time() - begin
     score = model.score(X_test, y_test)
+    print(f"\n  ours: {score:.4f} in {seconds:.2f} CPU s; now the peer", flush=True)
     peer_seconds, peer_score = easy_mkl(kernels, X_train, y_train, X_test, y_test)
     table = Table("Landsat, kernels L, Q, G: fit with the Gram matrices; peer: EasyMKL (MKLpy)")
     fast = seconds <= peer_seconds / 5
@@ -280,12 +280,12 @@ def easy_mkl(kernels: Any, X: Any, y: Any, X_test: Any, y_test: Any) -> tuple[fl
     torch.set_num_threads(1)
     begin = time.process_time()
     grams = [torch.tensor(k.block(X)) for k in kernels]
-    model = EasyMKL(lam=0.1).fit(grams, torch.tensor(y))
+    model = EasyMKL(lam=0.1, multiclass_strategy="ovo").fit(grams, torch.tensor(y))
     seconds = time.process_time() - begin
     found = np.asarray(model.predict([torch.tensor(k.block(X_test, X)) for k in kernels]))
     classes = np.unique(y)
     # One-vs-one gives indices of classes in place of labels.
-    found = classes[found.astype(int)] if not np.isin(found, classes).all() else found
+    found = classes[found.astype(int)] if found.max() < classes.size else found
     return seconds, float((found == y_test).mean())
 
 
