@@ -22,6 +22,7 @@ _ROOMS = (
     "mirror",
     "models",
     "norms",
+    "papers",
     "penalties",
     "report",
     "solvers",
