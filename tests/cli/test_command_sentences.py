@@ -314,7 +314,6 @@ def test_bad_sentences_get_one_line(spom: Command, here: Path, tmp_path: Path) -
     assert "expected sentences, found none" in fails("", name="bad.conllu", task="parser")
     loop = as_text([[("1", "a", "a", "X", "X", "_", "1", "dep", "_", "_")]], "\t")
     assert "bad.conllu, line 1" in fails(loop, name="bad.conllu", task="parser")
-    assert "keep no checkpoints" in fails(loop, "--resume", name="bad.conllu", task="parser")
     assert "not 'items'" in fails(loop, "--format", "items", name="bad.conllu", task="parser")
 
 
@@ -340,3 +339,13 @@ def test_sentences_for_another_model(spom: Command, here: Path, tmp_path: Path) 
     broken.write_text((here / "test.txt").read_text() + "one two three four\n")
     spom.fails("predict", "--model", here / "tagger.spom", broken, "-o", out)
     assert not out.exists()
+
+
+def test_a_parser_resumes_to_the_same_file(spom: Command, here: Path, tmp_path: Path) -> None:
+    words = ["train", "parser", "--train", here / "train.conllu", "--set", "min_count=1", "--set", "table_bits=10"]
+    spom.well(*words, "--epochs", 3, "--model", tmp_path / "whole")
+    state = tmp_path / "state"
+    spom.well(*words, "--epochs", 2, "--model", tmp_path / "part", "--checkpoint", state, "--checkpoint-every", 1)
+    assert state.exists()
+    spom.well(*words, "--epochs", 3, "--model", tmp_path / "rest", "--checkpoint", state, "--resume")
+    assert (tmp_path / "rest").read_bytes() == (tmp_path / "whole").read_bytes()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from spom.cli import options
@@ -21,10 +22,9 @@ def train(**o: Any) -> None:
     from spom import DependencyParser
     from spom.data.conllu import read_conllu
 
-    if o["checkpoint"] is not None or o["resume"]:
-        raise Unsupported("parsers keep no checkpoints: leave --checkpoint and --resume out; Ctrl-C keeps the model")
     if o["format"] not in (None, "conllu"):
         raise Unsupported(f"parsers take CoNLL-U, not {o['format']!r}")
+    every = options.check_every(o["checkpoint_every"])
     live = Live(o["epochs"], o["quiet"] or o["json"], "words/s")
     parser = DependencyParser(**_parameters(o, live))
     parser.set_params(**options.parsed(o["settings"]))
@@ -38,9 +38,12 @@ def train(**o: Any) -> None:
         dev = read_conllu(o["dev"])
         _not_empty(dev, o["dev"])
         recorder.data("dev", o["dev"], "conllu", sentences=len(dev), tokens=dev.n_words)
-    recorder.resume(False)
+    # The state of a parser is large: it is written only where it is asked for.
+    wanted = o["checkpoint"] is not None or o["resume"]
+    path = Path(o["checkpoint"] or f"{o['model']}.checkpoint")
+    recorder.resume(o["resume"] and path.exists())
     with live:
-        parser.fit(bank, dev=dev)
+        parser.fit(bank, dev=dev, checkpoint=path if wanted else None, checkpoint_every=every, resume=bool(o["resume"]))
     recorder.stopped = "interrupted" if live.interrupted else "converged" if parser.converged_ else "end"
     _finish(parser, dev, recorder)
 
@@ -68,8 +71,6 @@ def _parameters(o: dict[str, Any], live: Live) -> dict[str, Any]:
 
 def _templates(text: str) -> Any:
     """A set by its name, or the lines of a file."""
-    from pathlib import Path
-
     path = Path(text)
     if not path.is_file():
         return text
