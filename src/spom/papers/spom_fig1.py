@@ -68,7 +68,10 @@ def compare(numbers: Numbers, settings: Settings) -> list[Row]:
         f"a pass of MKL costs {ratio:.1f} passes of Q here; with a step that fits its scale one kernel learns as fast"
     )
     sooner = {name: _time_to(curves[name], 0.85) for name in SHOWN}
-    text = ", ".join(f"{name.split(' ')[0]} {seconds:.2f}" for name, seconds in sooner.items())
+    text = ", ".join(
+        f"{name.split(' ')[0]} " + (f"{seconds:.2f}" if np.isfinite(seconds) else "never")
+        for name, seconds in sooner.items()
+    )
     rows.append(Row("seconds to 85 %", "MKL first", text, word if sooner["MKL L, Q, G"] > min(sooner.values()) else ""))
     return rows
 
@@ -91,5 +94,5 @@ def draw(numbers: Numbers, settings: Settings) -> Any:
         legend_under(place)
     axes[0, 0].set_ylabel("test accuracy per letter (%)")
     axes[0, 0].set_title("dense kernels")
-    axes[0, 1].set_title("explicit features and a sparse kernel")
+    axes[0, 1].set_title("a linear and a sparse kernel")
     return figure
