@@ -24,13 +24,12 @@ from spom.estimators.tagger_saving import SavingTagger
 from spom.estimators.tagger_training import Run, Watch, train
 from spom.penalties import L1
 from spom.solvers.chains.adaptive import AdaptiveEngine
-from spom.solvers.chains.choose import LinearDecay
 from spom.solvers.chains.data import Blocks, Tokens, as_blocks, as_tokens, padded, restricted
 from spom.solvers.chains.online import OnlineChain, block_norms, forbidden_scores
 from spom.solvers.chains.predict import compacted, largest
 from spom.solvers.chains.select import select
 from spom.solvers.iterate import saved
-from spom.solvers.steps import InverseSqrtEpoch
+from spom.solvers.steps import InverseSqrtEpoch, LinearDecay
 
 
 @register("estimator", "sequence-tagger", examples=lambda: [SequenceTagger()], cost="O(features + labels^2) a token")

@@ -51,6 +51,25 @@ class Constant(Step):
         return np.full(count, float(self.eta0))
 
 
+class LinearDecay(Constant):
+    """eta_t = eta0 (1 - (t - 1) / T), T the rounds of `epochs` passes; afterwards the last step stays.
+
+    >>> LinearDecay(1.0, epochs=2).sizes(1, 5, 2)
+    array([1.  , 0.75, 0.5 , 0.25, 0.25])
+    """
+
+    def __init__(self, eta0: float = 0.1, epochs: int | None = None) -> None:
+        self.epochs = epochs
+        super().__init__(eta0)
+
+    def sizes(self, first: int, count: int, rounds_per_epoch: int) -> Floats:
+        """eta0 (1 - (t - 1) / T)."""
+        if self.epochs is None:
+            raise ValueError("LinearDecay needs epochs: the number of passes over which the step falls to zero")
+        rounds = max(1, self.epochs * rounds_per_epoch)
+        return np.asarray(self.eta0 * np.maximum(1.0 - (self._times(first, count) - 1.0) / rounds, 1.0 / rounds))
+
+
 class InverseSqrt(Constant):
     """eta_t = eta0 / sqrt(t): Prop. 3 of SPOM, Theorem 3 of FOBOS, Theorem 2 of mirror descent.
 

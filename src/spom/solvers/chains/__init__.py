@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spom.solvers.chains.choose import LinearDecay
 from spom.solvers.chains.online import OnlineChain
+from spom.solvers.steps import LinearDecay
 
 __all__ = ["LinearDecay", "OnlineChain"]

@@ -22,7 +22,7 @@ from spom.penalties import (
 from spom.solvers.chains.adaptive import AdaptiveEngine
 from spom.solvers.chains.data import Blocks
 from spom.solvers.chains.scaled import BlockEngine
-from spom.solvers.steps import AdaGrad, Auto, Constant, Step, as_step
+from spom.solvers.steps import AdaGrad, Auto, Constant, LinearDecay, Step, as_step
 
 Engine = AdaptiveEngine | BlockEngine
 
@@ -32,25 +32,6 @@ COORDINATES = (L1, ElasticNet, SquaredL2, Zero)
 NORMS = (*GROUPS, L2, SquaredL2, Zero)
 UPDATES = ("auto", "forward-backward", "dual-averaging")
 TRANSITIONS = ("fixed", "learnt", None)
-
-
-class LinearDecay(Constant):
-    """eta_t = eta0 (1 - (t - 1) / T), T the rounds of `epochs` passes; afterwards the last step stays.
-
-    >>> LinearDecay(1.0, epochs=2).sizes(1, 5, 2)
-    array([1.  , 0.75, 0.5 , 0.25, 0.25])
-    """
-
-    def __init__(self, eta0: float = 0.1, epochs: int | None = None) -> None:
-        self.epochs = epochs
-        super().__init__(eta0)
-
-    def sizes(self, first: int, count: int, rounds_per_epoch: int) -> Floats:
-        """eta0 (1 - (t - 1) / T)."""
-        if self.epochs is None:
-            raise ValueError("LinearDecay needs epochs: the number of passes over which the step falls to zero")
-        rounds = max(1, self.epochs * rounds_per_epoch)
-        return np.asarray(self.eta0 * np.maximum(1.0 - (self._times(first, count) - 1.0) / rounds, 1.0 / rounds))
 
 
 def chain_step(step: Any, penalty: Any, update: str, loss: str, epochs: int) -> Step:

@@ -6,33 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from spom.core.arrays import Floats
 from spom.solvers.mkl.problem import ExplicitBlock, KernelProblem
-from spom.solvers.steps import Constant, InverseSqrt, Step, as_step
+from spom.solvers.steps import InverseSqrt, LinearDecay, Step, as_step
 
 GRID = (0.01, 0.1, 1.0, 10.0)
 # eta0 R^2 of the rule that needs no number, for each loss: see `auto_step`.
 FACTORS = {"hinge": 1.0, "log": 3.0, "perceptron": 1.0}
-
-
-class LinearDecay(Constant):
-    """eta_t = eta0 (1 - (t - 1) / rounds), for a run whose number of rounds is known.
-
-    It does what an average does, for the last iterate, and leaves zeros at zero.
-
-    >>> LinearDecay(1.0, rounds=4).sizes(1, 4, 2)
-    array([1.  , 0.75, 0.5 , 0.25])
-    """
-
-    def __init__(self, eta0: float = 1.0, rounds: int = 1) -> None:
-        self.eta0 = eta0
-        self.rounds = rounds
-        self._check()
-
-    def sizes(self, first: int, count: int, rounds_per_epoch: int) -> Floats:
-        """eta0 (1 - (t - 1) / rounds), and the last of them ever after."""
-        left = 1.0 - (self._times(first, count) - 1.0) / max(1, self.rounds)
-        return np.asarray(self.eta0 * np.maximum(left, 1.0 / max(1, self.rounds)))
 
 
 def step_for(step: Any, solver: Any) -> Step:
@@ -58,7 +37,7 @@ def auto_step(solver: Any) -> LinearDecay:
         square = float(np.vdot(values, values)) if values.size else float(block.indptr[-1])
         size += square / max(1, problem.n_tokens)
     eta0 = FACTORS[solver.loss] / size if size > 0.0 else 1.0
-    return LinearDecay(eta0, solver.epochs * problem.n_sequences)
+    return LinearDecay(eta0, solver.epochs)
 
 
 def paper_step(solver: Any, grid: tuple[float, ...] = GRID, sequences: int = 500, epochs: int = 5) -> InverseSqrt:
