@@ -123,3 +123,9 @@ def test_lipschitz_constant_bounds_every_subgradient():
         for w in RNG.standard_normal((20, 8)) * 10:
             g = loss.derivative(Y, X @ w)[:, None] * X
             assert np.linalg.norm(g, axis=1).max() <= G + 1e-12
+
+
+@pytest.mark.parametrize("theta", [0.5, 2 / 3, 0.66, 0.67])
+def test_the_bound_on_the_excess_has_no_pole_by_rounding(theta: float) -> None:
+    constants = theory.MirrorDescent(eta1=0.1, divergence=1.0, risk=0.3, radius=1.0, theta=theta)
+    assert theory.mirror_descent_excess([100], constants)[0] < 1e6

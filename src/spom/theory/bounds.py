@@ -111,7 +111,7 @@ class MirrorDescent:
         grown = self._fourth * self.eta1 * max(1.0, (self.eta1 / (1 - theta)) ** worst)
         if math.isclose(theta, worst / (1 + worst)):
             factor = 1 + tau(star)
-        elif theta > (1 + worst) / (2 + worst):
+        elif star > 1.0 and not math.isclose(star, 1.0):
             factor = 1 + 8 / (star - 1)
         else:
             factor = 1 + tau(star) / ((1 + worst) * theta - worst)
@@ -135,7 +135,8 @@ class MirrorDescent:
 
 def tau(x: float) -> float:
     """The paper's tau: 4 / (1 - x) for x < 1 and 4 at 1 (and beyond, where it is not used)."""
-    return 4.0 / (1.0 - x) if x < 1.0 else 4.0
+    # x comes out of thirds: what is 1 up to rounding is 1.
+    return 4.0 / (1.0 - x) if x < 1.0 and not math.isclose(x, 1.0) else 4.0
 
 
 def mirror_descent_excess(T: ArrayLike, constants: MirrorDescent) -> Floats:

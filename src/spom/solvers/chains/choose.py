@@ -35,7 +35,14 @@ TRANSITIONS = ("fixed", "learnt", None)
 
 
 def chain_step(step: Any, penalty: Any, update: str, loss: str, epochs: int) -> Step:
-    """The rule that `step=` stands for: also `"linear"`, and `"auto"` by what was measured on chunking."""
+    """The rule that `step=` stands for: also `"linear"`, and `"auto"` by what was measured on chunking.
+
+    >>> from spom.penalties import L1, SparseMKL
+    >>> chain_step("auto", L1(1e-4), "dual-averaging", "crf", epochs=5)
+    AdaGrad(eta0=0.5, delta=0.1)
+    >>> chain_step("auto", SparseMKL(1.0), "forward-backward", "hinge", epochs=5)
+    LinearDecay(epochs=5)
+    """
     if isinstance(step, str) and step == "linear":
         step = LinearDecay()
     found: Step = AdaGrad(0.5, delta=0.1) if isinstance(step, str) and step == "adagrad" else as_step(step)
