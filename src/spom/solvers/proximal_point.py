@@ -25,13 +25,14 @@ doubles after one that raised it, which is then taken back: any c > 0 converges,
 from __future__ import annotations
 
 import math
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 
 from spom.core.arrays import Floats, Ints
 from spom.core.jit import kernel
+from spom.core.prefetch import prefetch
+from spom.solvers.proximal_point_threads import parallel_pass
 from spom.solvers.rows import ROWS, Rows
 from spom.solvers.scores import LOSS, loss_arguments, mean_loss
 
@@ -47,10 +48,6 @@ FEW = 5.0
 ENTRIES = 8e6
 # A change of a derivative below this part of the mean change of the pass before is not worth an update.
 SMALL = 0.4
-# Threads: how often they meet in a pass, how much larger each thinks its own changes are, and at which meetings rare
-# coordinates take part: to move all of u costs more than the rounds between two meetings would save.
-MEETINGS, BOOST, RARELY = 24, 1.2, 12
-FEW_COORDINATES = 4096
 
 
 @kernel(f"float64(float64, float64, float64, float64, int64, {LOSS})")
@@ -116,6 +113,11 @@ def dual_pass(
         low, high = indptr[i], indptr[i + 1]
         start = 0 if dense else low
         count = high - low
+        if not dense:
+            # The places of the next row, so that they are there when it comes.
+            following = order[min(place + 1, order.size - 1)]
+            for p in range(indptr[following], indptr[following + 1]):
+                prefetch(u, indices[p])
         a = 0.0
         q = 0.0
         for p in range(count):
@@ -216,28 +218,6 @@ def close_pass(
     return l1 * total + 0.5 * l2 * squares
 
 
-@kernel("void(float64[:, ::1], float64[:, :, ::1], float64, int64[::1])")
-def meet(u: Floats, copies: Floats, factor: float, where: Ints) -> None:
-    """u <- u + factor (sum of the changes that each copy made) for the coordinates in `where`; the copies become u."""
-    for j in where:
-        before, change = u[j, 0], 0.0
-        for k in range(copies.shape[0]):
-            change += copies[k, j, 0] - before
-        now = before + factor * change
-        u[j, 0] = now
-        for k in range(copies.shape[0]):
-            copies[k, j, 0] = now
-
-
-def often(metric: Floats) -> Ints:
-    """The coordinates that occur most, about a sixteenth of them (or all, where they are few)."""
-    if metric.size <= FEW_COORDINATES:
-        return np.arange(metric.size)
-    # The metric grows with a feature's mean square; a sample of it tells where the cut is.
-    sample = metric[:: max(1, metric.size // FEW_COORDINATES)]
-    return np.flatnonzero(metric > np.quantile(sample, 15 / 16))
-
-
 def first_scale(n: float, root: Floats) -> float:
     """c for the first n examples: 1/2 sqrt(1 + n / (5 k)), k = (sum sqrt(s))^2 / sum(s) the features that count.
 
@@ -286,8 +266,7 @@ class ProximalPoint:
         n = len(rows)
         some = n if self.exact else max(250, n // 40)
         self._sample = np.arange(0, n, max(1, n // some), dtype=np.int64)
-        per_row = max(1.0, rows.data.size / n)
-        chosen = np.arange(0, n, max(1, round(n * per_row / ENTRIES)), dtype=np.int64)
+        chosen = rows.sample(ENTRIES)
         squares = rows.squares(chosen, self.jobs)
         if chosen.size < n:
             # A feature that the sample has not met occurs about half a time in it.
@@ -338,7 +317,7 @@ class ProximalPoint:
 
     def _loop(self, rows: Rows, order: Ints, u: Floats) -> float:
         if self.jobs > 1:
-            total, moved = self._parallel(rows, order, u)
+            total, moved = parallel_pass(lambda *args: self._steps(rows, *args), order, u, self.metric, self.jobs)
         else:
             total, moved = self._steps(rows, order, u, 1.0)
         # Next time, changes far below the mean of this time's are left for later.
@@ -351,26 +330,6 @@ class ProximalPoint:
         state = (u, self.slopes, numbers, self.intercept)
         total = dual_pass(*(*rows.arguments(order), boost, self.l1, *state, self.code, *self.loss))
         return float(total), float(numbers[1])
-
-    def _parallel(self, rows: Rows, order: Ints, u: Floats) -> tuple[float, float]:
-        """The same pass in threads: each on its own part of the rows and its own u, and the changes are added.
-
-        Between two meetings the threads do not see each other, so that each takes its steps as if its own changes
-        were `boost` times as large (Ma et al. 2015); with the meetings the boost can be small. Rare coordinates are
-        taken along to a few of the meetings only.
-        """
-        total = moved = 0.0
-        copies = np.empty((self.jobs, *u.shape))
-        some, every = (np.array_split(w, self.jobs) for w in (often(self.metric), np.arange(self.size)))
-        with ThreadPoolExecutor(self.jobs) as pool:
-            list(pool.map(lambda copy: np.copyto(copy, u), copies))
-            for number, part in enumerate(np.array_split(order, MEETINGS), 1):
-                shares = [np.ascontiguousarray(s) for s in np.array_split(part, self.jobs)]
-                for losses, changes in pool.map(lambda s, c: self._steps(rows, s, c, BOOST), shares, copies):
-                    total, moved = total + losses, moved + changes
-                where = some if number % RARELY else every
-                list(pool.map(lambda part: meet(u, copies, 1.0 / BOOST, part), where))
-        return total, moved
 
     def _sampled(self, rows: Rows, w: Floats) -> float:
         return mean_loss(rows, self._sample, w, self.intercept, self._whole)

@@ -17,8 +17,11 @@ from scipy import sparse
 
 from spom.core.arrays import Floats, Ints, check_finite
 from spom.core.jit import kernel
+from spom.core.prefetch import prefetch
 from spom.errors import DataError, Unsupported
 
+# Rows that a sample takes in one go.
+RUN = 64
 _FLOATS = "Array(float64, 1, 'C', readonly=True)"
 # The first arguments of every loop over rows: indptr, indices, data, dense, y, weight, order.
 ROWS = (
@@ -42,6 +45,10 @@ def add_squares(
     for place in range(order.size):
         i = order[place]
         shift = indptr[i] if dense else 0
+        if not dense:
+            following = order[min(place + 1, order.size - 1)]
+            for k in range(indptr[following], indptr[following + 1]):
+                prefetch(out, indices[k])
         for k in range(indptr[i], indptr[i + 1]):
             out[indices[k - shift]] += weight[i] * data[k] * data[k]
 
@@ -75,6 +82,16 @@ class Rows:
         if self.dense:
             return self.data.reshape(len(self), self.columns)
         return sparse.csr_matrix((self.data, self.indices, self.indptr), shape=(len(self), self.columns))
+
+    def sample(self, entries: float) -> Ints:
+        """Rows with about this many entries, spread over all of them, or all where they have no more.
+
+        In runs of rows, which memory delivers faster than single ones far apart.
+        """
+        apart = RUN * max(1, round(self.data.size / entries))
+        starts = np.arange(0, len(self), apart, dtype=np.int64)
+        found = np.add.outer(starts, np.arange(min(RUN, apart), dtype=np.int64)).reshape(-1)
+        return np.asarray(found[: np.searchsorted(found, len(self))])
 
     def squares(self, order: Ints, jobs: int = 1) -> Floats:
         """The mean over the rows in `order` of each feature's square, weighted as the examples are."""
