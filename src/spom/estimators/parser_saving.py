@@ -7,8 +7,8 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from spom.core.arrays import aligned_singles
 from spom.estimators.saving import Arrays, Saving, last_entry
-from spom.features.arc_spaces import WIDTH
 from spom.features.arcs import ArcTemplates
 from spom.models.checks import check_indices, check_shape, take
 from spom.solvers.arcs.labels import LabelModel, label_width
@@ -54,8 +54,8 @@ class SavingParser(Saving):
             shared = templates.vocabularies if shared is None else shared
             templates.vocabularies = shared
             layout = templates.layout(apart=stage == "labels")
-            width = label_width(len(names)) if stage == "labels" else WIDTH
-            weights = _dense(arrays, stage, layout.rows * width)
+            size = layout.rows * label_width(len(names)) if stage == "labels" else layout.size
+            weights = _dense(arrays, stage, size)
             if stage == "labels":
                 held["labels_"] = LabelModel(templates, layout, names, weights, int(state["root"]))
                 continue
@@ -75,6 +75,6 @@ class SavingParser(Saving):
 def _dense(arrays: Arrays, stage: str, size: int) -> Singles:
     values = take(arrays, f"{stage}.values", "f")
     places = check_indices(take(arrays, f"{stage}.places", "i"), size, f"{stage}.places")
-    weights = np.zeros(size, dtype=np.float32)
+    weights = aligned_singles(size)
     weights[places] = check_shape(values, places.shape, f"{stage}.values")
     return weights

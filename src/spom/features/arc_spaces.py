@@ -1,8 +1,8 @@
 """Compiled: the codes of a sentence's words as templates for arcs see them, and where an arc's weights are.
 
-Weights are rows of 16 float32, one cache line. A family of templates is a set of attributes of head and modifier; one
-row holds all weights of one value of them: slot 0 whatever the arc's direction and distance, slots 1 and 2 by
-direction, slots 3 to 14 by direction and distance. So three templates cost one access to memory.
+A family of templates is a set of attributes of head and modifier. One row holds all weights of one value of them: one
+whatever the arc's direction and distance, two by direction, twelve by direction and distance, as far as these are
+templates of the set. A row is at most 16 float32, one cache line, so that three templates cost one access to memory.
 """
 
 from __future__ import annotations
@@ -16,9 +16,14 @@ from spom.core.arrays import Ints
 from spom.core.jit import kernel
 from spom.data.interning import Codes
 
-WIDTH = 16
-# The columns of the table of families.
-HEAD, MODIFIER, PAIR, SET, BY_HEAD, BY_MODIFIER, BY_PAIR, BY_SET, MASK, BASE, SALT, FIELDS = range(12)
+# How many weights a row has for each slot: plain, by direction, by direction and distance.
+LENGTHS = (1, 2, 12)
+# A cache line, in weights: tables begin at one.
+LINE = 16
+# The columns of the table of families. BASE counts rows, START weights; WIDE is the length of a row, and a slot's part
+# of it begins at AT + slot (-1 where that is no template).
+HEAD, MODIFIER, PAIR, SET, BY_HEAD, BY_MODIFIER, BY_PAIR, BY_SET, MASK, BASE, SALT, START, WIDE, AT = range(14)
+FIELDS = AT + len(LENGTHS)
 # Places that an attribute may be read at: offsets -2..2, or those of the guide, a tree that was found before.
 GUIDE_HEAD, GUIDE_LEFT, GUIDE_RIGHT, GUIDE_GRANDPARENT = 10, 11, 12, 13
 # Attributes of the pair: what lies between, and what the guide says of it.
@@ -112,7 +117,7 @@ def distance_bin(d: int) -> int:
 
 @kernel(f"int64({CODES}, int64, int64, int64, Array(int16, 3, 'C', readonly=True), int64[:, ::1])")
 def candidates(codes: Codes, column: int, first: int, n: int, limits: Shorts, arcs: Ints) -> int:
-    """The arcs that the filter lets pass, by head: head, modifier, and their two slots in `arcs`; returns how many.
+    """The arcs that the filter lets pass, by head; returns how many. `arcs` has head, modifier, direction and bin.
 
     `limits[direction, tag of the head, tag of the modifier]` is the largest distance. A word that no head may have
     may have all; no limits at all let everything pass.
@@ -141,7 +146,7 @@ def candidates(codes: Codes, column: int, first: int, n: int, limits: Shorts, ar
                 if (d if h else 1) > limit:
                     continue
             arcs[0, count], arcs[1, count] = h, m
-            arcs[2, count], arcs[3, count] = 1 + side, 3 + 6 * side + distance_bin(d)
+            arcs[2, count], arcs[3, count] = side, 6 * side + distance_bin(d)
             count += 1
     return count
 
@@ -149,18 +154,20 @@ def candidates(codes: Codes, column: int, first: int, n: int, limits: Shorts, ar
 @kernel(f"void({CODES}, int64, int64, int64, int64[:, :, ::1], int64[:, ::1])")
 def tags_between(codes: Codes, column: int, first: int, n: int, tags: Ints, counts: Ints) -> None:
     """The distinct tags between h and m are the first counts[h, m] of tags[h, direction], in order from h outwards."""
+    most = 0
+    for w in range(n + 1):
+        most = max(most, codes[column, first + w])
+    # When a tag was last seen: there is no list to search.
+    seen = np.full(most + 1, -1, dtype=np.int64)
     for h in range(n + 1):
         for side in range(2):
             count = 0
             step, end = (1, n + 1) if side == 0 else (-1, 0)
             for m in range(h + step, end, step):
                 counts[h, m] = count
-                tag, new = np.int64(codes[column, first + m]), True
-                for k in range(count):
-                    if tags[h, side, k] == tag:
-                        new = False
-                        break
-                if new:
+                tag = np.int64(codes[column, first + m])
+                if seen[tag] != 2 * h + side:
+                    seen[tag] = 2 * h + side
                     tags[h, side, count] = tag
                     count += 1
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -22,8 +23,6 @@ from spom.features.vocabulary import Vocabulary
 
 # Pairs of attributes with at most this many values have a row each; others share rows of a table by hashing.
 EXACT_ROWS = 1 << 17
-# How many values the slots have: none, direction, direction and distance.
-SLOT_VALUES = (1, 2, 12)
 # Characters of a form that a prefix or suffix has.
 AFFIX = 3
 _KINDS = {"VERB": 1, "AUX": 1, "PUNCT": 2, "CCONJ": 4}
@@ -41,12 +40,13 @@ class ArcCodes:
 
 @dataclass(frozen=True)
 class ArcLayout:
-    """Where weights are: `families` is the table that `arc_spaces` reads, `rows` the number of rows of 16."""
+    """Where weights are: `families` is the table that `arc_spaces` reads; there are `rows` rows with `size` weights."""
 
     ends: Ints
     atoms: Ints
     families: Ints
     rows: int
+    size: int
     columns: tuple[int, ...]
 
 
@@ -164,7 +164,7 @@ class ArcTemplates:
         columns = self.columns
         index: dict[tuple[Any, ...], int] = {}
         table = np.full((len(places), spaces.FIELDS), -1, dtype=np.int64)
-        base = 0
+        base = start = 0
         for f, (which, slot) in enumerate(places):
             family = self.families[which]
             for side, atoms in enumerate((family.head, family.modifier)):
@@ -175,16 +175,20 @@ class ArcTemplates:
                 if apart:
                     raise DataError(f"template {family.name!r}: the words between make no template of this kind")
                 table[f, spaces.SET] = columns.index(family.between)
-            last = SLOT_VALUES[slot] if apart else (self.radix(family.between) if family.between else 1)
+            last = spaces.LENGTHS[slot] if apart else (self.radix(family.between) if family.between else 1)
             radices = [self._values(family.head), self._values(family.modifier), self._pairs(family), last]
-            base += self._entry(table[f], radices, base, f, 2 << self.table_bits if apart else EXACT_ROWS)
+            name = template_name(family.name, slot) if apart else family.name
+            rows = self._entry(table[f], radices, base, name, 2 << self.table_bits if apart else EXACT_ROWS)
+            base += rows
             if apart:
                 table[f, spaces.SET] = slot
+            else:
+                start = _place_slots(table[f], self.active[which], start, rows)
         atoms_of = [(columns.index(c), hop, self.radix(c)) for side in index for c, hop in side]
         ends = np.cumsum([0, *(len(side) for side in index)]).astype(np.int64)
-        return ArcLayout(ends, np.array(atoms_of, dtype=np.int64).reshape(-1, 3), table, base, self._sets())
+        return ArcLayout(ends, np.array(atoms_of, dtype=np.int64).reshape(-1, 3), table, base, start, self._sets())
 
-    def _entry(self, entry: Ints, radices: list[int], base: int, f: int, most: int) -> int:
+    def _entry(self, entry: Ints, radices: list[int], base: int, name: str, most: int) -> int:
         """The part of a family's entry that says where its rows are; returns how many rows it has."""
         # Python's integers: products of many attributes are large.
         rows = radices[0] * radices[1] * radices[2] * radices[3]
@@ -195,7 +199,8 @@ class ArcTemplates:
             rows, strides = 1 << self.table_bits, (1, 1, 0x61C88647, 0x2C1B3C6D)
         entry[spaces.BY_HEAD : spaces.BY_SET + 1] = strides
         entry[spaces.MASK], entry[spaces.BASE] = (1 << 62) - 1 if exact else rows - 1, base
-        entry[spaces.SALT] = 0 if exact else 2 * f + 1
+        # By its name, so that a family has the same rows in every set that it is in.
+        entry[spaces.SALT] = 0 if exact else 2 * zlib.crc32(name.encode()) + 1
         return rows
 
     def _values(self, atoms: tuple[tuple[str, int], ...]) -> int:
@@ -233,6 +238,19 @@ class ArcTemplates:
 
     def __repr__(self) -> str:
         return f"ArcTemplates({len(self.blocks)} templates in {len(self.families)} families)"
+
+
+def _place_slots(entry: Ints, active: NDArray[np.bool_], start: int, rows: int) -> int:
+    """Say where the parts of a family's rows are; returns where the next family's weights may begin."""
+    wide = 0
+    for slot, length in enumerate(spaces.LENGTHS):
+        if active[slot]:
+            entry[spaces.AT + slot] = wide
+            wide += length
+    # A power of two, so that no row lies in two lines.
+    wide = 1 << (wide - 1).bit_length()
+    entry[spaces.START], entry[spaces.WIDE] = start, wide
+    return start + -(-rows * wide // spaces.LINE) * spaces.LINE
 
 
 def _column(columns: Columns, name: str) -> tuple[Columns, int]:

@@ -101,7 +101,7 @@ def contributions(
             scales[0, of_slot[b]] = 1.0
             score_arcs(
                 families[f : f + 1], sets, arcs, heads[f : f + 1], modifiers[f : f + 1], tags, counts, pairs, count,
-                weights, scales, True, parts[b],
+                n, weights, scales, True, parts[b],
             )  # fmt: skip
             for a in range(count):
                 total[a] += parts[b, a]

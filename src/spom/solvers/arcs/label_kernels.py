@@ -6,6 +6,7 @@ import numpy as np
 
 from spom.core.arrays import Ints
 from spom.core.jit import kernel
+from spom.core.prefetch import prefetch
 from spom.data.interning import Codes
 from spom.features.arc_spaces import (
     BASE,
@@ -45,33 +46,37 @@ def label_rows(
     arcs, pairs = np.empty((2, n), dtype=np.int64), np.empty((4, n), dtype=np.int64)
     side_codes(codes, first, n, tree, ends, atoms, sides)
     addends(families, sides, n, heads, modifiers)
+    # What a template's slot adds, for each kind of slot: nothing, the direction, direction and distance.
+    slots = np.zeros((3, n + 1), dtype=np.int64)
     for m in range(1, n + 1):
-        arcs[0, m - 1], arcs[1, m - 1] = tree[m], m
+        h = tree[m]
+        arcs[0, m - 1], arcs[1, m - 1] = h, m
+        slots[1, m] = 0 if h < m else 1
+        slots[2, m] = 6 * slots[1, m] + distance_bin(abs(m - h))
     for which in range(4):
         for f in range(F):
             if families[f, PAIR] == which:
                 pair_codes(kinds, first, n, tree, codes, upos, arcs, n, which, pairs[which])
                 break
     for f in range(F):
-        mask, base, pair, slot = families[f, MASK], families[f, BASE], families[f, PAIR], families[f, SET]
+        mask, base, pair = families[f, MASK], families[f, BASE], families[f, PAIR]
+        as_head, as_modifier, slot, by_slot = heads[f], modifiers[f], slots[families[f, SET]], families[f, BY_SET]
         for m in range(1, n + 1):
-            h = tree[m]
-            row = heads[f, h] + modifiers[f, m]
+            row = as_head[np.uint64(tree[m])] + as_modifier[m] + slot[m] * by_slot
             if pair >= 0:
                 row += pairs[pair, m - 1] * families[f, BY_PAIR]
-            side = 0 if h < m else 1
-            if slot == 1:
-                row += side * families[f, BY_SET]
-            elif slot == 2:
-                row += (6 * side + distance_bin(abs(m - h))) * families[f, BY_SET]
             rows[m, f] = base + (row & mask)
 
 
-@kernel(f"void({WEIGHTS}, int64[::1], int64, float32[::1])")
-def score_labels(weights: Singles, rows: Ints, width: int, out: Singles) -> None:
-    """The score of each relation: the sum of rows."""
+@kernel(f"void({WEIGHTS}, int64[:, ::1], int64, int64, float32[::1])")
+def score_labels(weights: Singles, words: Ints, m: int, width: int, out: Singles) -> None:
+    """The score of each relation of word m: the sum of its rows. Those of the next word are asked for."""
     out[:] = 0.0
+    rows, following = words[m], words[min(m + 1, words.shape[0] - 1)]
     for f in range(rows.size):
+        # A line of the cache holds 16 numbers.
+        for y in range(0, width, 16):
+            prefetch(weights, following[f] * width + y)
         row = weights[rows[f] * width : rows[f] * width + width]
         for y in range(width):
             out[y] += row[y]
@@ -112,7 +117,7 @@ def learn_labels(
         label_rows(codes, kinds, a, n, trees[a : a + n + 1].copy(), ends, atoms, families, upos, rows)
         for m in range(1, n + 1):
             y = gold[a + m]
-            score_labels(weights, rows[m], width, scores)
+            score_labels(weights, rows, m, width, scores)
             other, best = -1, -np.inf
             for k in range(count):
                 if k != y and scores[k] > best:
@@ -164,7 +169,7 @@ def find_labels(
             continue
         label_rows(codes, kinds, a, n, trees[a : a + n + 1].copy(), ends, atoms, families, upos, rows)
         for m in range(1, n + 1):
-            score_labels(weights, rows[m], width, scores)
+            score_labels(weights, rows, m, width, scores)
             if trees[a + m] == 0 and root >= 0:
                 out[a + m] = root
                 continue

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from spom.core.arrays import Ints
+from spom.core.arrays import Ints, aligned_singles
 from spom.features.arcs import ArcCodes, ArcLayout, ArcTemplates
 from spom.solvers.arcs.filter import words_of
 from spom.solvers.arcs.label_kernels import find_labels, learn_labels
@@ -69,8 +69,8 @@ class LabelLearner:
         self.layout = templates.layout(apart=True)
         self.random = np.random.default_rng(seed)
         self.step = 2.0 / self.layout.families.shape[0] if step is None else step
-        self.weights = np.zeros(self.layout.rows * label_width(len(names)), dtype=np.float32)
-        self.sums = np.zeros_like(self.weights)
+        self.weights = aligned_singles(self.layout.rows * label_width(len(names)))
+        self.sums = aligned_singles(self.weights.size)
         self.rounds = 0.0
         # Which relations were seen below the root, and which elsewhere.
         self.seen = np.zeros((2, len(names)), dtype=bool)
@@ -88,8 +88,10 @@ class LabelLearner:
 
     def model(self) -> LabelModel:
         """The mean of the weights over all rounds."""
-        rounds = np.float32(max(self.rounds, 1.0))
-        return LabelModel(self.templates, self.layout, self.names, self.weights - self.sums / rounds, self.root)
+        mean = aligned_singles(self.weights.size)
+        np.divide(self.sums, np.float32(max(self.rounds, 1.0)), out=mean)
+        np.subtract(self.weights, mean, out=mean)
+        return LabelModel(self.templates, self.layout, self.names, mean, self.root)
 
     @property
     def root(self) -> int:

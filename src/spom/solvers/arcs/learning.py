@@ -17,7 +17,22 @@ from spom.core.jit import PROX, kernel
 from spom.data.interning import Codes
 from spom.decoders.inside_outside import inside_outside
 from spom.decoders.nonprojective import matrix_tree
-from spom.features.arc_spaces import BASE, BY_PAIR, BY_SET, CODES, MASK, PAIR, SET, TABLE, VECTOR, WIDTH, Shorts
+from spom.features.arc_spaces import (
+    AT,
+    BASE,
+    BY_PAIR,
+    BY_SET,
+    CODES,
+    LENGTHS,
+    MASK,
+    PAIR,
+    SET,
+    START,
+    TABLE,
+    VECTOR,
+    WIDE,
+    Shorts,
+)
 from spom.solvers.arcs.scoring import LAYOUT, SPACE, Singles, best_tree, prepare, score_arcs, to_matrix
 
 # Losses.
@@ -53,7 +68,7 @@ def change_arc(
     h, m = arcs[0, a], arcs[1, a]
     features = 0
     for f in range(families.shape[0]):
-        mask, base, which, pair = families[f, MASK], families[f, BASE], families[f, SET], families[f, PAIR]
+        mask, which, pair = families[f, MASK], families[f, SET], families[f, PAIR]
         row = heads[f, h] + modifiers[f, m]
         if pair >= 0:
             row += pairs[pair, a] * families[f, BY_PAIR]
@@ -65,12 +80,12 @@ def change_arc(
         side = 0 if h < m else 1
         for t in range(many):
             at = row + tags[k, h, side, t] * families[f, BY_SET] if which >= 0 else row
-            i = (base + (at & mask)) * WIDTH
+            i = families[f, START] + (at & mask) * families[f, WIDE]
             for slot in range(3):
-                if blocks[ACTIVE, f, slot] == 0.0:
+                if families[f, AT + slot] < 0:
                     continue
                 features += 1
-                j = i if slot == 0 else i + arcs[1 + slot, a]
+                j = i + families[f, AT + slot] + (0 if slot == 0 else arcs[1 + slot, a])
                 scale = blocks[SCALE, f, slot]
                 old, step = np.float64(weights[j]) * scale, change / scale
                 if not apply:
@@ -86,10 +101,10 @@ def change_arc(
 def fold(families: Ints, f: int, slot: int, rows: int, weights: Singles, sums: Singles, blocks: Floats) -> None:
     """Put a template's scale into its weights and what was summed into `sums`; its norm is summed up again."""
     scale, sum_ = blocks[SCALE, f, slot], blocks[SUM, f, slot]
-    begin, end = (0, 1) if slot == 0 else ((1, 3) if slot == 1 else (3, 15))
     norm = 0.0
-    for row in range(families[f, BASE], families[f, BASE] + rows):
-        for j in range(row * WIDTH + begin, row * WIDTH + end):
+    for row in range(rows):
+        begin = families[f, START] + row * families[f, WIDE] + families[f, AT + slot]
+        for j in range(begin, begin + LENGTHS[slot]):
             w = np.float64(weights[j])
             if w != 0.0:
                 sums[j] -= np.float32(sum_ * w)
@@ -192,7 +207,7 @@ def learn(
             for slot in range(3):
                 scales[f, slot] = blocks[SCALE, f, slot] * blocks[ACTIVE, f, slot]
         score_arcs(
-            families, sets, arcs, heads, modifiers, tags, counts, pairs, count, weights, scales, penalised, scores
+            families, sets, arcs, heads, modifiers, tags, counts, pairs, count, n, weights, scales, penalised, scores
         )
         matrix, tree = np.empty((n + 1, n + 1)), np.empty(n, dtype=np.int64)
         # Of each arc: whether it is gold (bit 1), and whether it is in the tree (bit 2).

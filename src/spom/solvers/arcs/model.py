@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from spom.core.arrays import Floats, Ints
-from spom.features.arc_spaces import BASE, WIDTH, Shorts
+from spom.core.arrays import Floats, Ints, aligned_singles
+from spom.features.arc_spaces import AT, BASE, LENGTHS, START, WIDE, Shorts
 from spom.features.arcs import ArcCodes, ArcLayout, ArcTemplates
 from spom.solvers.arcs.scoring import Singles, parse_sentences
 
@@ -22,7 +22,7 @@ FILTER = "upos"
 
 @dataclass(frozen=True)
 class ArcModel:
-    """Templates, their weights in rows of 16, and the filter of arcs. It keeps no state: threads may share it."""
+    """Templates, their weights, and the filter of arcs. It keeps no state: threads may share it."""
 
     templates: ArcTemplates
     layout: ArcLayout
@@ -68,25 +68,19 @@ class ArcModel:
 
     def block_norms(self) -> Floats:
         """The Euclidean norm of the weights of each template."""
-        rows = self.weights.reshape(-1, WIDTH)
-        return block_sums(self.templates, self.layout, rows)
+        blocks = (block_view(self.weights, self.layout, f, slot) for f, slot in self.templates.places)
+        return np.array([float(np.sqrt(np.einsum("ij,ij->", b, b, dtype=np.float64))) for b in blocks])
 
     def kept(self, blocks: Ints) -> ArcModel:
         """The model of some templates alone: tables of families that have none of them are left out."""
         templates = self.templates.keep(blocks)
         layout = templates.layout()
-        weights = np.zeros((layout.rows, WIDTH), dtype=np.float32)
-        old = self.weights.reshape(-1, WIDTH)
+        weights = aligned_singles(layout.size)
         before = {family.name: f for f, family in enumerate(self.templates.families)}
-        for f, family in enumerate(templates.families):
-            source, target = rows_of(self.layout, before[family.name]), rows_of(layout, f)
-            for slot, (begin, end) in enumerate(SLOT_SPANS):
-                if templates.active[f, slot]:
-                    weights[target, begin:end] = old[source, begin:end]
-        return ArcModel(templates, layout, self.limits, weights.reshape(-1))
-
-
-SLOT_SPANS = ((0, 1), (1, 3), (3, 15))
+        for f, slot in templates.places:
+            old = before[templates.families[f].name]
+            block_view(weights, layout, f, slot)[:] = block_view(self.weights, self.layout, old, slot)
+        return ArcModel(templates, layout, self.limits, weights)
 
 
 def run(function: Callable[..., Any], *arguments: Any) -> Any:
@@ -94,20 +88,12 @@ def run(function: Callable[..., Any], *arguments: Any) -> Any:
     return function(*arguments)
 
 
-def rows_of(layout: ArcLayout, f: int) -> slice:
-    """The rows of a family."""
-    bases = layout.families[:, BASE]
-    return slice(int(bases[f]), int(bases[f + 1]) if f + 1 < bases.size else layout.rows)
-
-
-def block_sums(templates: ArcTemplates, layout: ArcLayout, rows: Singles) -> Floats:
-    """The norm of each template's part of the rows."""
-    found = []
-    for f, slot in templates.places:
-        begin, end = SLOT_SPANS[slot]
-        part = rows[rows_of(layout, f), begin:end]
-        found.append(float(np.sqrt(np.einsum("ij,ij->", part, part, dtype=np.float64))))
-    return np.array(found)
+def block_view(weights: Singles, layout: ArcLayout, f: int, slot: int) -> Singles:
+    """The weights of one template, (rows, entries of its slot), without a copy."""
+    entry, last = layout.families[f], f + 1 == layout.families.shape[0]
+    rows = (layout.rows if last else int(layout.families[f + 1, BASE])) - int(entry[BASE])
+    start, wide, at = (int(entry[k]) for k in (START, WIDE, AT + slot))
+    return weights[start : start + rows * wide].reshape(rows, wide)[:, at : at + LENGTHS[slot]]
 
 
 def layout_arguments(templates: ArcTemplates, layout: ArcLayout, limits: Shorts) -> tuple[Any, ...]:

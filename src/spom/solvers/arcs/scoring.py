@@ -1,7 +1,7 @@
 """Compiled: scores of all arcs of a sentence, and the tree that is best for them.
 
 Nearly all the time goes into reading weights at random places. So the families are the outer loop: within one, the
-reads of all arcs wait for nothing but memory, and stay in that family's table.
+reads of all arcs stay in that family's table, and they are asked for while the family before is summed.
 """
 
 from __future__ import annotations
@@ -11,20 +11,23 @@ from numpy.typing import NDArray
 
 from spom.core.arrays import Floats, Ints
 from spom.core.jit import kernel
+from spom.core.prefetch import prefetch
 from spom.data.interning import Codes
 from spom.decoders.arborescence import arborescence
 from spom.decoders.eisner import eisner
 from spom.features.arc_spaces import (
-    BASE,
+    AT,
     BY_PAIR,
     BY_SET,
     CODES,
+    LENGTHS,
     MASK,
     PAIR,
     SET,
+    START,
     TABLE,
     VECTOR,
-    WIDTH,
+    WIDE,
     Shorts,
     addends,
     candidates,
@@ -34,7 +37,9 @@ from spom.features.arc_spaces import (
 )
 
 Singles = NDArray[np.float32]
+Places = NDArray[np.uint64]
 WEIGHTS = "Array(float32, 1, 'C', readonly=True)"
+PLACES = "uint64[::1]"
 LIMITS = "Array(int16, 3, 'C', readonly=True)"
 # ends, atoms, families, columns of the sets, the filter's column, upos, limits: what a layout is to a kernel.
 LAYOUT = f"{VECTOR}, {TABLE}, {TABLE}, {VECTOR}, int64, int64, {LIMITS}"
@@ -102,8 +107,9 @@ def score_sets(
     k = 0
     while sets[k] != families[f, SET]:
         k += 1
-    mask, base, pair = families[f, MASK], families[f, BASE], families[f, PAIR]
+    mask, start, wide, pair = families[f, MASK], families[f, START], families[f, WIDE], families[f, PAIR]
     stride, by_pair = families[f, BY_SET], families[f, BY_PAIR]
+    plain, by_side, by_bin = families[f, AT], families[f, AT + 1], families[f, AT + 2]
     s0, s1, s2 = scales[f, 0], scales[f, 1], scales[f, 2]
     as_head, as_modifier = heads[f], modifiers[f]
     for a in range(count):
@@ -112,18 +118,103 @@ def score_sets(
         if pair >= 0:
             row += pairs[pair, a] * by_pair
         found = tags[k, h, 0 if h < m else 1]
-        d, e = np.uint64(arcs[2, a]), np.uint64(arcs[3, a])
+        at0, at1, at2 = np.uint64(plain), np.uint64(by_side + arcs[2, a]), np.uint64(by_bin + arcs[3, a])
         t0, t1, t2 = np.float32(0.0), np.float32(0.0), np.float32(0.0)
         for t in range(counts[k, h, m]):
-            i = np.uint64((base + ((row + found[np.uint64(t)] * stride) & mask)) * WIDTH)
-            t0 += weights[i]
-            t1 += weights[i + d]
-            t2 += weights[i + e]
+            i = np.uint64(start + ((row + found[np.uint64(t)] * stride) & mask) * wide)
+            if plain >= 0:
+                t0 += weights[i + at0]
+            if by_side >= 0:
+                t1 += weights[i + at1]
+            if by_bin >= 0:
+                t2 += weights[i + at2]
         out[a] += s0 * t0 + s1 * t1 + s2 * t2 if scaled else t0 + t1 + t2
 
 
+@kernel(f"boolean({VECTOR}, int64)")
+def of_one_side(family: Ints, side: int) -> bool:
+    """Whether a family looks at the head alone (side 0), or at the modifier alone (1)."""
+    return bool(family[side] >= 0 and family[1 - side] < 0 and family[PAIR] < 0 and family[SET] < 0)
+
+
+@kernel(f"void({TABLE}, int64, int64[:, ::1], int64, {WEIGHTS}, float32[:, ::1], boolean, float32[:, ::1])")
+def add_words(
+    families: Ints, side: int, addends: Ints, n: int, weights: Singles, scales: Singles, scaled: bool, out: Singles
+) -> None:
+    """out[w]: the sum over the families of one side of the rows of word w, as if all slots were there.
+
+    Arcs are many, words few.
+    """
+    out[: n + 1] = 0.0
+    for f in range(families.shape[0]):
+        if not of_one_side(families[f], side):
+            continue
+        mask, start, wide = families[f, MASK], families[f, START], families[f, WIDE]
+        begin = 0
+        for slot in range(3):
+            length, at = LENGTHS[slot], families[f, AT + slot]
+            factor = scales[f, slot] if scaled else np.float32(1.0)
+            if at >= 0:
+                for w in range(n + 1):
+                    i = start + (addends[f, w] & mask) * wide + at
+                    for k in range(length):
+                        out[w, begin + k] += factor * weights[i + k]
+            begin += length
+
+
 @kernel(
-    f"void({TABLE}, {VECTOR}, {SPACE}, int64, {WEIGHTS}, float32[:, ::1], boolean, float32[::1])",
+    f"void({VECTOR}, int64[:, ::1], int64[::1], int64[::1], int64[:, ::1], int64, {WEIGHTS}, uint64[::1])",
+)
+def find_places(
+    family: Ints, arcs: Ints, heads: Ints, modifiers: Ints, pairs: Ints, count: int, weights: Singles, out: Places
+) -> None:
+    """Where the row of each arc begins in the weights; the rows are asked for."""
+    mask, start, wide, pair, stride = family[MASK], family[START], family[WIDE], family[PAIR], family[BY_PAIR]
+    head, modifier = arcs[0], arcs[1]
+    if pair >= 0:
+        for a in range(count):
+            row = heads[np.uint64(head[a])] + modifiers[np.uint64(modifier[a])] + pairs[pair, a] * stride
+            out[a] = start + (row & mask) * wide
+            prefetch(weights, out[a])
+        return
+    for a in range(count):
+        row = heads[np.uint64(head[a])] + modifiers[np.uint64(modifier[a])]
+        out[a] = start + (row & mask) * wide
+        prefetch(weights, out[a])
+
+
+@kernel(f"void({VECTOR}, uint64[::1], {PLACES}, {PLACES}, int64, {WEIGHTS}, float32[::1], boolean, float32[::1])")
+def add_family(
+    family: Ints,
+    places: Places,
+    sides: Places,
+    bins: Places,
+    count: int,
+    weights: Singles,
+    scales: Singles,
+    scaled: bool,
+    out: Singles,
+) -> None:
+    """Add the weights that a family has for each arc: up to three."""
+    one = np.float32(1.0)
+    s0, s1, s2 = (scales[0], scales[1], scales[2]) if scaled else (one, one, one)
+    # Unsigned indices need no test for negative ones, which would cost as much as the rest.
+    if family[AT] >= 0:
+        at = np.uint64(family[AT])
+        for a in range(count):
+            out[a] += s0 * weights[places[a] + at]
+    if family[AT + 1] >= 0:
+        at = np.uint64(family[AT + 1])
+        for a in range(count):
+            out[a] += s1 * weights[places[a] + at + sides[a]]
+    if family[AT + 2] >= 0:
+        at = np.uint64(family[AT + 2])
+        for a in range(count):
+            out[a] += s2 * weights[places[a] + at + bins[a]]
+
+
+@kernel(
+    f"void({TABLE}, {VECTOR}, {SPACE}, int64, int64, {WEIGHTS}, float32[:, ::1], boolean, float32[::1])",
     fastmath={"contract"},
 )
 def score_arcs(
@@ -136,46 +227,41 @@ def score_arcs(
     counts: Ints,
     pairs: Ints,
     count: int,
+    n: int,
     weights: Singles,
     scales: Singles,
     scaled: bool,
     out: Singles,
 ) -> None:
     """out[a] = the sum over templates of scale times weight of arc a; scales are one where not `scaled`."""
-    # Unsigned indices need no test for negative ones, which would cost as much as the rest.
-    places = np.empty(count, dtype=np.uint64)
-    d, e = np.empty(count, dtype=np.uint64), np.empty(count, dtype=np.uint64)
-    head, modifier = arcs[0], arcs[1]
+    places = np.empty((2, count), dtype=np.uint64)
+    sides, bins = np.empty(count, dtype=np.uint64), np.empty(count, dtype=np.uint64)
+    as_head, as_modifier = np.empty((n + 1, 15), dtype=np.float32), np.empty((n + 1, 15), dtype=np.float32)
+    add_words(families, 0, heads, n, weights, scales, scaled, as_head)
+    add_words(families, 1, modifiers, n, weights, scales, scaled, as_modifier)
     for a in range(count):
-        out[a] = 0.0
-        d[a], e[a] = arcs[2, a], arcs[3, a]
+        h, m = np.uint64(arcs[0, a]), np.uint64(arcs[1, a])
+        sides[a], bins[a] = arcs[2, a], arcs[3, a]
+        d, e = np.uint64(1) + sides[a], np.uint64(3) + bins[a]
+        out[a] = as_head[h, 0] + as_head[h, d] + as_head[h, e] + as_modifier[m, 0] + as_modifier[m, d]
+        out[a] += as_modifier[m, e]
+    turn, waiting = 0, -1
     for f in range(families.shape[0]):
-        mask, base, pair = families[f, MASK], families[f, BASE], families[f, PAIR]
-        s0, s1, s2 = scales[f, 0], scales[f, 1], scales[f, 2]
-        as_head, as_modifier, stride = heads[f], modifiers[f], families[f, BY_PAIR]
         if families[f, SET] >= 0:
             score_sets(
                 families, f, sets, arcs, heads, modifiers, tags, counts, pairs, count, weights, scales, scaled, out
             )
             continue
-        for a in range(count):
-            row = as_head[np.uint64(head[a])] + as_modifier[np.uint64(modifier[a])]
-            places[a] = (base + (row & mask)) * WIDTH
-        if pair >= 0:
-            for a in range(count):
-                row = as_head[head[a]] + as_modifier[modifier[a]] + pairs[pair, a] * stride
-                places[a] = (base + (row & mask)) * WIDTH
-        # The first loop is so short that many reads wait for memory at a time; the second finds its lines in the cache.
-        if scaled:
-            for a in range(count):
-                out[a] += s0 * weights[places[a]]
-            for a in range(count):
-                out[a] += s1 * weights[places[a] + d[a]] + s2 * weights[places[a] + e[a]]
-        else:
-            for a in range(count):
-                out[a] += weights[places[a]]
-            for a in range(count):
-                out[a] += weights[places[a] + d[a]] + weights[places[a] + e[a]]
+        if of_one_side(families[f], 0) or of_one_side(families[f], 1):
+            continue
+        find_places(families[f], arcs, heads[f], modifiers[f], pairs, count, weights, places[turn])
+        # While memory brings what this family needs, the one before is summed.
+        turn = 1 - turn
+        if waiting >= 0:
+            add_family(families[waiting], places[turn], sides, bins, count, weights, scales[waiting], scaled, out)
+        waiting = f
+    if waiting >= 0:
+        add_family(families[waiting], places[1 - turn], sides, bins, count, weights, scales[waiting], scaled, out)
 
 
 @kernel("int64(float64[:, ::1], boolean, int64[::1])")
@@ -249,7 +335,7 @@ def parse_sentences(
                 arcs, heads, modifiers, tags, counts, pairs,
             )  # fmt: skip
             score_arcs(
-                families, sets, arcs, heads, modifiers, tags, counts, pairs, count, weights, scales, False, scores
+                families, sets, arcs, heads, modifiers, tags, counts, pairs, count, n, weights, scales, False, scores
             )
             total += count
             to_matrix(arcs, count, scores, matrix)

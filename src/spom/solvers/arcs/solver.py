@@ -9,11 +9,11 @@ from typing import Any, cast
 
 import numpy as np
 
-from spom.core.arrays import Floats, Ints, check_positive
+from spom.core.arrays import Floats, Ints, aligned_singles, check_positive
 from spom.core.jit import kernel
 from spom.core.state import Counters, State
 from spom.errors import Unsupported
-from spom.features.arc_spaces import BASE, TABLE, WIDTH, Shorts
+from spom.features.arc_spaces import AT, BASE, LENGTHS, START, TABLE, WIDE, Shorts
 from spom.features.arcs import ArcCodes, ArcTemplates
 from spom.penalties import L1, ElasticNetMKL, GroupLasso, LqMKL, SparseMKL
 from spom.solvers.arcs import learning
@@ -32,20 +32,20 @@ KINDS = (SparseMKL, GroupLasso, LqMKL, ElasticNetMKL)
 def averages(
     families: Ints, rows: int, weights: Singles, sums: Singles, blocks: Floats, rounds: float, out: Singles
 ) -> None:
-    """out = (S w - u) / rounds: the mean of theta over the rounds; with no rounds, theta itself."""
-    factor = np.zeros(WIDTH)
+    """out = (S w - u) / rounds, the mean of theta over the rounds; with no rounds, theta itself. `out` is zero before."""
     for f in range(families.shape[0]):
         end = families[f + 1, BASE] if f + 1 < families.shape[0] else rows
-        for j in range(15):
-            slot = 0 if j == 0 else (1 if j < 3 else 2)
-            factor[j] = blocks[1, f, slot] if rounds > 0.0 else blocks[0, f, slot]
-        for row in range(families[f, BASE], end):
-            for j in range(WIDTH):
-                i = row * WIDTH + j
-                if rounds > 0.0:
-                    out[i] = np.float32((factor[j] * weights[i] - sums[i]) / rounds)
-                else:
-                    out[i] = np.float32(factor[j] * weights[i])
+        for slot in range(3):
+            if families[f, AT + slot] < 0:
+                continue
+            factor = blocks[1, f, slot] if rounds > 0.0 else blocks[0, f, slot]
+            for row in range(end - families[f, BASE]):
+                begin = families[f, START] + row * families[f, WIDE] + families[f, AT + slot]
+                for i in range(begin, begin + LENGTHS[slot]):
+                    if rounds > 0.0:
+                        out[i] = np.float32((factor * weights[i] - sums[i]) / rounds)
+                    else:
+                        out[i] = np.float32(factor * weights[i])
 
 
 class ArcSolver:
@@ -90,8 +90,8 @@ class ArcSolver:
         self.penalty = penalty
         self._prox = _prox_on_norms(penalty, len(self.places))
         self.random = np.random.default_rng(seed)
-        self.weights = np.zeros(self.layout.rows * WIDTH, dtype=np.float32)
-        self.sums = np.zeros_like(self.weights)
+        self.weights = aligned_singles(self.layout.size)
+        self.sums = aligned_singles(self.layout.size)
         self.blocks = np.zeros((5, len(templates.families), 3))
         self.blocks[learning.SCALE], self.blocks[learning.ACTIVE] = 1.0, templates.active
         self.k, self.rounds, self.seconds = 0, 0, 0.0
@@ -129,7 +129,7 @@ class ArcSolver:
 
     def model(self, averaged: bool = True) -> ArcModel:
         """The weights as a model: their mean over all rounds, or the last ones."""
-        out = np.empty_like(self.weights)
+        out = aligned_singles(self.weights.size)
         rounds = float(self.rounds) if averaged else 0.0
         averages(self.layout.families, self.layout.rows, self.weights, self.sums, self.blocks, rounds, out)
         return ArcModel(self.templates, self.layout, self.limits, out)
