@@ -32,7 +32,7 @@ KINDS = (SparseMKL, GroupLasso, LqMKL, ElasticNetMKL)
 def averages(
     families: Ints, rows: int, weights: Singles, sums: Singles, blocks: Floats, rounds: float, out: Singles
 ) -> None:
-    """out = (S w - u) / rounds, the mean of theta over the rounds; with no rounds, theta itself. `out` is zero before."""
+    """out = (S w - u) / rounds, the mean of theta over the rounds; with no rounds, theta. `out` is zero before."""
     for f in range(families.shape[0]):
         end = families[f + 1, BASE] if f + 1 < families.shape[0] else rows
         for slot in range(3):
