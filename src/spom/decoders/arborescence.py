@@ -94,9 +94,39 @@ def grow(scores: Floats, fewest_roots: bool, heads: Ints) -> int:
     return count
 
 
+@kernel("int64(float64[:, ::1], int64[::1])")
+def best_heads(scores: Floats, heads: Ints) -> int:
+    """The best head of each word, the first of equals; how many are the root, or -1 where they make no tree."""
+    N = scores.shape[0]
+    best = scores[0].copy()
+    heads[:] = 0
+    for h in range(1, N):
+        row = scores[h]
+        for m in range(1, N):
+            if row[m] > best[m]:
+                best[m], heads[m - 1] = row[m], h
+    # Every word leads to the root when no walk up meets a word of its own.
+    seen, count = np.zeros(N, dtype=np.int64), 0
+    for m in range(1, N):
+        if best[m] == -np.inf:
+            return -1
+        count += heads[m - 1] == 0
+        at = m
+        while at != 0 and seen[at] == 0:
+            seen[at] = m
+            at = heads[at - 1]
+        if at != 0 and seen[at] == m:
+            return -1
+    return count
+
+
 @kernel("int64(float64[:, ::1], boolean, int64[::1])")
 def arborescence(scores: Floats, single_root: bool, heads: Ints) -> int:
     """1 with the best tree in `heads`, 0 where there is none; scores are -inf on the diagonal and in column 0."""
+    # Most sentences need no more than the best head of each word.
+    count = best_heads(scores, heads)
+    if count == 1 or (count > 1 and not single_root):
+        return 1
     count = grow(scores, False, heads)
     if single_root and count > 1:
         # Most often the best tree has one root already; only now is the slower comparison needed.

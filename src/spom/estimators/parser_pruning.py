@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from spom.core.arrays import Floats, Ints
 from spom.estimators.parser_stages import Run
-from spom.features.arc_spaces import SALT
+from spom.features.arc_spaces import HEAD, MODIFIER, PAIR, SALT
 from spom.features.arcs import ArcCodes, ArcLayout, ArcTemplates
 from spom.solvers.arcs.garrote import best_templates
 
@@ -25,8 +25,9 @@ AUTO_SHARE = 0.2
 # How much of the sentences is learnt from, and how many of the others at most are held out.
 LEARNT, HELD_OUT = 0.2, 400
 SELECTION_BITS = 14
-# What reading a row costs: from a table that is shared by hashing, from a small one, for the tags between.
-HASHED, SMALL, TAGS = 20.0, 8.0, 3.0
+# What a family costs: one that looks at a single word, others with a small table and with one that is shared by
+# hashing; and how many times as much for the tags between.
+SINGLE, SMALL, HASHED, TAGS = 1.0, 5.0, 15.0, 4.0
 
 
 @dataclass(frozen=True)
@@ -103,7 +104,9 @@ def choose(templates: ArcTemplates, layout: ArcLayout, beta: Floats, wanted: int
     families = np.array([f for f, _ in templates.places])
     value = np.bincount(families, weights=beta, minlength=len(templates.families))
     between = np.array([bool(family.between) for family in templates.families])
-    cost = np.where(layout.families[:, SALT] > 0, HASHED, SMALL) * np.where(between, TAGS, 1.0)
+    table = layout.families
+    single = ((table[:, HEAD] < 0) | (table[:, MODIFIER] < 0)) & (table[:, PAIR] < 0) & ~between
+    cost = np.where(single, SINGLE, np.where(table[:, SALT] > 0, HASHED, SMALL)) * np.where(between, TAGS, 1.0)
     budget = (1.1 * wanted / beta.size + 0.02) * cost.sum()
     room = np.zeros(cost.size, dtype=bool)
     for f in np.argsort(-value / np.sqrt(cost), kind="stable"):

@@ -80,13 +80,18 @@ def side_codes(codes: Codes, first: int, n: int, guide: Ints, ends: Ints, atoms:
     if guide.size:
         outer_children(n, guide, children)
     for s in range(ends.size - 1):
-        for w in range(n + 1):
-            code = 0
-            for k in range(ends[s], ends[s + 1]):
-                at = place(w, atoms[k, 1], n, guide, children)
-                radix = atoms[k, 2]
-                code = code * radix + (np.int64(codes[atoms[k, 0], first + at]) if at >= 0 else radix - 1)
-            out[s, w] = code
+        out[s, : n + 1] = 0
+        for k in range(ends[s], ends[s + 1]):
+            column, hop, radix = codes[atoms[k, 0]], atoms[k, 1], atoms[k, 2]
+            # Most places are words beside this one: a plain loop over those that are there.
+            begin, end = (max(0, -hop), min(n, n - hop) + 1) if hop < 10 else (n + 1, n + 1)
+            for w in range(begin, end):
+                out[s, w] = out[s, w] * radix + column[first + w + hop]
+            for w in range(n + 1):
+                if begin <= w < end:
+                    continue
+                at = place(w, hop, n, guide, children)
+                out[s, w] = out[s, w] * radix + (np.int64(column[first + at]) if at >= 0 else radix - 1)
 
 
 @kernel(f"void({TABLE}, int64[:, ::1], int64, int64[:, ::1], int64[:, ::1])")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -48,6 +48,14 @@ class ArcLayout:
     rows: int
     size: int
     columns: tuple[int, ...]
+
+    def with_slots(self, active: NDArray[np.bool_]) -> ArcLayout:
+        """The same rows with weights for these slots of each family."""
+        families, start = self.families.copy(), 0
+        counts = np.diff(np.append(families[:, spaces.BASE], self.rows))
+        for entry, slots, rows in zip(families, active, counts.tolist(), strict=True):
+            start = _place_slots(entry, slots, start, rows)
+        return replace(self, families=families, size=start)
 
 
 class ArcTemplates:
@@ -244,9 +252,8 @@ def _place_slots(entry: Ints, active: NDArray[np.bool_], start: int, rows: int) 
     """Say where the parts of a family's rows are; returns where the next family's weights may begin."""
     wide = 0
     for slot, length in enumerate(spaces.LENGTHS):
-        if active[slot]:
-            entry[spaces.AT + slot] = wide
-            wide += length
+        entry[spaces.AT + slot] = wide if active[slot] else -1
+        wide += length if active[slot] else 0
     # A power of two, so that no row lies in two lines.
     wide = 1 << (wide - 1).bit_length()
     entry[spaces.START], entry[spaces.WIDE] = start, wide

@@ -11,6 +11,7 @@ import pytest
 from spom.core.state import State
 from spom.errors import Unsupported
 from spom.features.arc_sets import guided_templates, large_templates
+from spom.features.arc_spaces import SALT
 from spom.features.arcs import ArcTemplates
 from spom.penalties import L1, ElasticNetMKL, GroupLasso, LqMKL, SparseMKL
 from spom.solvers.arcs.filter import with_roots
@@ -46,7 +47,7 @@ def solver_for(bank: Any, names: list[str], guide: Any = None, **more: Any) -> A
     codes = templates.fit(bank)
     gold = with_roots(bank.heads, codes)
     guides = None if guide is None else with_roots(guide, codes)
-    found = ArcSolver(templates, codes, gold, guides=guides, shuffle=False, **more)
+    found = ArcSolver(templates, codes, gold, guides=guides, shuffle=False, ranking=True, **more)
     # The naive learner has no filter.
     found.limits[:] = 30000
     return found
@@ -183,3 +184,33 @@ def test_what_is_not_there_is_said() -> None:
         solver_for(bank, SOME, penalty=L1(1.0))
     with pytest.raises(ValueError, match="step must be"):
         solver_for(bank, SOME, step=0.0)
+
+
+def test_the_score_that_ranks_templates_is_summed_only_on_request() -> None:
+    bank = random_bank(3)
+    ranked, plain = (solver_for(bank, SOME, loss="mira") for _ in range(2))
+    plain.ranking = False
+    for solver in (ranked, plain):
+        solver.epoch()
+    np.testing.assert_array_equal(ranked.weights, plain.weights)
+    assert np.any(ranked.progress != 0.0)
+    assert not np.any(plain.progress)
+
+
+def test_templates_that_are_kept_score_as_before() -> None:
+    bank = random_bank(5, sentences=8)
+    # One family with a row for each value, and one whose values share rows by hashing.
+    names = [
+        "h.upos m.upos",
+        "h.upos m.upos dist",
+        "h-1.form h.form h+1.form m-1.form m.form m+1.form dir",
+        "m.suffix dir",
+    ]
+    solver = solver_for(bank, names, loss="log")
+    assert solver.layout.families[:, SALT].any()
+    solver.epoch()
+    model = solver.model(averaged=False)
+    some = [model.kept(np.array([k])) for k in range(len(names))]
+    parts = [one.scores(one.templates.transform(bank), 0) for one in some]
+    # Arcs that are none are -inf in all of them.
+    np.testing.assert_allclose(sum(parts), model.scores(solver.codes, 0), atol=1e-5)

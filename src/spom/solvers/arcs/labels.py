@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from spom.core.arrays import Ints, aligned_singles
+from spom.features.arc_spaces import LINE
 from spom.features.arcs import ArcCodes, ArcLayout, ArcTemplates
 from spom.solvers.arcs.filter import words_of
 from spom.solvers.arcs.label_kernels import find_labels, learn_labels
@@ -45,8 +46,8 @@ class LabelModel:
 
 
 def label_width(count: int) -> int:
-    """The entries of a row: the relations, up to a multiple of eight."""
-    return -(-count // 8) * 8
+    """The entries of a row: the relations, up to whole cache lines."""
+    return -(-count // LINE) * LINE
 
 
 def label_arguments(

@@ -44,7 +44,7 @@ SCALE, SUM, NORM, PROGRESS, ACTIVE = range(5)
 SMALL = 1e-3
 
 
-@kernel(f"int64({TABLE}, {VECTOR}, {SPACE}, int64, float64, float32[::1], float32[::1], float64[:, :, ::1], boolean)")
+@kernel(f"void({TABLE}, {VECTOR}, {SPACE}, int64, float64, float32[::1], float32[::1], float64[:, :, ::1], boolean)")
 def change_arc(
     families: Ints,
     sets: Ints,
@@ -60,13 +60,12 @@ def change_arc(
     sums: Singles,
     blocks: Floats,
     apply: bool,
-) -> int:
-    """Add `change` to theta at all features of arc a; returns how many there are.
+) -> None:
+    """Add `change` to theta at all features of arc a.
 
     Without `apply` nothing moves; instead `change` times what each template scores goes to its progressive score.
     """
     h, m = arcs[0, a], arcs[1, a]
-    features = 0
     for f in range(families.shape[0]):
         mask, which, pair = families[f, MASK], families[f, SET], families[f, PAIR]
         row = heads[f, h] + modifiers[f, m]
@@ -84,7 +83,6 @@ def change_arc(
             for slot in range(3):
                 if families[f, AT + slot] < 0:
                     continue
-                features += 1
                 j = i + families[f, AT + slot] + (0 if slot == 0 else arcs[1 + slot, a])
                 scale = blocks[SCALE, f, slot]
                 old, step = np.float64(weights[j]) * scale, change / scale
@@ -94,7 +92,22 @@ def change_arc(
                 blocks[NORM, f, slot] += change * (2.0 * old + change)
                 weights[j] += np.float32(step)
                 sums[j] += np.float32(step * blocks[SUM, f, slot])
-    return features
+
+
+@kernel(f"int64({TABLE}, {VECTOR}, int64[:, ::1], int64[:, :, ::1], int64)")
+def features_of(families: Ints, sets: Ints, arcs: Ints, counts: Ints, a: int) -> int:
+    """How many features arc a has: one for each template, for those with words between one for each of their tags."""
+    found = 0
+    for f in range(families.shape[0]):
+        slots, k = 0, 0
+        for slot in range(3):
+            slots += families[f, AT + slot] >= 0
+        if families[f, SET] >= 0:
+            while sets[k] != families[f, SET]:
+                k += 1
+            slots *= counts[k, arcs[0, a], arcs[1, a]]
+        found += slots
+    return int(found)
 
 
 @kernel(f"void({TABLE}, int64, int64, int64, float32[::1], float32[::1], float64[:, :, ::1])")
@@ -150,7 +163,7 @@ def proximal_step(
 @kernel(
     f"float64({CODES}, {VECTOR}, {VECTOR}, {VECTOR}, {VECTOR}, {VECTOR}, {VECTOR}, {LAYOUT}, float32[::1], "
     f"float32[::1], float64[:, :, ::1], int64, boolean, float64, float64[::1], boolean, FunctionType({PROX}), "
-    "float64[::1], int64[::1], int64[:, ::1], int64)"
+    "float64[::1], int64[::1], int64[:, ::1], int64, boolean)"
 )
 def learn(
     codes: Codes,
@@ -180,6 +193,7 @@ def learn(
     ints: Ints,
     places: Ints,
     total_rows: int,
+    ranking: bool,
 ) -> float:
     """One round for each sentence of `order`, with its step (for MIRA the largest step); the sum of the losses met."""
     longest = 0
@@ -228,7 +242,7 @@ def learn(
                 if which[a] == 1:
                     total -= scores[a]
             # First what was known, then the step: an arc shares features with others of its sentence.
-            for attempt in range(2):
+            for attempt in range(0 if ranking else 1, 2):
                 for a in range(count):
                     change = which[a] - marginals[arcs[0, a], arcs[1, a]]
                     if abs(change) > SMALL:
@@ -254,10 +268,12 @@ def learn(
                 total += hinge
                 for a in range(count):
                     if which[a] == 1 or which[a] == 2:
-                        features += change_arc(
-                            families, sets, arcs, heads, modifiers, tags, counts, pairs, a,
-                            1.0 if which[a] == 1 else -1.0, weights, sums, blocks, False,
-                        )  # fmt: skip
+                        features += features_of(families, sets, arcs, counts, a)
+                        if ranking:
+                            change_arc(
+                                families, sets, arcs, heads, modifiers, tags, counts, pairs, a,
+                                1.0 if which[a] == 1 else -1.0, weights, sums, blocks, False,
+                            )  # fmt: skip
                 if loss == 0:
                     step = min(steps[t], hinge / features)
                 for a in range(count):

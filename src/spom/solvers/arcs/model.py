@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -33,6 +34,26 @@ class ArcModel:
         """The layout as kernels take it."""
         return layout_arguments(self.templates, self.layout, self.limits)
 
+    @cached_property
+    def folded(self) -> tuple[ArcLayout, Singles]:
+        """The same scores with one weight for each family and arc: the sum of its up to three."""
+        active = self.templates.active
+        finest = np.zeros_like(active)
+        finest[np.arange(active.shape[0]), 2 - np.argmax(active[:, ::-1], axis=1)] = True
+        layout = self.layout.with_slots(finest)
+        weights = aligned_singles(layout.size)
+        for f, slot in self.templates.places:
+            into = int(np.argmax(finest[f]))
+            # A direction stands for six bins of distance.
+            times = LENGTHS[into] // LENGTHS[slot]
+            block_view(weights, layout, f, into)[:] += np.repeat(
+                block_view(self.weights, self.layout, f, slot), times, 1
+            )
+        return layout, weights
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "folded"}
+
     def parse(
         self,
         codes: ArcCodes,
@@ -45,10 +66,12 @@ class ArcModel:
         begin, end = (0, codes.first.size) if bounds is None else bounds
         out = np.zeros(codes.codes.shape[1], dtype=np.int64)
         common = (codes.codes, codes.kinds, codes.first, codes.sizes, NONE if guides is None else guides)
+        layout, weights = self.folded
+        arguments = layout_arguments(self.templates, layout, self.limits)
 
         def part(bounds: tuple[int, int]) -> int:
-            place = (self.weights, projective, out, np.empty((0, 0)), *bounds)
-            return int(run(parse_sentences, *common, *self.arguments(), *place))
+            place = (weights, projective, out, np.empty((0, 0)), *bounds)
+            return int(run(parse_sentences, *common, *arguments, *place))
 
         if n_jobs == 1 or end - begin < 2 * n_jobs:
             return out, part((begin, end))
@@ -63,7 +86,9 @@ class ArcModel:
         common = (codes.codes, codes.kinds, codes.first, codes.sizes, NONE if guides is None else guides)
         if n:
             place = (np.zeros(codes.codes.shape[1], dtype=np.int64), matrix, sentence, sentence + 1)
-            run(parse_sentences, *common, *self.arguments(), self.weights, False, *place)
+            layout, weights = self.folded
+            arguments = layout_arguments(self.templates, layout, self.limits)
+            run(parse_sentences, *common, *arguments, weights, False, *place)
         return matrix
 
     def block_norms(self) -> Floats:

@@ -54,7 +54,8 @@ class ArcSolver:
     `loss` is `"mira"` (the smallest step that mends the cost-augmented hinge, at most `step`), `"hinge"`,
     `"perceptron"` or `"log"` (a random field over trees). `penalty` is None or one on block norms (`SparseMKL`: SPOM,
     `GroupLasso`, `LqMKL`, `ElasticNetMKL`), each template a block. `step` defaults to a multiple of one over the
-    number of templates, and falls as one over the square root of the epoch for all losses but MIRA. Iterating yields a
+    number of templates, and falls as one over the square root of the epoch for all losses but MIRA. With `ranking` the
+    progressive score of each template is summed up on the way (`progress`). Iterating yields a
     `State` after each epoch, without end: its `theta` is the iterate (a copy unless `copies=False`), `internal` has
     the sums of the average. `start` goes on from a state, to the same bits.
     """
@@ -74,13 +75,14 @@ class ArcSolver:
         limits: Shorts | None = None,
         shuffle: bool = True,
         seed: Any = 0,
+        ranking: bool = False,
         copies: bool = True,
         start: State | None = None,
     ) -> None:
         if loss not in LOSSES:
             raise Unsupported(f"there is no loss {loss!r} for trees; there are: {', '.join(LOSSES)}")
         self.templates, self.codes, self.gold = templates, codes, gold
-        self.loss, self.projective, self.shuffle, self.copies = loss, projective, shuffle, copies
+        self.loss, self.projective, self.shuffle, self.ranking, self.copies = loss, projective, shuffle, ranking, copies
         self.layout = templates.layout()
         self.places = np.array(templates.places, dtype=np.int64).reshape(-1, 2)
         self.cost = check_positive(cost, "cost")
@@ -114,7 +116,14 @@ class ArcSolver:
             *common,
             *layout_arguments(self.templates, self.layout, self.limits),
             *(self.weights, self.sums, self.blocks, LOSSES[self.loss], self.projective, self.cost),
-            *(np.full(order.size, size), self.penalty is not None, *self._prox, self.places, self.layout.rows),
+            *(
+                np.full(order.size, size),
+                self.penalty is not None,
+                *self._prox,
+                self.places,
+                self.layout.rows,
+                self.ranking,
+            ),
         )
         self.k += 1
         self.rounds += int((self.codes.sizes[order] > 0).sum())
