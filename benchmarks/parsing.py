@@ -122,9 +122,12 @@ def udpipe(files: dict[str, Path]) -> dict[str, float] | None:
         loaded = peer.Model.load(str(path))
     text = gzip.decompress(files["test"].read_bytes()).decode()
     pipeline = peer.Pipeline(loaded, "conllu", peer.Pipeline.NONE, peer.Pipeline.DEFAULT, "conllu")
-    begin = clock()
-    found = pipeline.process(text, error)
-    spent = clock() - begin
+    # The best of three, as for us.
+    spent = np.inf
+    for _ in range(3):
+        begin = clock()
+        found = pipeline.process(text, error)
+        spent = min(spent, clock() - begin)
     gold = read_conllu(files["test"])
     score = attachment(gold, parse_conllu(found.encode()))
     return {"seconds": seconds, "rate": gold.n_words / spent, "uas": score.uas, "las": score.las}
