@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spom.core.arrays import Floats, Ints
+from spom.core.arrays import Floats, Ints, aligned_singles
 from spom.core.jit import kernel
 from spom.solvers.chains.data import Blocks, Ids, Summary, Tokens, padded
 from spom.solvers.chains.residual import Singles, residual
@@ -190,7 +190,7 @@ class AdaptiveEngine:
         k = forbidden.shape[1]
         self.blocks, self.k, self.forbidden = blocks, k, forbidden
         self.strengths, self.delta, self.adaptive, self.learn_chain = strengths, delta, adaptive, learn_chain
-        self.table = np.zeros((blocks.features, 2 * padded(k)), dtype=np.float32)
+        self.table = aligned_singles(blocks.features * 2 * padded(k)).reshape(blocks.features, -1)
         self.chain_table = np.zeros((2, k + 2, k))
         self.table[:, padded(k) :] = self.chain_table[1] = delta if adaptive else 1.0
         # Empty: all weights are learnt.

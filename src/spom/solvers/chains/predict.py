@@ -11,7 +11,7 @@ from spom.decoders.forward_backward import forward_backward
 from spom.decoders.viterbi_lanes import lay_out, viterbi_lanes
 from spom.solvers.chains.data import Ids, Tokens
 from spom.solvers.chains.residual import Singles
-from spom.solvers.chains.scores import ROWS, block_scores, store
+from spom.solvers.chains.scores import ROWS, ask_for, block_scores, store
 
 MODEL = "float32[:, ::1], float64[:, ::1]"
 
@@ -23,6 +23,7 @@ def plain_scores(
     """unary[t] = sum over the features j of token first + t of value * table[j]: `block_scores` with all scales one."""
     for t in range(unary.shape[0]):
         acc[:] = np.float32(0.0)
+        ask_for(indptr, indices, first + min(t + 1, unary.shape[0] - 1), table)
         for e in range(indptr[first + t], indptr[first + t + 1]):
             row = table[indices[e]]
             if values.size:

@@ -10,6 +10,7 @@ import numpy as np
 
 from spom.core.arrays import Floats, Ints
 from spom.core.jit import kernel
+from spom.core.prefetch import prefetch
 from spom.solvers.chains.data import Ids
 from spom.solvers.chains.residual import Singles
 
@@ -21,6 +22,15 @@ def store(acc: Singles, out: Floats) -> None:
     """The first labels of `acc` as float64."""
     for y in range(out.size):
         out[y] = acc[y]
+
+
+@kernel("void(int64[::1], int32[::1], int64, float32[:, ::1])")
+def ask_for(indptr: Ints, indices: Ids, t: int, table: Singles) -> None:
+    """Have the rows of token t brought into the cache."""
+    flat, width = table.reshape(-1), table.shape[1]
+    for e in range(indptr[t], indptr[t + 1]):
+        for q in range(0, width, 16):
+            prefetch(flat, indices[e] * width + q)
 
 
 @kernel(f"void({ROWS}, int64, float32[:, ::1], float64[::1], int32[::1], float32[::1], float64[:, ::1])")
@@ -38,6 +48,7 @@ def block_scores(
     """unary[t] = sum over the features j of token first + t of scale[block[j]] * value * table[j]."""
     for t in range(unary.shape[0]):
         acc[:] = np.float32(0.0)
+        ask_for(indptr, indices, first + min(t + 1, unary.shape[0] - 1), table)
         for e in range(indptr[first + t], indptr[first + t + 1]):
             j = indices[e]
             c = np.float32(scale[block[j]] * values[e] if values.size else scale[block[j]])
@@ -65,6 +76,7 @@ def adaptive_scores(
     zero, lanes = np.float32(0.0), acc.size
     for t in range(unary.shape[0]):
         acc[:] = zero
+        ask_for(indptr, indices, first + min(t + 1, unary.shape[0] - 1), table)
         for e in range(indptr[first + t], indptr[first + t + 1]):
             row = table[indices[e]]
             if values.size:
