@@ -246,6 +246,7 @@ def test_early_stopping_keeps_the_best_epoch() -> None:
     assert len(scores) < 30
     assert t.score(X_TEST, Y_TEST) == max(scores)
     assert scores[-2] <= max(scores)
+    assert t._training()["dev"] == max(scores)
 
 
 class Watcher:

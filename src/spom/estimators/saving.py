@@ -69,6 +69,18 @@ class SavingLinear(Saving):
         return {**kept, "nonzeros": int(nonzero), "weights": int(np.prod(coef.shape)), "blocks_kept": int(selected)}
 
 
+def kept_epoch(history: list[dict[str, Any]]) -> dict[str, Any]:
+    """The entry of the epoch whose weights were kept: the first with the best score on development data, or the last.
+
+    >>> kept_epoch([{"epoch": 1, "dev": 0.5}, {"epoch": 2, "dev": 0.75}, {"epoch": 3, "dev": 0.625}])
+    {'epoch': 2, 'dev': 0.75}
+    """
+    scored = [entry for entry in history if "dev" in entry]
+    if scored:
+        return max(scored, key=lambda entry: float(entry["dev"]))
+    return history[-1] if history else {}
+
+
 def last_entry(history: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The last entry of a history without what is long and what is timed: the same seed must give the same bytes."""
     dropped = ("block_weights", "per_second", "seconds")

@@ -152,7 +152,8 @@ class SequenceTagger(SavingTagger, TaggerModel):
         X is `Columns` (y may be left out: the last column; or name a column), or a list of sentences, whose tokens are
         words, tuples of fields, feature dicts, lists of feature strings, or rows of a matrix (dense or CSR); or `Rows`.
         y has a list of labels a sentence. `dev` is (X, y), or `Columns`: the epoch with the best score there is kept.
-        `checkpoint` is a file for the state of the run; with `resume` it goes on from there, to the same bits.
+        `checkpoint` is a file for the state of the run, written every so many epochs, or seconds ("60s"), or only where
+        the run was stopped ("stop"); with `resume` it goes on from there, to the same bits.
         """
         self._check()
         if self.kernels is not None:

@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from spom.estimators.saving import Arrays, Saving, last_entry
+from spom.estimators.saving import Arrays, Saving, kept_epoch, last_entry
 from spom.estimators.tagger_parts import TaggerParts
 from spom.models.checks import check_shape, take
 
@@ -64,8 +64,8 @@ class SavingTagger(Saving):
 
     def _training(self) -> dict[str, Any]:
         held = vars(self)
-        last = held["history_"][-1] if held["history_"] else {}
-        kept = {name: float(last[name]) for name in ("loss", "dev") if name in last and np.isfinite(last[name])}
+        entry = kept_epoch(held["history_"])
+        kept = {name: float(entry[name]) for name in ("loss", "dev") if name in entry and np.isfinite(entry[name])}
         W, k = held["weights_"], held["classes_"].size
         selected = int(np.count_nonzero(held["block_norms_"]))
         return {**kept, "nonzeros": int(np.count_nonzero(W)), "weights": W.shape[0] * k, "blocks_kept": selected}
