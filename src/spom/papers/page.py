@@ -66,6 +66,8 @@ def _section(result: Result, image: Path) -> str:
 
 
 def _rst(text: str) -> str:
+    # A dash alone would be an item of a list.
+    text = "\N{EN DASH}" if text == "-" else text
     for sign in "\\*`|_":
         text = text.replace(sign, "\\" + sign)
     return text
@@ -96,7 +98,7 @@ def _rst_section(result: Result, images: str) -> list[str]:
     data = ", ".join(find(result.id).data) or "synthetic"
     lines = [_rst(name), "-" * (2 * len(name)), "", f"{_rst(note)} Data: {data}.", ""]
     lines += [f".. image:: {images}/{result.id}.png", f"   :alt: {result.title}", "   :width: 100%", ""]
-    lines += [".. list-table::", "   :header-rows: 1", "   :widths: 26 12 14 5 43", ""]
+    lines += [".. list-table::", "   :header-rows: 1", "   :widths: 24 14 20 6 36", ""]
     for row in (HEADER, *(cells(row) for row in result.table)):
         lines += [f"   {'*' if i == 0 else ' '} - {_rst(cell)}" for i, cell in enumerate(row)]
     chosen = ", ".join(f"{key} = {value}" for key, value in result.settings.items())
