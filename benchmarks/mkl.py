@@ -161,7 +161,9 @@ def speed() -> None:
     N, n = both[0].n_sequences, y.size
 
     def run(problem: KernelProblem) -> Any:
-        return last(OnlineKernels(problem, penalty=SparseMKL(1.0 / (DEFAULT_C * N)), epochs=EPOCHS, random_state=0))
+        penalty = SparseMKL(1.0 / (DEFAULT_C * N))
+        # As the estimators run it: no copies of states that nobody keeps.
+        return last(OnlineKernels(problem, penalty=penalty, epochs=EPOCHS, copies=False, random_state=0))
 
     flat = np.asarray(grams[0].values.base).reshape(-1)  # type: ignore[attr-defined]  # dense ones have values
     doubles = flat[: flat.size // 2 * 2].view(np.float64)

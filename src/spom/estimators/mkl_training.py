@@ -174,7 +174,7 @@ def fit_kernels(
     shared: dict[str, Any] = {"transitions": transitions, "cost": cost, "random_state": seed, "start": start}
     if solver == "online":
         own = {"loss": loss, "step": step, "epochs": epochs, "output": output, "slots": blocks.slots, "screen": True}
-        run: Any = OnlineKernels(problem, penalty=penalty, **own, **shared)
+        run: Any = OnlineKernels(problem, penalty=penalty, copies=False, **own, **shared)
     else:
         from spom.solvers.mkl.frank_wolfe import FrankWolfeMKL
 

@@ -65,7 +65,8 @@ class SavingTagger(Saving):
     def _training(self) -> dict[str, Any]:
         held = vars(self)
         entry = kept_epoch(held["history_"])
-        kept = {name: float(entry[name]) for name in ("loss", "dev") if name in entry and np.isfinite(entry[name])}
+        told: dict[str, Any] = {key: float(value) for key, value in entry.items() if key in ("loss", "dev")}
+        kept = {key: value for key, value in told.items() if np.isfinite(value)}
         W, k = held["weights_"], held["classes_"].size
         selected = int(np.count_nonzero(held["block_norms_"]))
         return {**kept, "nonzeros": int(np.count_nonzero(W)), "weights": W.shape[0] * k, "blocks_kept": selected}

@@ -17,7 +17,7 @@ from spom.penalties import SparseMKL
 
 FULL: Settings = {
     "data": "ewt",
-    "sentences": 1000,
+    "sentences": None,
     "test_sentences": None,
     "templates": "large",
     "strength": 1e-3,

@@ -200,6 +200,16 @@ def test_useless_blocks_are_held_at_zero_and_cost_nothing() -> None:
     assert held.internal["counts"][4] < 0.6 * plain.internal["counts"][4]
 
 
+def test_states_without_copies_end_the_same() -> None:
+    options: dict[str, Any] = {"penalty": SparseMKL(0.02), "epochs": 3, "random_state": 1}
+    kept = list(OnlineKernels(problem_of("mixed"), **options))
+    shared = list(OnlineKernels(problem_of("mixed"), copies=False, **options))
+    np.testing.assert_array_equal(kept[-1].theta, shared[-1].theta)
+    # The first state of the one run is still that of the first pass; the other's has moved on.
+    assert not np.array_equal(kept[0].theta, kept[-1].theta)
+    assert np.shares_memory(shared[0].theta, shared[-1].theta)
+
+
 def test_a_block_that_is_held_comes_back(tmp_path: Path) -> None:
     """Held by hand at the fourth pass, and let go by the look after the eighth."""
     problem, _ = wide()

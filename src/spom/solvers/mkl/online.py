@@ -98,6 +98,7 @@ class OnlineKernels:
         nothing. A round's proximal step seldom does that by itself: each wrong sequence fills all blocks again.
     objective : compute the objective in each state (one more pass of decoding).
     slots : how many rows are kept where Gram matrices are computed; see `spom.kernels.memory`.
+    copies : whether states own their arrays; without, they are good until the next pass begins.
     start : a state to go on from, to the same bits.
 
     Examples
@@ -131,6 +132,7 @@ class OnlineKernels:
         slots: int | None = None,
         tolerance: float = TOLERANCE,
         random_state: Any = None,
+        copies: bool = True,
         start: State | None = None,
     ) -> None:
         if loss not in LOSSES:
@@ -148,7 +150,7 @@ class OnlineKernels:
         self.cost, self.shuffle, self.objective, self.slots = check_positive(cost, "cost"), shuffle, objective, slots
         self.radius, self.screen = float(radius), screen
         self.tolerance = check_positive(tolerance, "tolerance") if loss == "log" else 0.0
-        self.random_state, self.start = random_state, start
+        self.random_state, self.copies, self.start = random_state, copies, start
         self.step = step_for(step, self)
         self.strength = float(getattr(self.penalty, "strength", 0.0))
 
@@ -229,9 +231,9 @@ class OnlineKernels:
         seconds: float,
         rng: np.random.Generator,
     ) -> State:
-        current = np.concatenate([part.reshape(-1) for part in (work.A, work.V, work.T)])
+        current = work.theta.copy() if self.copies else work.theta
         internal: dict[str, np.ndarray[Any, Any]] = {
-            "scores": work.F.copy(),
+            "scores": work.F.copy() if self.copies else work.F,
             "counts": work.counts.copy(),
             "frozen": work.frozen.copy(),
             "rounds": np.array([rounds, averaged]),

@@ -13,6 +13,7 @@ import numpy as np
 
 from spom.core.arrays import Floats, Ints
 from spom.core.jit import kernel
+from spom.core.prefetch import prefetch
 from spom.decoders.forward_backward import forward_backward
 from spom.decoders.viterbi import viterbi
 
@@ -262,7 +263,7 @@ def add_one(x: Any, f: Any, g: Any, a: Any, b: Any) -> None:
 @kernel(
     [
         f"void({f}[:, :, ::1], int64[:, ::1], int64[::1], int64[::1], float64[::1], int64, {f}[:, ::1], int64[:, ::1],"
-        " int64[::1], int64, float64[::1], int64[::1])"
+        " int64[::1], int64, int64, float64[::1], int64[::1])"
         for f in ("float32", "float64")
     ]
 )
@@ -277,14 +278,20 @@ def add_rows(
     slots: Ints,
     places: Ints,
     i: int,
+    following: int,
     d: Floats,
     labels: Ints,
 ) -> None:
     """F[m, y] += factors d[y] K_m[i] for active blocks and labels with d[y] != 0: rows at the speed of memory.
 
-    Two labels at a time, because a wrong token has two, and three blocks; a row of F that is stale is zero.
+    Two labels at a time, because a wrong token has two, and three blocks; a row of F that is stale is zero. The
+    beginnings of the rows of the token that follows are asked for: the processor finds the rest by itself.
     """
     count, kind = 0, F.dtype.type
+    for e in range(on):
+        row = store[slots[places[active[e]], following]]
+        for j in range(0, min(128, row.size), 16):
+            prefetch(row, j)
     for y in range(d.size):
         if d[y] != 0.0:
             labels[count] = y

@@ -243,8 +243,10 @@ def _rounds(
                 if kinds[m] == DENSE and norms[m] > 0.0:
                     active[on], factors[on], on = m, -eta_w / table[SCALE, m], on + 1
             for j in range(count):
-                i = a + tokens[j]
-                add_rows(F, fmarks, stamps, active, factors, on, store, slots, places, i, D[tokens[j]], labels)
+                i, following = a + tokens[j], a + tokens[min(j + 1, count - 1)]
+                add_rows(
+                    F, fmarks, stamps, active, factors, on, store, slots, places, i, following, D[tokens[j]], labels
+                )
         for m in range(blocks):
             stamp, e = stamps[m], places[m]
             if norms[m] == 0.0:
