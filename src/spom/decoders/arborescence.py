@@ -8,6 +8,22 @@ from spom.core.arrays import Floats, Ints
 from spom.core.jit import kernel
 
 
+@kernel("int64(float64[::1], int64[::1], boolean)")
+def first_best(row: Floats, depth: Ints, fewest_roots: bool) -> int:
+    """The first arc into a node that no other is better than, or -1 where there is none."""
+    u = -1
+    if fewest_roots:
+        for h in range(row.size):
+            if row[h] > -np.inf and (u < 0 or depth[h] > depth[u] or (depth[h] == depth[u] and row[h] > row[u])):
+                u = h
+        return u
+    best = -np.inf
+    for h in range(row.size):
+        if row[h] > best:
+            best, u = row[h], h
+    return u
+
+
 @kernel("int64(float64[:, ::1], boolean, int64[::1])")
 def grow(scores: Floats, fewest_roots: bool, heads: Ints) -> int:
     """`heads` of the best tree; returns how many words hang on the root, or -1 where there is no tree.
@@ -40,10 +56,7 @@ def grow(scores: Floats, fewest_roots: bool, heads: Ints) -> int:
         while True:
             c = path[length - 1]
             row, depth = into[slot[c]], roots[slot[c]]
-            u = -1
-            for h in range(N):
-                if row[h] > -np.inf and (u < 0 or depth[h] > depth[u] or (depth[h] == depth[u] and row[h] > row[u])):
-                    u = h
+            u = first_best(row, depth, fewest_roots)
             if u < 0:
                 return -1
             source[c], target[c], gain[c], order[c] = u, word[slot[c], u], row[u], depth[u]
@@ -68,9 +81,11 @@ def grow(scores: Floats, fewest_roots: bool, heads: Ints) -> int:
                     if node_of[h] == x:
                         node_of[h] = new
                     v, r = into[y, h] - gain[x], roots[y, h] - order[x]
-                    better = v > -np.inf and (
-                        into[s, h] == -np.inf or r > roots[s, h] or (r == roots[s, h] and v > into[s, h])
-                    )
+                    better = v > into[s, h]
+                    if fewest_roots:
+                        better = v > -np.inf and (
+                            into[s, h] == -np.inf or r > roots[s, h] or (r == roots[s, h] and better)
+                        )
                     if first or better:
                         into[s, h], roots[s, h], word[s, h] = v, r, word[y, h]
                 first = False
@@ -127,7 +142,8 @@ def arborescence(scores: Floats, single_root: bool, heads: Ints) -> int:
     count = best_heads(scores, heads)
     if count == 1 or (count > 1 and not single_root):
         return 1
-    count = grow(scores, False, heads)
+    if count < 0:
+        count = grow(scores, False, heads)
     if single_root and count > 1:
         # Most often the best tree has one root already; only now is the slower comparison needed.
         count = grow(scores, True, heads)
