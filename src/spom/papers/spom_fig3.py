@@ -20,7 +20,7 @@ FULL: Settings = {
     "sentences": None,
     "test_sentences": None,
     "templates": "large",
-    "strength": 1e-3,
+    "strength": 1e-5,
     "epochs": 6,
     "refit_epochs": 3,
     "shares": [0.2, 0.4, 0.6, 0.8],
