@@ -113,6 +113,8 @@ def _gain(numbers: Numbers, full: bool) -> Row:
         f"most of the paper's gain is one of scale and step: with one that fits, Q and G alone gain {gains[0]:.1f} and "
         f"{gains[1]:.1f} points over the paper's, and the plain sum of the kernels comes near MKL"
     )
+    if min(gains) <= 0.0:
+        word = "too few words and passes to be compared with the paper's accuracies"
     ours = f"{learnt - single:+.1f} / {learnt - total:+.1f}"
     return Row("MKL less the best single kernel / less the sum, points", "+2.0 / -", ours, word)
 
