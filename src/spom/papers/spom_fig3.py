@@ -104,7 +104,8 @@ def compare(numbers: Numbers, settings: Settings) -> list[Row]:
     where = {"ewt": "EWT", "conll2008": "CoNLL-2008"}[settings["data"]]
     where += f", {numbers['words']['train']:,} words for training"
     for name, value in numbers["all"].items():
-        word = f"{where}; the paper has 39,278 sentences of CoNLL-2008 and 507 templates"
+        passes = settings["epochs" if name == "SPOM" else "refit_epochs"]
+        word = f"{where}, {passes} epochs; the paper has 39,278 sentences of CoNLL-2008 and 507 templates"
         claim = f"{100 * PRINTED[name]:.2f}"
         rows.append(Row(f"{name}, all {numbers['templates']} templates: UAS", claim, f"{100 * value:.2f}", word))
     sizes = list(numbers["uas"]["SPOM"])
