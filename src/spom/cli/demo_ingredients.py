@@ -14,6 +14,7 @@ import numpy as np
 from spom import load_model
 from spom.cli.inspecting import print_bars
 from spom.cli.record import size
+from spom.cli.waiting import compiling
 from spom.data import read_conll
 from spom.data.generated import ingredients
 from spom.errors import SpomError
@@ -52,6 +53,8 @@ def _show(
     say(f"{counts['train']:,} lines of recipes that a small generator made up, with a column that means nothing:\n")
     for line in (folder / "train.txt").read_text().split("\n\n")[0].splitlines():
         say(f"    {line}")
+    with compiling():
+        _warm(folder, seed)
     say(f"\n{'':34}{'F1':>8}{'kept':>10}{'weights':>9}{'size':>9}{'seconds':>9}")
     rows = {}
     for name, more in (
@@ -77,11 +80,20 @@ def _write(path: Path, columns: Any) -> None:
     path.write_text(text)
 
 
-def _train(folder: Path, seed: int, more: list[str]) -> dict[str, Any]:
+def _warm(folder: Path, seed: int) -> None:
+    """Run everything once on a few lines, so that what is timed later is learning and not compiling."""
+    few = folder / "few.txt"
+    _write(few, ingredients(40, seed=seed))
+    for prune in ([], ["--prune", "auto"]):
+        _train(folder, seed, ["--templates", str(folder / "templates.txt"), *prune], few)
+    few.unlink()
+
+
+def _train(folder: Path, seed: int, more: list[str], train: Path | None = None) -> dict[str, Any]:
     """One run of `spom train tagger`, as on the command line."""
     from spom.cli.main import main
 
-    files = ["--train", str(folder / "train.txt"), "--dev", str(folder / "dev.txt")]
+    files = ["--train", str(train or folder / "train.txt"), "--dev", str(folder / "dev.txt")]
     words = ["train", "tagger", *files, "--model", str(folder / "tagger.spom"), "--columns", "w,shelf,label", "--quiet"]
     status = main([*words, "--seed", str(seed), *more])
     if status:
