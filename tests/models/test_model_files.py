@@ -254,7 +254,13 @@ def test_files_of_every_format_version_load(path: Path) -> None:
     told = json.loads(path.with_suffix(".json").read_text())
     model = spom.load_model(path, verify=True)
     if "trees" in told:
-        found = model.predict(Treebank.from_sentences(told["trees"]).without_trees()).heads
+        bank = Treebank.from_sentences(told["trees"]).without_trees()
+        trees = model.predict(bank)
+        found = trees.heads
+        assert trees.relations.tolist() == told["relations"]
+        # Every weight has a part in these, so that none may have moved.
+        for ours, then in zip(model.predict_marginals(bank), told["marginals"], strict=True):
+            np.testing.assert_allclose(ours, then, atol=1e-6)
     else:
         found = model.predict(np.array(told["X"]) if "X" in told else told["sentences"])
     predicted = [p.tolist() if hasattr(p, "tolist") else p for p in found]

@@ -7,12 +7,13 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from spom.core.arrays import aligned_singles
+from spom.core.arrays import Ints
+from spom.errors import ModelFileError
 from spom.estimators.saving import Arrays, Saving, last_entry
 from spom.features.arcs import ArcTemplates
 from spom.models.checks import check_indices, check_shape, take
-from spom.solvers.arcs.labels import LabelModel, label_width
-from spom.solvers.arcs.model import ArcModel
+from spom.solvers.arcs.labels import LabelModel
+from spom.solvers.arcs.model import ArcModel, weight_count
 from spom.solvers.arcs.scoring import Singles
 
 
@@ -31,8 +32,7 @@ class SavingParser(Saving):
             model = held[f"{name}_"]
             own = model.templates.arrays()
             arrays.update({f"{name}.{key}": own[key] for key in ("names", "numbers", "also")})
-            places = np.flatnonzero(model.weights)
-            arrays[f"{name}.places"], arrays[f"{name}.values"] = places, model.weights[places]
+            arrays[f"{name}.places"], arrays[f"{name}.values"] = model.entries()
             if name != "labels":
                 arrays[f"{name}.limits"] = model.limits
         state = {"stages": stages, "relations": list(held["relations_"]), "converged": bool(held["converged_"])}
@@ -54,27 +54,28 @@ class SavingParser(Saving):
             shared = templates.vocabularies if shared is None else shared
             templates.vocabularies = shared
             layout = templates.layout(apart=stage == "labels")
-            size = layout.rows * label_width(len(names)) if stage == "labels" else layout.size
-            weights = _dense(arrays, stage, size)
             if stage == "labels":
-                held["labels_"] = LabelModel(templates, layout, names, weights, int(state["root"]))
+                entries = _entries(arrays, stage, layout.rows * len(names))
+                held["labels_"] = LabelModel.of(templates, layout, names, *entries, int(state["root"]))
                 continue
+            entries = _entries(arrays, stage, weight_count(templates, layout))
             radix = templates.radix("upos")
             limits = check_shape(take(arrays, f"{stage}.limits", "i", 3), (2, radix, radix), "limits")
-            held[f"{stage}_"] = ArcModel(templates, layout, np.ascontiguousarray(limits, dtype=np.int16), weights)
+            held[f"{stage}_"] = ArcModel.of(templates, layout, np.ascontiguousarray(limits, dtype=np.int16), *entries)
         held |= {"relations_": names, "converged_": state["converged"], "history_": state["history"]}
         vars(parser).update(held)
         return parser
 
     def _training(self) -> dict[str, Any]:
         model = vars(self)["arcs_"]
-        kept = len(model.templates.blocks)
-        return {"nonzeros": int(np.count_nonzero(model.weights)), "weights": model.weights.size, "blocks_kept": kept}
+        kept, count = len(model.templates.blocks), weight_count(model.templates, model.layout)
+        return {"nonzeros": int(np.count_nonzero(model.weights)), "weights": count, "blocks_kept": kept}
 
 
-def _dense(arrays: Arrays, stage: str, size: int) -> Singles:
+def _entries(arrays: Arrays, stage: str, size: int) -> tuple[Ints, Singles]:
+    """Places and weights of a stage, checked."""
     values = take(arrays, f"{stage}.values", "f")
     places = check_indices(take(arrays, f"{stage}.places", "i"), size, f"{stage}.places")
-    weights = aligned_singles(size)
-    weights[places] = check_shape(values, places.shape, f"{stage}.values")
-    return weights
+    if bool((places[1:] <= places[:-1]).any()):
+        raise ModelFileError(f"the indices '{stage}.places' do not rise: the file is damaged")
+    return places, check_shape(values, places.shape, f"{stage}.values").astype(np.float32, copy=False)

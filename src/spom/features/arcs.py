@@ -49,11 +49,16 @@ class ArcLayout:
     size: int
     columns: tuple[int, ...]
 
+    @property
+    def counts(self) -> list[int]:
+        """How many rows each family has."""
+        found: list[int] = np.diff(np.append(self.families[:, spaces.BASE], self.rows)).tolist()
+        return found
+
     def with_slots(self, active: NDArray[np.bool_]) -> ArcLayout:
         """The same rows with weights for these slots of each family."""
         families, start = self.families.copy(), 0
-        counts = np.diff(np.append(families[:, spaces.BASE], self.rows))
-        for entry, slots, rows in zip(families, active, counts.tolist(), strict=True):
+        for entry, slots, rows in zip(families, active, self.counts, strict=True):
             start = _place_slots(entry, slots, start, rows)
         return replace(self, families=families, size=start)
 

@@ -31,6 +31,29 @@ class LabelModel:
     weights: Singles
     root: int = -1
 
+    def entries(self) -> tuple[Ints, Singles]:
+        """(places, weights) of all that are not zero; a row has as many places as there are relations."""
+        rows, relations = np.nonzero(self.weights.reshape(-1, label_width(len(self.names))))
+        values = self.weights.reshape(-1, label_width(len(self.names)))[rows, relations]
+        return rows * len(self.names) + relations, values
+
+    @classmethod
+    def of(
+        cls,
+        templates: ArcTemplates,
+        layout: ArcLayout,
+        names: tuple[str, ...],
+        places: Ints,
+        values: Singles,
+        root: int = -1,
+    ) -> LabelModel:
+        """The model with these `entries`."""
+        width = label_width(len(names))
+        weights = aligned_singles(layout.rows * width)
+        rows, relations = np.divmod(places, len(names))
+        weights[rows * width + relations] = values
+        return cls(templates, layout, names, weights, root)
+
     def find(self, codes: ArcCodes, trees: Ints, n_jobs: int = 1) -> Ints:
         """The relation of each word to its head in `trees`, as indices of `names`; both laid out as the codes are."""
         out = np.zeros(codes.codes.shape[1], dtype=np.int64)

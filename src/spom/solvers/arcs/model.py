@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from spom.core.arrays import Floats, Ints, aligned_singles
-from spom.features.arc_spaces import AT, BASE, LENGTHS, START, WIDE, Shorts
+from spom.features.arc_spaces import AT, LENGTHS, START, WIDE, Shorts
 from spom.features.arcs import ArcCodes, ArcLayout, ArcTemplates
 from spom.solvers.arcs.scoring import Singles, parse_sentences
 
@@ -96,6 +96,33 @@ class ArcModel:
         blocks = (block_view(self.weights, self.layout, f, slot) for f, slot in self.templates.places)
         return np.array([float(np.sqrt(np.einsum("ij,ij->", b, b, dtype=np.float64))) for b in blocks])
 
+    def entries(self) -> tuple[Ints, Singles]:
+        """(places, weights) of all that are not zero, template after template, each row by row.
+
+        Places do not depend on how weights lie in memory: this is what a model file has.
+        """
+        places, values, begin = [], [], 0
+        for f, slot in self.templates.places:
+            block = block_view(self.weights, self.layout, f, slot)
+            flat = block.reshape(-1)
+            found = np.flatnonzero(flat)
+            places.append(begin + found)
+            values.append(flat[found])
+            begin += block.size
+        return np.concatenate(places), np.concatenate(values)
+
+    @classmethod
+    def of(cls, templates: ArcTemplates, layout: ArcLayout, limits: Shorts, places: Ints, values: Singles) -> ArcModel:
+        """The model with these `entries`, whose places rise."""
+        weights, begin = aligned_singles(layout.size), 0
+        for f, slot in templates.places:
+            block = block_view(weights, layout, f, slot)
+            first, last = np.searchsorted(places, [begin, begin + block.size])
+            rows, entries = np.divmod(places[first:last] - begin, block.shape[1])
+            block[rows, entries] = values[first:last]
+            begin += block.size
+        return cls(templates, layout, limits, weights)
+
     def kept(self, blocks: Ints) -> ArcModel:
         """The model of some templates alone: tables of families that have none of them are left out."""
         templates = self.templates.keep(blocks)
@@ -115,10 +142,15 @@ def run(function: Callable[..., Any], *arguments: Any) -> Any:
 
 def block_view(weights: Singles, layout: ArcLayout, f: int, slot: int) -> Singles:
     """The weights of one template, (rows, entries of its slot), without a copy."""
-    entry, last = layout.families[f], f + 1 == layout.families.shape[0]
-    rows = (layout.rows if last else int(layout.families[f + 1, BASE])) - int(entry[BASE])
-    start, wide, at = (int(entry[k]) for k in (START, WIDE, AT + slot))
+    rows = layout.counts[f]
+    start, wide, at = (int(layout.families[f, k]) for k in (START, WIDE, AT + slot))
     return weights[start : start + rows * wide].reshape(rows, wide)[:, at : at + LENGTHS[slot]]
+
+
+def weight_count(templates: ArcTemplates, layout: ArcLayout) -> int:
+    """How many weights the templates have; places in memory that are there for alignment alone do not count."""
+    rows = layout.counts
+    return sum(rows[f] * LENGTHS[slot] for f, slot in templates.places)
 
 
 def layout_arguments(templates: ArcTemplates, layout: ArcLayout, limits: Shorts) -> tuple[Any, ...]:
