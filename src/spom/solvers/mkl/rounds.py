@@ -13,12 +13,11 @@ import numpy as np
 
 from spom.core.arrays import Floats, Ints
 from spom.core.jit import PROX, kernel
+from spom.solvers.mkl.gram_rows import add_rows, add_sparse_row
 from spom.solvers.mkl.pieces import (
     add_coefficients,
     add_explicit_scores,
-    add_rows,
     add_scores,
-    add_sparse_row,
     along_explicit,
     along_gradient,
     decode,
