@@ -263,6 +263,39 @@ def test_threads_give_the_same_bits_and_no_worse_an_objective():
     assert runs[2][0].objective <= 1.01 * runs[1][0].objective
 
 
+def test_many_threads_that_mend_the_same_error_do_not_swing():
+    # A few features in nearly every row: each thread alone would mend their weights in full.
+    random = np.random.default_rng(0)
+    ranks = np.exp(random.random((20_000, 30)) * np.log(8_000.0)).astype(int) - 1
+    big = sparse.csr_matrix((np.ones(ranks.size), ranks.reshape(-1), np.arange(0, ranks.size + 1, 30)), (20_000, 8_000))
+    scores = big @ random.standard_normal(8_000)
+    y = np.sign(scores - scores.mean())
+    found = [
+        last(OnlineProximal(big, y, penalty=L1(1e-5), n_jobs=jobs, shuffle=False, objective=True)).objective
+        for jobs in (1, 2, 4, 8)
+    ]
+    assert found[1] <= 1.05 * found[0]
+    assert found[2] <= 1.25 * found[0]
+    assert found[3] <= 1.6 * found[0]
+
+
+@pytest.mark.parametrize("loss", ["logistic", "hinge", "squared"])
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_an_entry_that_is_not_finite_is_found_wherever_it_is(loss, bad, jobs):
+    big, y = problem(2000, 300, 1, 0.05)
+    kept = last(OnlineProximal(big, y, loss=loss, penalty=L1(1e-3), random_state=0))
+    theta = kept.theta.tobytes()
+    for at in (0, big.nnz // 2, big.nnz - 1):
+        spoilt = big.copy()
+        spoilt.data[at] = bad
+        row = int(np.searchsorted(big.indptr, at, side="right")) - 1
+        for start in (None, kept):
+            with pytest.raises(ValueError, match=f"X must be finite: row {row} has an entry {bad}"):
+                list(OnlineProximal(spoilt, y, loss=loss, penalty=L1(1e-3), epochs=2, n_jobs=jobs, start=start))
+    assert kept.theta.tobytes() == theta
+
+
 @pytest.mark.parametrize(
     "options",
     [

@@ -150,8 +150,14 @@ class OnlineProximal:
         """Whether the data come in blocks."""
         return self.y is None
 
+    @property
+    def looks_later(self) -> bool:
+        """Whether the engine may find out by itself that X is not finite: to look first is a twentieth of a pass."""
+        return isinstance(self.step, Auto) and not self.stream and self.start is None
+
     def _rows(self, X: Any, y: Any, weight: Any, columns: int | None) -> Rows:
-        return as_rows(X, y, weight, self.loss.target, columns=columns, mean=not self.stream, jobs=self.n_jobs)
+        mean, finite = not self.stream, not self.looks_later
+        return as_rows(X, y, weight, self.loss.target, columns=columns, mean=mean, finite=finite, jobs=self.n_jobs)
 
     def _blocks(self) -> Iterator[Rows]:
         columns: int | None = None
@@ -215,6 +221,8 @@ class _Run:
             s.n_jobs,
         )
         engine = self.engine = s.engine = engine_for(problem, rows)
+        if s.looks_later and not isinstance(engine, ProximalPoint):
+            rows.check_finite(s.n_jobs)
         if s.n_jobs > 1 and not isinstance(engine, (ProximalPoint, ProximalPointRows)):
             engine = self.engine = s.engine = Threaded(engine, s.n_jobs)
         if self.start is not None:

@@ -103,9 +103,12 @@ def dual_pass(
 ) -> float:
     """One step on each row in `order`; `u` has u_j and 1 / (M_j + l2) side by side. Returns the sum of the losses met.
 
-    `numbers` are the least change of a derivative that is worth an update, and the sum of all changes, which grows.
+    The sum is NaN where a score was not finite, whatever the loss makes of that. `numbers` are the least change of a
+    derivative that is worth an update, and the sum of all changes, which grows.
     """
-    total = 0.0
+    # Held here, because a write to memory in each row would make the loop read everything else again.
+    total = moved = watch = 0.0
+    least = numbers[0]
     bias = u.shape[0] - 1
     share = 1.0 / y.size
     for place in range(order.size):
@@ -132,6 +135,7 @@ def dual_pass(
         if intercept:
             a += u[bias, 0] * u[bias, 1]
             q += u[bias, 1]
+        watch += 0.0 * a
         c = weight[i] * share
         q *= c * boost
         old = slopes[i]
@@ -153,8 +157,8 @@ def dual_pass(
             total += weight[i] * value(y[i], a, reals)
             s = implicit_slope(y[i], a, q, old, code, value, derivative, reals)
         move = s - old
-        numbers[1] += abs(move)
-        if abs(move) <= numbers[0]:
+        moved += abs(move)
+        if abs(move) <= least:
             continue
         change = boost * c * move
         slopes[i] = s
@@ -162,7 +166,8 @@ def dual_pass(
             u[indices[start + p], 0] -= change * data[low + p]
         if intercept:
             u[bias, 0] -= change
-    return total
+    numbers[1] += moved
+    return total + watch
 
 
 @kernel("void(float64[:, ::1], float64[::1], float64[::1], float64[::1], float64, float64, int64)")
@@ -275,6 +280,8 @@ class ProximalPoint:
         # In place: for very many features new arrays cost more than the roots.
         root = np.sqrt(squares, out=squares)
         root = np.append(root, 1.0) if self.intercept else root
+        if not math.isfinite(float(root.sum())):
+            rows.check_finite(self.jobs)
         self.scale = first_scale(n, root)
         self.metric = root * (self.smoothness / n * float(root.sum()))
         # A feature that never occurs stays zero whatever its metric is; it must only not divide by zero.
@@ -294,6 +301,8 @@ class ProximalPoint:
         u, w = self._u, self._spare
         open_pass(u, self.anchor, self.dual, self.metric, self.scale, self.l2, self.features)
         total = self._loop(rows, order, u)
+        if not math.isfinite(total):
+            rows.check_finite(self.jobs)
         omega = close_pass(u, self.anchor, self.dual, self.metric, w, self.scale, self.l1, self.l2, self.features)
         self.passes += 1
         value = omega + (self._sampled(rows, w) if self.passes > 1 else 0.0)

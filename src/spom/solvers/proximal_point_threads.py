@@ -1,61 +1,129 @@
 """A pass of proximal points in threads: each on its own part of the rows and its own u, and the changes are added.
 
-Between two meetings the threads do not see each other, so that each takes its steps as if its own changes were
-`BOOST` times as large (Ma et al. 2015); with the meetings the boost can be small. Rare coordinates are taken along to
-a few of the meetings only. The parts depend on the number of threads alone: the same number gives the same bits.
+Between two meetings the threads do not see each other, so that each takes its steps as if its own changes were larger
+by a factor, the boost (Ma et al. 2015). Several threads that all mend the same error mend it several times: the boost
+has to grow with their number, or they swing further each time. At a meeting they tell each other what became of the
+coordinates that occur often; rare ones are added up in a few full meetings. All this depends on the number of threads
+alone: the same number gives the same bits.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
+from typing import Any
 
 import numpy as np
 
 from spom.core.arrays import Floats, Ints
 from spom.core.jit import kernel
 
-# How often threads meet in a pass, how much larger each thinks its own changes are, and at which meetings rare
-# coordinates take part: to move all of u costs more than the rounds between two meetings would save.
-MEETINGS, BOOST, RARELY = 16, 1.2, 8
-FEW_COORDINATES = 4096
+# How many full meetings there are in a pass, and how many small ones in front of each for each thread; the boost for
+# each thread. To move all of u costs more than the rounds between two small meetings would save.
+FULL, SMALL, BOOST = 2, 4, 0.6
+# Which share of the coordinates occurs often, and up to how many all of them do.
+SHARE, FEW = 1 / 64, 4096
+Steps = Callable[[Ints, Floats, float], tuple[float, float]]
 
 
-@kernel("void(float64[:, ::1], float64[:, :, ::1], float64, int64[::1])")
-def meet(u: Floats, copies: Floats, factor: float, where: Ints) -> None:
-    """u <- u + factor (sum of the changes that each copy made) for the coordinates in `where`; the copies become u."""
-    for j in where:
-        before, change = u[j, 0], 0.0
-        for k in range(copies.shape[0]):
-            change += copies[k, j, 0] - before
-        now = before + factor * change
+@kernel("void(float64[:, ::1], float64[::1], int64[::1], float64, float64[::1])")
+def tell(u: Floats, known: Floats, where: Ints, factor: float, news: Floats) -> None:
+    """news = factor times the change of u since it was `known`, at the places `where`; u becomes known + news."""
+    for k in range(where.size):
+        news[k] = factor * (u[where[k], 0] - known[k])
+        known[k] += news[k]
+        u[where[k], 0] = known[k]
+
+
+@kernel("void(float64[:, ::1], float64[::1], int64[::1], float64[::1])")
+def hear(u: Floats, known: Floats, where: Ints, news: Floats) -> None:
+    """u, and what is known of it, change by the news of another thread."""
+    for k in range(where.size):
+        known[k] += news[k]
+        u[where[k], 0] = known[k]
+
+
+@kernel("void(float64[:, ::1], float64[:, :, ::1], float64[::1], float64, float64, int64, int64)")
+def meet(u: Floats, copies: Floats, metric: Floats, cut: float, factor: float, first: int, end: int) -> None:
+    """u <- u + factor (sum of the changes of the copies) for rare coordinates in a range, and the copies become u.
+
+    The coordinates above the cut have been told and heard: every copy has them but for rounding.
+    """
+    for j in range(first, end):
+        now = copies[0, j, 0]
+        if metric[j] <= cut:
+            change = 0.0
+            for k in range(copies.shape[0]):
+                change += copies[k, j, 0] - u[j, 0]
+            now = u[j, 0] + factor * change
         u[j, 0] = now
         for k in range(copies.shape[0]):
             copies[k, j, 0] = now
 
 
-def often(metric: Floats) -> Ints:
-    """The coordinates that occur most, about a 64th of them (or all, where they are few)."""
-    if metric.size <= FEW_COORDINATES:
-        return np.arange(metric.size)
+def often(metric: Floats) -> float:
+    """The metric above which the coordinates lie that occur most (or all, where they are few)."""
+    if metric.size <= FEW:
+        return -1.0
     # The metric grows with a feature's mean square; a sample of it tells where the cut is.
-    sample = metric[:: max(1, metric.size // FEW_COORDINATES)]
-    return np.flatnonzero(metric > np.quantile(sample, 63 / 64))
+    return float(np.quantile(metric[:: max(1, metric.size // FEW)], 1 - SHARE))
 
 
-def parallel_pass(
-    steps: Callable[[Ints, Floats, float], tuple[float, float]], order: Ints, u: Floats, metric: Floats, jobs: int
-) -> tuple[float, float]:
+class _Thread:
+    """One thread: its copy of u, what all know of the frequent coordinates, and what it tells of them."""
+
+    def __init__(self, u: Floats, where: Ints, shares: list[Ints]) -> None:
+        self.u, self.where, self.shares = u, where, shares
+        self.known = np.ascontiguousarray(u[where, 0])
+        # Two, because a thread may tell its next news while another still hears the last.
+        self.news = np.empty((2, where.size))
+        self.told: list[Future[tuple[float, float]]] = []
+        self.heard: list[Future[None]] = []
+
+    def work(self, number: int, steps: Steps, boost: float) -> tuple[float, float]:
+        """The steps of one part of the rows; what they changed is told."""
+        if number:
+            # Raises what went wrong before, in this thread or in another.
+            self.heard[number - 1].result()
+        found = steps(self.shares[number], self.u, boost)
+        tell(self.u, self.known, self.where, 1.0 / boost, self.news[number % 2])
+        return found
+
+    def hear(self, number: int, threads: list[_Thread]) -> None:
+        """Wait for what the others tell, and take it over."""
+        for other in threads:
+            other.told[number].result()
+            if other is not self:
+                hear(self.u, self.known, self.where, other.news[number % 2])
+
+
+def parallel_pass(steps: Steps, order: Ints, u: Floats, metric: Floats, jobs: int) -> tuple[float, float]:
     """The sums over the threads of what `steps(rows, u, boost)` returns; `u` becomes where all of them have gone."""
     total = moved = 0.0
     copies = np.empty((jobs, *u.shape))
-    some, every = (np.array_split(where, jobs) for where in (often(metric), np.arange(metric.size)))
-    with ThreadPoolExecutor(jobs) as pool:
-        list(pool.map(lambda copy: np.copyto(copy, u), copies))
-        for number, part in enumerate(np.array_split(order, MEETINGS), 1):
-            shares = [np.ascontiguousarray(share) for share in np.array_split(part, jobs)]
-            for losses, changes in pool.map(lambda share, copy: steps(share, copy, BOOST), shares, copies):
+    cut, boost, small = often(metric), max(1.0, BOOST * jobs), SMALL * jobs
+    where = np.flatnonzero(metric > cut)
+    ends = np.linspace(0, len(u), jobs + 1).astype(np.int64)
+    with ExitStack() as stack:
+        pools = [stack.enter_context(ThreadPoolExecutor(1)) for _ in range(jobs)]
+
+        def each(function: Callable[[int], Any]) -> None:
+            for future in [pool.submit(function, k) for k, pool in enumerate(pools)]:
+                future.result()
+
+        each(lambda k: np.copyto(copies[k], u))
+        for part in np.array_split(order, FULL):
+            pieces = [np.array_split(piece, jobs) for piece in np.array_split(part, small)]
+            threads = [_Thread(copies[k], where, [piece[k] for piece in pieces]) for k in range(jobs)]
+            for number in range(small):
+                for pool, thread in zip(pools, threads, strict=True):
+                    thread.told.append(pool.submit(thread.work, number, steps, boost))
+                for pool, thread in zip(pools, threads, strict=True):
+                    thread.heard.append(pool.submit(thread.hear, number, threads))
+            for thread in threads:
+                thread.heard[-1].result()
+            each(lambda k: meet(u, copies, metric, cut, 1.0 / boost, ends[k], ends[k + 1]))
+            for losses, changes in (future.result() for thread in threads for future in thread.told):
                 total, moved = total + losses, moved + changes
-            where = some if number % RARELY else every
-            list(pool.map(lambda part: meet(u, copies, 1.0 / BOOST, part), where))
     return total, moved

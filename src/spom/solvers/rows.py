@@ -112,6 +112,20 @@ class Rows:
         found /= mass
         return found
 
+    def check_finite(self, jobs: int = 1) -> None:
+        """An error that names the first entry that is NaN or infinite, if there is one; `jobs` threads look."""
+        numbers = self.data if self.data.flags.writeable else self.data.copy()
+        try:
+            if jobs == 1:
+                check_finite(numbers, "X")
+            else:
+                with ThreadPoolExecutor(jobs) as pool:
+                    list(pool.map(lambda part: check_finite(part, "X"), np.array_split(numbers, jobs)))
+        except ValueError:
+            at = int(np.flatnonzero(~np.isfinite(self.data))[0])
+            row = int(np.searchsorted(self.indptr, at, side="right")) - 1
+            raise DataError(f"X must be finite: row {row} has an entry {self.data[at]}; drop it or impute it") from None
+
     def norms(self, power: float = 2.0) -> Floats:
         """The norm of each row: 2, another power, or infinity."""
         size = np.abs(self.data)
@@ -135,21 +149,25 @@ def as_rows(
     *,
     columns: int | None = None,
     mean: bool = True,
+    finite: bool = True,
     jobs: int = 1,
 ) -> Rows:
     """Checked rows: finite numbers, as many targets as rows, targets of the kind that the loss takes.
 
     `columns` is the number of features that there must be. With `mean` the weights are scaled to mean one.
-    `jobs` threads look at the numbers.
+    `jobs` threads look at the numbers; without `finite` that is left to a solver, which may notice at no cost.
     """
-    indptr, indices, data, dense, shape = _entries(X, jobs)
+    indptr, indices, data, dense, shape = _entries(X)
     n, d = shape
     if columns is not None and d != columns:
         raise DataError(f"X has {d} features, but the model has {columns}: give every block the same columns")
-    return Rows(indptr, indices, data, dense, _targets(y, n, target), _weights(weight, n, mean), d)
+    rows = Rows(indptr, indices, data, dense, _targets(y, n, target), _weights(weight, n, mean), d)
+    if finite:
+        rows.check_finite(jobs)
+    return rows
 
 
-def _entries(X: Any, jobs: int) -> tuple[Ints, NDArray[np.int32], Floats, bool, tuple[int, int]]:
+def _entries(X: Any) -> tuple[Ints, NDArray[np.int32], Floats, bool, tuple[int, int]]:
     if sparse.issparse(X):
         X = X if X.format == "csr" else X.tocsr()
         if not X.has_canonical_format:
@@ -168,22 +186,7 @@ def _entries(X: Any, jobs: int) -> tuple[Ints, NDArray[np.int32], Floats, bool, 
         n, d = shape = a.shape
         data, dense = a.reshape(-1), True
         indptr, indices = np.arange(n + 1, dtype=np.int64) * d, np.arange(d, dtype=np.int32)
-    _check_finite(data, indptr, jobs)
     return indptr, indices, data, dense, shape
-
-
-def _check_finite(data: Floats, indptr: Ints, jobs: int) -> None:
-    numbers = data if data.flags.writeable else data.copy()
-    try:
-        if jobs == 1:
-            check_finite(numbers, "X")
-        else:
-            with ThreadPoolExecutor(jobs) as pool:
-                list(pool.map(lambda part: check_finite(part, "X"), np.array_split(numbers, jobs)))
-    except ValueError:
-        at = int(np.flatnonzero(~np.isfinite(data))[0])
-        row = int(np.searchsorted(indptr, at, side="right")) - 1
-        raise DataError(f"X must be finite: row {row} has an entry {data[at]}; drop it or impute it") from None
 
 
 def _targets(y: ArrayLike, n: int, target: str) -> Floats:
