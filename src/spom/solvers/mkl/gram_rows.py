@@ -50,78 +50,78 @@ def add_one(x: Any, f: Any, g: Any, a: Any, b: Any) -> None:
 
 @kernel(
     [
-        f"void({f}[:, :, ::1], int64[:, ::1], int64[::1], int64[::1], float64[::1], int64, {f}[:, ::1], int64[:, ::1],"
-        " int64[::1], int64, int64, float64[::1], int64[::1])"
+        f"void({f}[:, :, ::1], int64[:, ::1], int64[::1], int64[::1], int64, int64[:, ::1], int64[::1], int64)"
+        for f in ("float32", "float64")
+    ]
+)
+def freshen(F: Any, marks: Ints, stamps: Ints, active: Ints, on: int, labels: Ints, counts: Ints, count: int) -> None:
+    """Rows of scores that are stale, and that rows of a Gram matrix will be added to, become zero."""
+    for e in range(count):
+        for j in range(counts[e]):
+            y = labels[e, j]
+            for b in range(on):
+                m = active[b]
+                if marks[m, y] != stamps[m]:
+                    F[m, y] = 0.0
+                    marks[m, y] = stamps[m]
+
+
+@kernel(
+    [
+        f"void({f}[:, :, ::1], int64[::1], float64[::1], int64, {f}[:, ::1], int64[:, ::1], int64[::1], int64,"
+        " float64[:, ::1], int64[::1], int64[:, ::1], int64[::1], int64)"
         for f in ("float32", "float64")
     ]
 )
 def add_rows(
     F: Any,
-    marks: Ints,
-    stamps: Ints,
     active: Ints,
     factors: Floats,
     on: int,
     store: Any,
     slots: Ints,
     places: Ints,
-    i: int,
-    following: int,
-    d: Floats,
+    a: int,
+    D: Floats,
+    tokens: Ints,
     labels: Ints,
+    counts: Ints,
+    count: int,
 ) -> None:
-    """F[m, y] += factors d[y] K_m[i] for active blocks and labels with d[y] != 0: rows at the speed of memory.
+    """F[m, y] += factors D[t, y] K_m[a + t] for active blocks and wrong tokens: rows at the speed of memory.
 
-    Two labels at a time, because a wrong token has two, and three blocks; a row of F that is stale is zero. The
-    beginnings of the rows of the token that follows are asked for: the processor finds the rest by itself.
+    Two labels at a time, because a wrong token has two, and three blocks. The beginnings of the rows of the token that
+    follows are asked for: the processor finds the rest by itself.
     """
-    count, kind = 0, F.dtype.type
-    for e in range(on):
-        row = store[slots[places[active[e]], following]]
-        for j in range(0, min(128, row.size), 16):
-            prefetch(row, j)
-    for y in range(d.size):
-        if d[y] != 0.0:
-            labels[count] = y
-            count += 1
-            for e in range(on):
-                if marks[active[e], y] != stamps[active[e]]:
-                    F[active[e], y] = 0.0
-                    marks[active[e], y] = stamps[active[e]]
-    for e in range(0, count - 1, 2):
-        y, z = labels[e], labels[e + 1]
-        b = 0
-        while b + 2 < on:
-            m, n, o = active[b], active[b + 1], active[b + 2]
-            r, s, t = factors[b], factors[b + 1], factors[b + 2]
-            add_three(
-                store[slots[places[m], i]],
-                F[m, y],
-                F[m, z],
-                store[slots[places[n], i]],
-                F[n, y],
-                F[n, z],
-                store[slots[places[o], i]],
-                F[o, y],
-                F[o, z],
-                kind(r * d[y]),
-                kind(r * d[z]),
-                kind(s * d[y]),
-                kind(s * d[z]),
-                kind(t * d[y]),
-                kind(t * d[z]),
-            )
-            b += 3
-        while b < on:
-            m, r = active[b], factors[b]
-            add_one(store[slots[places[m], i]], F[m, y], F[m, z], kind(r * d[y]), kind(r * d[z]))
-            b += 1
-    if count % 2:
-        y = labels[count - 1]
+    kind, width, flat = F.dtype.type, store.shape[1], store.reshape(-1)
+    for e in range(count):
+        t, i, following = tokens[e], a + tokens[e], a + tokens[min(e + 1, count - 1)]
         for b in range(on):
-            f, row, r = F[active[b], y], store[slots[places[active[b]], i]], kind(factors[b] * d[y])
-            for j in range(row.size):
-                f[j] += r * row[j]
+            start = slots[places[active[b]], following] * width
+            for j in range(0, min(128, width), 16):
+                prefetch(flat, start + j)
+        for first in range(0, counts[e] - 1, 2):
+            y, z = labels[e, first], labels[e, first + 1]
+            b = 0
+            while b + 2 < on:
+                m, n, o = active[b], active[b + 1], active[b + 2]
+                r, s, q = factors[b], factors[b + 1], factors[b + 2]
+                add_three(
+                    *(store[slots[places[m], i]], F[m, y], F[m, z], store[slots[places[n], i]], F[n, y], F[n, z]),
+                    *(store[slots[places[o], i]], F[o, y], F[o, z], kind(r * D[t, y]), kind(r * D[t, z])),
+                    *(kind(s * D[t, y]), kind(s * D[t, z]), kind(q * D[t, y]), kind(q * D[t, z])),
+                )
+                b += 3
+            while b < on:
+                m, r = active[b], factors[b]
+                add_one(store[slots[places[m], i]], F[m, y], F[m, z], kind(r * D[t, y]), kind(r * D[t, z]))
+                b += 1
+        if counts[e] % 2:
+            y = labels[e, counts[e] - 1]
+            for b in range(on):
+                f, row, r = F[active[b], y], store[slots[places[active[b]], i]], kind(factors[b] * D[t, y])
+                for j in range(row.size):
+                    f[j] += r * row[j]
 
 
 @kernel(

@@ -13,6 +13,7 @@ import numpy as np
 
 from spom.core.arrays import Floats, Ints
 from spom.core.jit import kernel
+from spom.core.prefetch import prefetch
 from spom.decoders.forward_backward import forward_backward
 from spom.decoders.viterbi import viterbi
 
@@ -28,10 +29,9 @@ HINGE, LOG, PERCEPTRON = 0, 1, 2
 def add_scores(F: Any, marks: Ints, stamps: Ints, m: int, scale: float, a: int, b: int, unary: Floats) -> None:
     """Add the scores of a kernel's block for the tokens a .. b-1."""
     for t in range(a, b):
-        out = unary[t - a]
         for y in range(F.shape[1]):
             if marks[m, y] == stamps[m]:
-                out[y] += scale * F[m, y, t]
+                unary[t - a, y] += scale * F[m, y, t]
 
 
 @kernel(
@@ -65,6 +65,37 @@ def add_explicit_scores(
                 x, w = scale * values[p], V[f]
                 for y in range(out.size):
                     out[y] += x * w[y]
+
+
+@kernel([f"void({f}[:, :, ::1], int64, int64)" for f in ("float32", "float64")])
+def ask_for_scores(F: Any, m: int, t: int) -> None:
+    """Have the scores of a block for the tokens from t on brought near: each label has them in another place."""
+    for y in range(F.shape[1]):
+        prefetch(F[m, y], t)
+
+
+@kernel("void(float64[:, ::1], int64, int64, int64[:, ::1], int64[:, ::1], int64, int64)")
+def ask_for_sequence(local: Floats, start: int, length: int, marks: Ints, slots: Ints, a: int, b: int) -> None:
+    """Have brought near what a step on the tokens a .. b-1 will read, while they are decoded."""
+    for m in range(local.shape[0]):
+        for j in range(start, start + length * length, 8):
+            prefetch(local[m], j)
+    for m in range(marks.shape[0]):
+        prefetch(marks[m], a)
+        prefetch(marks[m], b - 1)
+    for m in range(slots.shape[0]):
+        prefetch(slots[m], a)
+        prefetch(slots[m], b - 1)
+
+
+@kernel("void(float64[:, :, ::1], int64, int64[::1], int64[:, ::1], int64[::1], int64)")
+def ask_for_coefficients(A: Floats, a: int, tokens: Ints, labels: Ints, counts: Ints, count: int) -> None:
+    """Have the coefficients brought near that a step will change."""
+    for m in range(A.shape[0]):
+        for e in range(count):
+            row = A[m, a + tokens[e]]
+            for j in range(counts[e]):
+                prefetch(row, labels[e, j])
 
 
 @kernel("void(float64[:, ::1], float64[:, ::1])")
@@ -115,43 +146,63 @@ def decode(unary: Floats, T: Floats, gold: Ints, cost: float, mode: int, D: Floa
     return max(value, 0.0)
 
 
-@kernel("int64(float64[:, ::1], float64, int64[::1])")
-def wrong_tokens(D: Floats, tolerance: float, out: Ints) -> int:
-    """Tokens whose labels are not all right; expectations within `tolerance` of the gold ones count as right."""
+@kernel("int64(float64[:, ::1], float64, int64[::1], int64[:, ::1], int64[::1])")
+def wrong_tokens(D: Floats, tolerance: float, out: Ints, labels: Ints, counts: Ints) -> int:
+    """Tokens whose labels are not all right; expectations within `tolerance` of the gold ones count as right.
+
+    The labels of the e-th of them that have D != 0 are `labels[e, :counts[e]]`: of a hinge two, of a random field many.
+    """
     count = 0
     for t in range(D.shape[0]):
         largest = 0.0
         for y in range(D.shape[1]):
             largest = max(largest, abs(D[t, y]))
-        if largest > tolerance:
-            out[count] = t
-            count += 1
         if tolerance > 0.0:
             for y in range(D.shape[1]):
                 if largest <= tolerance or abs(D[t, y]) <= 1e-2 * tolerance:
                     D[t, y] = 0.0
+        if largest > tolerance:
+            some = 0
+            for y in range(D.shape[1]):
+                labels[count, some] = y
+                some += 1 if D[t, y] != 0.0 else 0
+            out[count], counts[count] = t, some
+            count += 1
     return count
 
 
-@kernel("UniTuple(float64, 2)(float64[:, ::1], float64[:, ::1])", fastmath={"reassoc"})
+@kernel("UniTuple(float64, 2)(float64[::1], float64[::1])", fastmath={"reassoc"})
 def pair_products(moves: Floats, T: Floats) -> tuple[float, float]:
-    """(<moves, T>, norm(moves)^2)."""
+    """(<moves, T>, norm(moves)^2) of tables that are laid out flat: one long loop is faster than many short ones."""
     along, own = 0.0, 0.0
-    for p in range(T.shape[0]):
-        for y in range(T.shape[1]):
-            along += moves[p, y] * T[p, y]
-            own += moves[p, y] * moves[p, y]
+    for e in range(T.size):
+        along += moves[e] * T[e]
+        own += moves[e] * moves[e]
     return along, own
 
 
-@kernel("void(float64[:, ::1], int64[::1], int64, float64[:, ::1])")
-def inner_products(D: Floats, tokens: Ints, count: int, out: Floats) -> None:
+@kernel("void(float64[::1], float64, float64[::1])")
+def set_scaled(x: Floats, scale: float, out: Floats) -> None:
+    """out = scale x."""
+    for e in range(x.size):
+        out[e] = scale * x[e]
+
+
+@kernel("void(float64[::1], float64, float64[::1])")
+def add_scaled(x: Floats, scale: float, out: Floats) -> None:
+    """out += scale x."""
+    for e in range(x.size):
+        out[e] += scale * x[e]
+
+
+@kernel("void(float64[:, ::1], int64[::1], int64[:, ::1], int64[::1], int64, float64[:, ::1])")
+def inner_products(D: Floats, tokens: Ints, labels: Ints, counts: Ints, count: int, out: Floats) -> None:
     """out[a, b] = <D[tokens[a]], D[tokens[b]]>: shared by the norms of all blocks' gradients."""
     for a in range(count):
         for b in range(a + 1):
             s = 0.0
-            for y in range(D.shape[1]):
-                s += D[tokens[a], y] * D[tokens[b], y]
+            for e in range(counts[a]):
+                s += D[tokens[a], labels[a, e]] * D[tokens[b], labels[a, e]]
             out[a, b] = s
             out[b, a] = s
 
@@ -169,17 +220,21 @@ def gradient_square(products: Floats, tokens: Ints, count: int, local: Floats, s
 
 @kernel(
     [
-        f"float64({f}[:, :, ::1], int64[:, ::1], int64[::1], int64, float64[:, ::1], int64[::1], int64, int64)"
+        f"float64({f}[:, :, ::1], int64[:, ::1], int64[::1], int64, float64[:, ::1], int64[::1], int64[:, ::1],"
+        " int64[::1], int64, int64)"
         for f in ("float32", "float64")
     ]
 )
-def along_gradient(F: Any, marks: Ints, stamps: Ints, m: int, D: Floats, tokens: Ints, count: int, a: int) -> float:
+def along_gradient(
+    F: Any, marks: Ints, stamps: Ints, m: int, D: Floats, tokens: Ints, labels: Ints, counts: Ints, count: int, a: int
+) -> float:
     """<theta_m, g_m> without the scale, from cached scores."""
     total = 0.0
     for e in range(count):
         t = tokens[e]
-        for y in range(D.shape[1]):
-            if D[t, y] != 0.0 and marks[m, y] == stamps[m]:
+        for j in range(counts[e]):
+            y = labels[e, j]
+            if marks[m, y] == stamps[m]:
                 total += D[t, y] * F[m, y, a + t]
     return total
 
@@ -220,19 +275,82 @@ def along_explicit(
     return total
 
 
-@kernel("void(float64[:, ::1], int64[::1], int64, float64[:, ::1], boolean, int64, float64[::1], float64, float64)")
+@kernel(
+    "void(float64[:, ::1], int64[::1], int64, float64[:, ::1], boolean, int64, float64[:, ::1], int64[::1],"
+    " int64[:, ::1], int64[::1], int64, float64, float64)"
+)
 def add_coefficients(
-    A: Floats, marks: Ints, stamp: int, sums: Floats, averaged: bool, i: int, d: Floats, c: float, sigma: float
+    A: Floats,
+    marks: Ints,
+    stamp: int,
+    sums: Floats,
+    averaged: bool,
+    a: int,
+    D: Floats,
+    tokens: Ints,
+    labels: Ints,
+    counts: Ints,
+    count: int,
+    c: float,
+    sigma: float,
 ) -> None:
-    """A[i] += c d, and what the running average must not count of it: sums[i] -= sigma c d."""
-    if marks[i] != stamp:
-        for y in range(d.size):
-            A[i, y] = 0.0
-        marks[i] = stamp
-    for y in range(d.size):
-        A[i, y] += c * d[y]
-        if averaged:
-            sums[i, y] -= sigma * c * d[y]
+    """A[a + t] += c D[t] for wrong tokens t, and what the running average must not count of it: sums -= sigma c D."""
+    for e in range(count):
+        t, i = tokens[e], a + tokens[e]
+        if marks[i] != stamp:
+            for y in range(A.shape[1]):
+                A[i, y] = 0.0
+            marks[i] = stamp
+        for j in range(counts[e]):
+            y = labels[e, j]
+            A[i, y] += c * D[t, y]
+            if averaged:
+                sums[i, y] -= sigma * c * D[t, y]
+
+
+@kernel(
+    [
+        f"void(float64[:, ::1], int64[::1], int64, float64[:, ::1], boolean, int64[::1], int32[::1], {f}[::1], int64,"
+        " int64, int64, int64, float64[:, ::1], int64[::1], int64[:, ::1], int64[::1], int64, float64, float64)"
+        for f in ("float32", "float64")
+    ]
+)
+def add_weights(
+    V: Floats,
+    marks: Ints,
+    stamp: int,
+    sums: Floats,
+    averaged: bool,
+    ptr: Ints,
+    indices: Any,
+    values: Any,
+    shift: int,
+    base: int,
+    dense: int,
+    a: int,
+    D: Floats,
+    tokens: Ints,
+    labels: Ints,
+    counts: Ints,
+    count: int,
+    c: float,
+    sigma: float,
+) -> None:
+    """The same for an explicit block: the weights of a token's features change by c D[t] times their values."""
+    for e in range(count):
+        t, i = tokens[e], a + tokens[e]
+        for p in range(ptr[i], ptr[i + 1]):
+            f = base + (p - ptr[i] if dense > 0 else indices[p - shift])
+            if marks[f] != stamp:
+                for y in range(V.shape[1]):
+                    V[f, y] = 0.0
+                marks[f] = stamp
+            for j in range(counts[e]):
+                y = labels[e, j]
+                change = c * values[p] * D[t, y]
+                V[f, y] += change
+                if averaged:
+                    sums[f, y] -= sigma * change
 
 
 @kernel("float64(float64)")

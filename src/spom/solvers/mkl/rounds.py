@@ -13,18 +13,24 @@ import numpy as np
 
 from spom.core.arrays import Floats, Ints
 from spom.core.jit import PROX, kernel
-from spom.solvers.mkl.gram_rows import add_rows, add_sparse_row
+from spom.solvers.mkl.gram_rows import add_rows, add_sparse_row, freshen
 from spom.solvers.mkl.pieces import (
     add_coefficients,
     add_explicit_scores,
+    add_scaled,
     add_scores,
+    add_weights,
     along_explicit,
     along_gradient,
+    ask_for_coefficients,
+    ask_for_scores,
+    ask_for_sequence,
     decode,
     gradient_square,
     inner_products,
     pair_products,
     root,
+    set_scaled,
     wrong_tokens,
 )
 
@@ -149,9 +155,10 @@ def _rounds(
     scores, errors = np.empty((longest, k)), np.empty((longest, k))
     transition, moves, tokens = np.zeros((k, k)), np.empty((k, k)), np.empty(longest, dtype=np.int64)
     active, factors = np.empty(blocks, dtype=np.int64), np.empty(blocks)
-    inner, labels = np.empty((longest, longest)), np.empty(k, dtype=np.int64)
+    inner, labels = np.empty((longest, longest)), np.empty((longest, k), dtype=np.int64)
+    several = np.empty(longest, dtype=np.int64)
     norms, before = np.empty(blocks + (1 if chain and learnt else 0)), np.empty(blocks + 1)
-    total = 0.0
+    flat, total = T.reshape(-1), 0.0
     while counts[AT] < order.size:
         r = counts[AT]
         q, eta = order[r], steps[r]
@@ -173,17 +180,18 @@ def _rounds(
                     )
                 else:
                     add_scores(F, fmarks, stamps, m, table[SCALE, m], a, b, unary)
+                    ask_for_scores(F, m, offsets[order[min(r + 1, order.size - 1)]])
         if chain:
-            for p in range(k):
-                for y in range(k):
-                    transition[p, y] = table[SCALE, last] * T[p, y]
+            set_scaled(flat, table[SCALE, last], transition.reshape(-1))
         w = weight[q] if weight.size else 1.0
+        ask_for_sequence(local, starts[q], length, amarks, slots, a, b)
         loss = decode(unary, transition, gold[a:b], cost, mode, D, moves)
         # Where all is right, or the sequence does not count, there is no gradient: the prox is all.
         eta_w, count = 0.0, 0
         if loss >= 0.0 and w > 0.0:
-            eta_w, count = eta * w, wrong_tokens(D, tolerance, tokens)
-            inner_products(D, tokens, count, inner)
+            eta_w, count = eta * w, wrong_tokens(D, tolerance, tokens, labels, several)
+            ask_for_coefficients(A, a, tokens, labels, several, count)
+            inner_products(D, tokens, labels, several, count, inner)
         loss = w * max(loss, 0.0)
         # Norms after the gradient step: norm^2 - 2 eta <theta, g> + eta^2 norm(g)^2.
         for m in range(blocks):
@@ -198,7 +206,7 @@ def _rounds(
                             ptr[e], indices, values, shift, base, dense, V, vmarks, stamps[m], D, tokens, count, a
                         )
                     else:
-                        along = along_gradient(F, fmarks, stamps, m, D, tokens, count, a)
+                        along = along_gradient(F, fmarks, stamps, m, D, tokens, labels, several, count, a)
                 own = gradient_square(inner, tokens, count, local[m], starts[q], length)
                 square += eta_w * (eta_w * own - 2.0 * table[SCALE, m] * along)
             before[m] = 0.0 if frozen[m] else root(square)
@@ -206,7 +214,7 @@ def _rounds(
         if chain:
             square = table[SQUARED, last]
             if eta_w > 0.0:
-                along, own = pair_products(moves, T)
+                along, own = pair_products(moves.reshape(-1), flat)
                 square += eta_w * (eta_w * own - 2.0 * table[SCALE, last] * along)
             before[last] = root(square)
             if learnt:
@@ -221,7 +229,7 @@ def _rounds(
                     if slot < 0:
                         wanted[missing] = places[m] * gold.size + a + tokens[e]
                         missing += 1
-                    else:
+                    elif ages.size:
                         ages[slot] = counts[CLOCK]
         counts[CLOCK] += 1
         if missing > 0:
@@ -241,11 +249,8 @@ def _rounds(
             for m in range(blocks):
                 if kinds[m] == DENSE and norms[m] > 0.0:
                     active[on], factors[on], on = m, -eta_w / table[SCALE, m], on + 1
-            for j in range(count):
-                i, following = a + tokens[j], a + tokens[min(j + 1, count - 1)]
-                add_rows(
-                    F, fmarks, stamps, active, factors, on, store, slots, places, i, following, D[tokens[j]], labels
-                )
+            freshen(F, fmarks, stamps, active, on, labels, several, count)
+            add_rows(F, active, factors, on, store, slots, places, a, D, tokens, labels, several, count)
         for m in range(blocks):
             stamp, e = stamps[m], places[m]
             if norms[m] == 0.0:
@@ -261,22 +266,26 @@ def _rounds(
                 continue
             if count > 0 and eta_w > 0.0:
                 c = -eta_w / table[SCALE, m]
-                for j in range(count):
-                    i, d = a + tokens[j], D[tokens[j]]
-                    if kinds[m] == EXPLICIT:
-                        for p in range(ptr[e, i], ptr[e, i + 1]):
-                            f = shapes[e, 1] + (p - ptr[e, i] if shapes[e, 2] > 0 else indices[p - shapes[e, 0]])
-                            add_coefficients(V, vmarks, stamp, vsums, averaged, f, d, c * values[p], table[SIGMA, m])
-                        continue
-                    add_coefficients(A[m], amarks[m], stamp, sums[m], averaged, i, d, c, table[SIGMA, m])
-                    counts[READ] += 1
-                    if kinds[m] == DENSE:
-                        continue
-                    first, end = sparse_ptr[e, i], sparse_ptr[e, i + 1]
-                    for y in range(k):
-                        if d[y] != 0.0:
+                sigma = table[SIGMA, m]
+                if kinds[m] == EXPLICIT:
+                    shift, base, dense = shapes[e, 0], shapes[e, 1], shapes[e, 2]
+                    add_weights(
+                        *(V, vmarks, stamp, vsums, averaged, ptr[e], indices, values, shift, base, dense),
+                        *(a, D, tokens, labels, several, count, c, sigma),
+                    )
+                else:
+                    add_coefficients(
+                        A[m], amarks[m], stamp, sums[m], averaged, a, D, tokens, labels, several, count, c, sigma
+                    )
+                    counts[READ] += count
+                if kinds[m] == SPARSE:
+                    for j in range(count):
+                        t = tokens[j]
+                        first, end = sparse_ptr[e, a + t], sparse_ptr[e, a + t + 1]
+                        for s in range(several[j]):
+                            y = labels[j, s]
                             fresh = fmarks[m, y] == stamp
-                            add_sparse_row(F[m, y], sparse_indices, sparse_values, first, end, c * d[y], fresh)
+                            add_sparse_row(F[m, y], sparse_indices, sparse_values, first, end, c * D[t, y], fresh)
                             fmarks[m, y] = stamp
             table[SCALE, m] *= shrink * norms[m] / before[m]
             table[SQUARED, m] = (shrink * norms[m]) ** 2
@@ -294,11 +303,9 @@ def _rounds(
             after = norms[last] if learnt else before[last] / (1.0 + eta * strength)
             if eta_w > 0.0:
                 c = -eta_w / table[SCALE, last]
-                for p in range(k):
-                    for y in range(k):
-                        T[p, y] += c * moves[p, y]
-                        if averaged:
-                            tsums[p, y] -= table[SIGMA, last] * c * moves[p, y]
+                add_scaled(moves.reshape(-1), c, flat)
+                if averaged:
+                    add_scaled(moves.reshape(-1), -table[SIGMA, last] * c, tsums.reshape(-1))
             ratio = shrink * after / before[last] if before[last] > 0.0 else 0.0
             if ratio == 0.0 or table[SCALE, last] * ratio < SMALL:
                 # A small table: the scale goes into it at once.

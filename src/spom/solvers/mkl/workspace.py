@@ -87,7 +87,8 @@ class Workspace:
         else:
             self.store = _stacked([grams[m] for m in self.dense], n, self.dtype)
             self.slots = np.arange(len(self.dense) * n, dtype=np.int64).reshape(len(self.dense), n)
-        self.ages = np.zeros(self.store.shape[0], dtype=np.int64)
+        # Rows that are all there do not age.
+        self.ages = np.zeros(self.store.shape[0] if self.computed else 0, dtype=np.int64)
         matrices = [grams[m].matrix for m in sparse]  # type: ignore[attr-defined]  # the sparse ones have it
         ends = np.cumsum([0, *(matrix.nnz for matrix in matrices)])
         pointers = [matrix.indptr.astype(np.int64) + end for matrix, end in zip(matrices, ends, strict=False)]
