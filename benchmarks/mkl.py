@@ -169,7 +169,7 @@ def speed() -> None:
     doubles = flat[: flat.size // 2 * 2].view(np.float64)
     decoding = still_rounds(both[0], run(both[0]), N)
     mkl, single, stream, decode = race(
-        lambda: run(both[0]), lambda: run(both[1]), lambda: float(doubles @ doubles), decoding, repeats=7
+        lambda: run(both[0]), lambda: run(both[1]), lambda: float(doubles @ doubles), decoding, repeats=25
     )
     bandwidth = flat.nbytes / stream.seconds
     rows = int(mkl.result.internal["counts"][4])

@@ -8,6 +8,16 @@ from spom.core.arrays import Floats, Ints
 from spom.core.jit import kernel
 from spom.core.prefetch import prefetch
 
+# How many entries of a row are asked for early: the processor finds the rest by itself.
+HEAD = 128
+
+
+@kernel([f"void({f}[::1], int64, int64)" for f in ("float32", "float64")])
+def ask_for_row(rows: Any, start: int, width: int) -> None:
+    """Have the beginning of a row brought near."""
+    for j in range(start, start + min(HEAD, width), 16):
+        prefetch(rows, j)
+
 
 @kernel([f"void({', '.join([f + '[::1]'] * 9)}, {', '.join([f] * 6)})" for f in ("float32", "float64")])
 def add_three(
@@ -90,16 +100,14 @@ def add_rows(
 ) -> None:
     """F[m, y] += factors D[t, y] K_m[a + t] for active blocks and wrong tokens: rows at the speed of memory.
 
-    Two labels at a time, because a wrong token has two, and three blocks. The beginnings of the rows of the token that
-    follows are asked for: the processor finds the rest by itself.
+    Two labels at a time, because a wrong token has two, and three blocks. The rows of the token that follows are asked
+    for in time.
     """
     kind, width, flat = F.dtype.type, store.shape[1], store.reshape(-1)
     for e in range(count):
         t, i, following = tokens[e], a + tokens[e], a + tokens[min(e + 1, count - 1)]
         for b in range(on):
-            start = slots[places[active[b]], following] * width
-            for j in range(0, min(128, width), 16):
-                prefetch(flat, start + j)
+            ask_for_row(flat, slots[places[active[b]], following] * width, width)
         for first in range(0, counts[e] - 1, 2):
             y, z = labels[e, first], labels[e, first + 1]
             b = 0

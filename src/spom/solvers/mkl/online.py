@@ -263,7 +263,7 @@ class OnlineKernels:
     def _settings(self) -> tuple[Any, ...]:
         p = self.problem
         features = [block.n_features for block in p.explicit]
-        return (p.n_tokens, p.n_labels, len(p.grams), features, p.transitions, self.loss, self.output)
+        return ("by label", p.n_tokens, p.n_labels, len(p.grams), features, p.transitions, self.loss, self.output)
 
     def _resume(self, work: Workspace, rng: np.random.Generator) -> tuple[int, int, int]:
         state = self.start
@@ -273,11 +273,10 @@ class OnlineKernels:
         if settings != repr(self._settings()):
             raise ValueError(f"the state to start from is of another run: {settings or 'no kernels'}")
         current = internal.get("current", state.theta)
-        for part, found in zip((work.A, work.V, work.T), self.parts(current), strict=True):
-            part[...] = found
+        work.theta[...] = current
         if work.averaged:
-            for part, found in zip((work.sums, work.vsums, work.tsums), self.parts(internal["sums"]), strict=True):
-                part[...] = found
+            A, work.vsums[...], work.tsums[...] = self.parts(internal["sums"])
+            work.sums[...] = A.transpose(0, 2, 1)
         work.F[...] = internal["scores"]
         work.counts[...] = internal["counts"]
         work.frozen[...] = internal["frozen"]
@@ -290,17 +289,17 @@ class OnlineKernels:
         return state.k, rounds, averaged
 
     def parts(self, theta: Floats) -> tuple[Floats, Floats, Floats]:
-        """(coefficients, explicit weights, transitions) of a state's theta, as views."""
+        """(coefficients by block, token and label, explicit weights, transitions) of a state's theta, as views."""
         p = self.problem
         shapes = (
-            (len(p.grams), p.n_tokens, p.n_labels),
+            (len(p.grams), p.n_labels, p.n_tokens),
             (sum(block.n_features for block in p.explicit), p.n_labels),
             (p.n_labels, p.n_labels),
         )
         ends = np.cumsum([int(np.prod(shape)) for shape in shapes])
         pieces = np.split(theta, ends[:-1])
         A, V, T = (piece.reshape(shape) for piece, shape in zip(pieces, shapes, strict=True))
-        return A, V, T
+        return A.transpose(0, 2, 1), V, T
 
     def _norms(self, theta: Floats) -> Floats:
         """Block norms of any coefficients, by products with the Gram matrices."""

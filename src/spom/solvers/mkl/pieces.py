@@ -93,9 +93,8 @@ def ask_for_coefficients(A: Floats, a: int, tokens: Ints, labels: Ints, counts: 
     """Have the coefficients brought near that a step will change."""
     for m in range(A.shape[0]):
         for e in range(count):
-            row = A[m, a + tokens[e]]
             for j in range(counts[e]):
-                prefetch(row, labels[e, j])
+                prefetch(A[m, labels[e, j]], a + tokens[e])
 
 
 @kernel("void(float64[:, ::1], float64[:, ::1])")
@@ -294,18 +293,18 @@ def add_coefficients(
     c: float,
     sigma: float,
 ) -> None:
-    """A[a + t] += c D[t] for wrong tokens t, and what the running average must not count of it: sums -= sigma c D."""
+    """A[:, a + t] += c D[t] for wrong tokens t, and what the running average must not count: sums -= sigma c D."""
     for e in range(count):
         t, i = tokens[e], a + tokens[e]
         if marks[i] != stamp:
-            for y in range(A.shape[1]):
-                A[i, y] = 0.0
+            for y in range(A.shape[0]):
+                A[y, i] = 0.0
             marks[i] = stamp
         for j in range(counts[e]):
             y = labels[e, j]
-            A[i, y] += c * D[t, y]
+            A[y, i] += c * D[t, y]
             if averaged:
-                sums[i, y] -= sigma * c * D[t, y]
+                sums[y, i] -= sigma * c * D[t, y]
 
 
 @kernel(
@@ -394,18 +393,12 @@ def within(
 
 @kernel([f"float64(float64[:, ::1], {f}[:, ::1], float64)" for f in ("float32", "float64")], fastmath={"reassoc"})
 def rescale(A: Floats, F: Any, scale: float) -> float:
-    """Multiply A and F by the scale; returns sum over i, y of A[i, y] F[y, i]. Tiles stay in the cache."""
-    n, k = A.shape
+    """Multiply A and F by the scale; returns <A, F>."""
     total, factor = 0.0, F.dtype.type(scale)
-    for start in range(0, n, 64):
-        end = min(n, start + 64)
-        for i in range(start, end):
-            for y in range(k):
-                A[i, y] *= scale
-        for y in range(k):
-            s = 0.0
-            for i in range(start, end):
-                F[y, i] *= factor
-                s += A[i, y] * F[y, i]
-            total += s
+    for y in range(A.shape[0]):
+        for i in range(A.shape[1]):
+            a, f = scale * A[y, i], factor * F[y, i]
+            A[y, i] = a
+            F[y, i] = f
+            total += a * f
     return total

@@ -1,6 +1,6 @@
 """One round of SPOM after another, with kernels and explicit features, compiled (Alg. 3 of Martins et al. 2011).
 
-Each block is theta_m = scale_m * (sum over tokens i and labels y of A_m[i, y] phi_m(x_i) at y). A round decodes one
+Each block is theta_m = scale_m * (sum over tokens i and labels y of A_m[y, i] phi_m(x_i) at y). A round decodes one
 sequence from cached scores, finds the norms that the blocks would have after the step from K within the sequence
 alone, shrinks these norms, and touches rows of a Gram matrix only for tokens that were wrong and blocks that are on.
 """
@@ -13,7 +13,7 @@ import numpy as np
 
 from spom.core.arrays import Floats, Ints
 from spom.core.jit import PROX, kernel
-from spom.solvers.mkl.gram_rows import add_rows, add_sparse_row, freshen
+from spom.solvers.mkl.gram_rows import add_rows, add_sparse_row, ask_for_row, freshen
 from spom.solvers.mkl.pieces import (
     add_coefficients,
     add_explicit_scores,
@@ -47,8 +47,8 @@ AT, CLOCK, WANTED, WRONG, READ, DECODED, ERRORS = range(7)
 
 @kernel(
     [
-        f"void({f}[:, :, ::1], int64[:, ::1], float64[:, ::1], int64[::1], float64[:, ::1], boolean, int64[::1], int64,"
-        " float64[:, ::1], boolean)"
+        f"float64({f}[:, ::1], int64[::1], float64[:, ::1], int64[::1], float64[:, ::1], boolean, int64, float64,"
+        " float64)"
         for f in ("float32", "float64")
     ]
 )
@@ -59,43 +59,59 @@ def renew(
     amarks: Ints,
     sums: Floats,
     averaged: bool,
-    stamps: Ints,
-    m: int,
-    table: Floats,
-    cached: bool,
-) -> None:
-    """Put the scale of a block into its coefficients, scores and average, and sum its squared norm up again."""
-    scale, sigma, stamp, total = table[0, m], table[3, m], stamps[m], 0.0
-    for i in range(A.shape[0]):
-        if amarks[i] != stamp:
-            continue
-        for y in range(A.shape[1]):
-            # The average first: it is in units of the scale that is about to go.
-            if averaged:
-                sums[i, y] += sigma * A[i, y]
-            A[i, y] *= scale
-            if not cached:
-                total += A[i, y] * A[i, y]
-    if cached:
-        for y in range(F.shape[1]):
-            if fmarks[m, y] == stamp:
-                for j in range(F.shape[2]):
-                    F[m, y, j] *= F.dtype.type(scale)
-                for i in range(A.shape[0]):
-                    if amarks[i] == stamp:
-                        total += A[i, y] * F[m, y, i]
-    table[0, m], table[3, m] = 1.0, 0.0
-    table[1, m] = total
-    table[2, m] = total
+    stamp: int,
+    scale: float,
+    sigma: float,
+) -> float:
+    """Put the scale of a kernel's block into its coefficients, scores and average; returns its squared norm."""
+    total = 0.0
+    for y in range(A.shape[0]):
+        for i in range(A.shape[1]):
+            if amarks[i] == stamp:
+                # The average first: it is in units of the scale that is about to go.
+                if averaged:
+                    sums[y, i] += sigma * A[y, i]
+                A[y, i] *= scale
+        if fmarks[y] == stamp:
+            for i in range(A.shape[1]):
+                F[y, i] *= F.dtype.type(scale)
+                if amarks[i] == stamp:
+                    total += A[y, i] * F[y, i]
+    return total
+
+
+@kernel("float64(float64[:, ::1], int64[::1], float64[:, ::1], boolean, int64, float64, float64)")
+def renew_weights(
+    V: Floats, marks: Ints, sums: Floats, averaged: bool, stamp: int, scale: float, sigma: float
+) -> float:
+    """The same for the weights of an explicit block."""
+    total = 0.0
+    for f in range(V.shape[0]):
+        if marks[f] == stamp:
+            for y in range(V.shape[1]):
+                if averaged:
+                    sums[f, y] += sigma * V[f, y]
+                V[f, y] *= scale
+                total += V[f, y] * V[f, y]
+    return total
 
 
 @kernel("void(float64[:, ::1], int64[::1], int64, float64[:, ::1], float64)")
 def keep_average(A: Floats, marks: Ints, stamp: int, sums: Floats, sigma: float) -> None:
-    """Count a block that is about to be switched off in the average."""
-    for i in range(A.shape[0]):
-        if marks[i] == stamp:
-            for y in range(A.shape[1]):
-                sums[i, y] += sigma * A[i, y]
+    """Count a kernel's block that is about to be switched off in the average."""
+    for y in range(A.shape[0]):
+        for i in range(A.shape[1]):
+            if marks[i] == stamp:
+                sums[y, i] += sigma * A[y, i]
+
+
+@kernel("void(float64[:, ::1], int64[::1], int64, float64[:, ::1], float64)")
+def keep_average_weights(V: Floats, marks: Ints, stamp: int, sums: Floats, sigma: float) -> None:
+    """The same for an explicit block."""
+    for f in range(V.shape[0]):
+        if marks[f] == stamp:
+            for y in range(V.shape[1]):
+                sums[f, y] += sigma * V[f, y]
 
 
 def _rounds(
@@ -158,7 +174,7 @@ def _rounds(
     inner, labels = np.empty((longest, longest)), np.empty((longest, k), dtype=np.int64)
     several = np.empty(longest, dtype=np.int64)
     norms, before = np.empty(blocks + (1 if chain and learnt else 0)), np.empty(blocks + 1)
-    flat, total = T.reshape(-1), 0.0
+    flat, rows, total = T.reshape(-1), store.reshape(-1), 0.0
     while counts[AT] < order.size:
         r = counts[AT]
         q, eta = order[r], steps[r]
@@ -206,6 +222,8 @@ def _rounds(
                             ptr[e], indices, values, shift, base, dense, V, vmarks, stamps[m], D, tokens, count, a
                         )
                     else:
+                        if kinds[m] == DENSE:
+                            ask_for_row(rows, slots[places[m], a + tokens[0]] * store.shape[1], store.shape[1])
                         along = along_gradient(F, fmarks, stamps, m, D, tokens, labels, several, count, a)
                 own = gradient_square(inner, tokens, count, local[m], starts[q], length)
                 square += eta_w * (eta_w * own - 2.0 * table[SCALE, m] * along)
@@ -258,7 +276,7 @@ def _rounds(
                     if averaged:
                         if kinds[m] == EXPLICIT:
                             low, high = shapes[e, 1], shapes[e, 1] + shapes[e, 3]
-                            keep_average(V[low:high], vmarks[low:high], stamp, vsums[low:high], table[SIGMA, m])
+                            keep_average_weights(V[low:high], vmarks[low:high], stamp, vsums[low:high], table[SIGMA, m])
                         else:
                             keep_average(A[m], amarks[m], stamp, sums[m], table[SIGMA, m])
                     stamps[m] += 1
@@ -295,10 +313,16 @@ def _rounds(
             if table[SCALE, m] < SMALL or table[SQUARED, m] < 1e-4 * table[PEAK, m]:
                 if kinds[m] == EXPLICIT:
                     low, high = shapes[e, 1], shapes[e, 1] + shapes[e, 3]
-                    part, own_marks, own_sums = V[low:high], vmarks[low:high], vsums[low:high]
-                    renew(F, fmarks, part, own_marks, own_sums, averaged, stamps, m, table, False)
+                    square = renew_weights(
+                        *(V[low:high], vmarks[low:high], vsums[low:high], averaged, stamp),
+                        *(table[SCALE, m], table[SIGMA, m]),
+                    )
                 else:
-                    renew(F, fmarks, A[m], amarks[m], sums[m], averaged, stamps, m, table, True)
+                    square = renew(
+                        *(F[m], fmarks[m], A[m], amarks[m], sums[m], averaged, stamp),
+                        *(table[SCALE, m], table[SIGMA, m]),
+                    )
+                table[SCALE, m], table[SQUARED, m], table[PEAK, m], table[SIGMA, m] = 1.0, square, square, 0.0
         if chain:
             after = norms[last] if learnt else before[last] / (1.0 + eta * strength)
             if eta_w > 0.0:

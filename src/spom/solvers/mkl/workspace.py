@@ -45,13 +45,13 @@ class Workspace:
         self._place_explicit()
         self.F = np.zeros((M, k, n), dtype=self.dtype)
         self.fmarks = np.zeros((M, k), dtype=np.int64)
-        # Coefficients, explicit weights and transitions, one after another: the theta of a state.
+        # Coefficients by label, as the scores, explicit weights and transitions, one after another: a state's theta.
         self.theta = np.zeros(M * n * k + self.features * k + k * k)
         kernels, explicit, chain = np.split(self.theta, [M * n * k, M * n * k + self.features * k])
-        self.A, self.amarks = kernels.reshape(M, n, k), np.zeros((M, n), dtype=np.int64)
+        self.A, self.amarks = kernels.reshape(M, k, n), np.zeros((M, n), dtype=np.int64)
         self.V, self.vmarks = explicit.reshape(self.features, k), np.zeros(self.features, dtype=np.int64)
         self.T = chain.reshape(k, k)
-        shapes = ((M, n, k), (self.features, k), (k, k)) if averaged else ((M, 0, k), (0, k), (0, 0))
+        shapes = ((M, k, n), (self.features, k), (k, k)) if averaged else ((M, 0, n), (0, k), (0, 0))
         self.sums, self.vsums, self.tsums = (np.zeros(shape) for shape in shapes)
         self.stamps = np.zeros(blocks, dtype=np.int64)
         self.table = np.zeros((4, blocks + 1))
@@ -199,7 +199,7 @@ class Workspace:
         for m in range(M):
             stale = (self.amarks[m] != self.stamps[m]) | (self.table[SQUARED, m] == 0.0)
             if stale.any():
-                self.A[m][stale] = 0.0
+                self.A[m][:, stale] = 0.0
             self.F[m][(self.fmarks[m] != self.stamps[m]) | (self.table[SQUARED, m] == 0.0)] = 0.0
             if self.averaged and sigma[m]:
                 self.sums[m] += sigma[m] * self.A[m]
@@ -250,7 +250,7 @@ class Workspace:
     def rescore(self) -> None:
         """The scores from the coefficients, from scratch."""
         for m, gram in enumerate(self.problem.grams):
-            self.F[m] = gram.dot(self.A[m]).T
+            self.F[m] = gram.dot(self.A[m].T).T
 
     @property
     def rows_read(self) -> int:
