@@ -32,7 +32,7 @@ import numpy as np
 from spom.core.arrays import Floats, Ints
 from spom.core.jit import kernel
 from spom.core.prefetch import prefetch
-from spom.solvers.proximal_point_threads import parallel_pass
+from spom.solvers.proximal_point_threads import in_threads, parallel_pass, ranges
 from spom.solvers.rows import ROWS, Rows
 from spom.solvers.scores import LOSS, loss_arguments, mean_loss
 
@@ -193,7 +193,7 @@ def open_pass(
 
 @kernel(
     "float64(float64[:, ::1], float64[::1], float64[::1], float64[::1], float64[::1], float64, float64, float64, "
-    "int64)",
+    "int64, int64, int64)",
     fastmath={"reassoc"},
 )
 def close_pass(
@@ -206,31 +206,54 @@ def close_pass(
     l1: float,
     l2: float,
     features: int,
+    first: int,
+    end: int,
 ) -> float:
-    """`point` becomes soft(u, l1) / (M + l2) and `dual` becomes v = u - M anchor; returns the penalty of the point."""
+    """`point` becomes soft(u, l1) / (M + l2) and `dual` becomes v = u - M anchor, for coordinates in a range.
+
+    Returns the penalty of that part of the point.
+    """
     total = 0.0
     squares = 0.0
-    for j in range(features):
+    for j in range(first, min(end, features)):
         z = u[j, 0]
         dual[j] = z - scale * metric[j] * anchor[j]
         w = (z - min(max(z, -l1), l1)) * u[j, 1]
         point[j] = w
         total += abs(w)
         squares += w * w
-    for j in range(features, metric.size):
+    for j in range(max(first, features), end):
         dual[j] = u[j, 0] - scale * metric[j] * anchor[j]
         point[j] = u[j, 0] * u[j, 1]
     return l1 * total + 0.5 * l2 * squares
 
 
-def first_scale(n: float, root: Floats) -> float:
+@kernel("UniTuple(float64, 2)(float64[::1], float64)", fastmath={"reassoc"})
+def take_roots(squares: Floats, least: float) -> tuple[float, float]:
+    """The roots of the squares, at least `least`, in their place; returns the sum of the roots, and of the squares."""
+    total, squared = 0.0, 0.0
+    for j in range(squares.size):
+        s = max(squares[j], least)
+        squares[j] = math.sqrt(s)
+        total += squares[j]
+        squared += s
+    return total, squared
+
+
+@kernel("void(float64[::1], float64)")
+def scale_metric(metric: Floats, factor: float) -> None:
+    """factor times the roots; a feature that never occurs stays zero whatever its metric is, as long as that is not."""
+    for j in range(metric.size):
+        metric[j] = factor * metric[j] if metric[j] != 0.0 else 1.0
+
+
+def first_scale(n: float, total: float, squared: float) -> float:
     """c for the first n examples: 1/2 sqrt(1 + n / (5 k)), k = (sum sqrt(s))^2 / sum(s) the features that count.
 
     One pass leaves an error of about 1 / (n step) from the start and of step * k from the noise: where examples
     are many for the features the step has to be smaller, and the best one falls with sqrt(k / n).
     """
-    squared = float(root @ root)
-    features = float(root.sum()) ** 2 / squared if squared > 0 else 1.0
+    features = total**2 / squared if squared > 0 else 1.0
     return START * math.sqrt(1.0 + n / (FEW * features))
 
 
@@ -261,8 +284,8 @@ class ProximalPoint:
         self.scale, self.kept = START, math.inf
         self.passes, self.least, self._omega = 0, 0.0, 0.0
         self._sample: Ints = np.zeros(0, dtype=np.int64)
-        # u_j and 1 / (M_j + l2) side by side: one place in memory for each entry of a row.
-        self._u, self._spare = np.zeros((self.size, 2)), np.zeros(self.size)
+        # u_j and 1 / (M_j + l2) side by side: one place in memory for each entry of a row; for each thread.
+        self._u, self._spare = np.empty((jobs, self.size, 2)), np.zeros(self.size)
 
     # --- the metric ----------------------------------------------------------------------------------
 
@@ -272,20 +295,18 @@ class ProximalPoint:
         some = n if self.exact else max(250, n // 40)
         self._sample = np.arange(0, n, max(1, n // some), dtype=np.int64)
         chosen = rows.sample(ENTRIES)
-        squares = rows.squares(chosen, self.jobs)
+        squares, least = rows.squares(chosen, self.jobs), 0.0
         if chosen.size < n:
             # A feature that the sample has not met occurs about half a time in it.
             typical = float(rows.data[:1000] @ rows.data[:1000]) / max(1, rows.data[:1000].size)
-            np.maximum(squares, 0.5 * typical / chosen.size, out=squares)
+            least = 0.5 * typical / chosen.size
         # In place: for very many features new arrays cost more than the roots.
-        root = np.sqrt(squares, out=squares)
-        root = np.append(root, 1.0) if self.intercept else root
-        if not math.isfinite(float(root.sum())):
+        self.metric = np.append(squares, 1.0) if self.intercept else squares
+        total, squared = take_roots(self.metric, least)
+        if not math.isfinite(total):
             rows.check_finite(self.jobs)
-        self.scale = first_scale(n, root)
-        self.metric = root * (self.smoothness / n * float(root.sum()))
-        # A feature that never occurs stays zero whatever its metric is; it must only not divide by zero.
-        self.metric[root == 0.0] = 1.0
+        self.scale = first_scale(n, total, squared)
+        scale_metric(self.metric, self.smoothness / n * total)
         if self.slopes.size != n:
             self.slopes = np.zeros(n)
 
@@ -298,12 +319,8 @@ class ProximalPoint:
         elif self.passes == 1:
             # The first pass is kept whatever it did, and its loss is needed only now.
             self.kept += self._sampled(rows, self.anchor)
-        u, w = self._u, self._spare
-        open_pass(u, self.anchor, self.dual, self.metric, self.scale, self.l2, self.features)
-        total = self._loop(rows, order, u)
-        if not math.isfinite(total):
-            rows.check_finite(self.jobs)
-        omega = close_pass(u, self.anchor, self.dual, self.metric, w, self.scale, self.l1, self.l2, self.features)
+        w = self._spare
+        total, omega = self._loop(rows, order, self.scale)
         self.passes += 1
         value = omega + (self._sampled(rows, w) if self.passes > 1 else 0.0)
         if self._good(rows, w, value, omega):
@@ -324,14 +341,22 @@ class ProximalPoint:
         before = mean_loss(rows, everything, self.anchor, self.intercept, self._whole) + self._omega
         return mean_loss(rows, everything, w, self.intercept, self._whole) + omega <= before
 
-    def _loop(self, rows: Rows, order: Ints, u: Floats) -> float:
+    def _loop(self, rows: Rows, order: Ints, scale: float) -> tuple[float, float]:
+        """Steps on the rows from the anchor; the losses met on the way, and the penalty of the point, `_spare`."""
+        shared = (self.anchor, self.dual, self.metric)
+        in_threads(self.jobs, lambda k: open_pass(self._u[k], *shared, scale, self.l2, self.features))
         if self.jobs > 1:
-            total, moved = parallel_pass(lambda *args: self._steps(rows, *args), order, u, self.metric, self.jobs)
+            total, moved = parallel_pass(lambda *args: self._steps(rows, *args), order, self._u, self.metric)
         else:
-            total, moved = self._steps(rows, order, u, 1.0)
+            total, moved = self._steps(rows, order, self._u[0], 1.0)
+        if not math.isfinite(total):
+            rows.check_finite(self.jobs)
         # Next time, changes far below the mean of this time's are left for later.
         self.least = SMALL * moved / max(1, order.size)
-        return total
+        rest = (self._spare, scale, self.l1, self.l2, self.features)
+        ends = ranges(self.size, self.jobs)
+        omega = in_threads(self.jobs, lambda k: close_pass(*(self._u[0], *shared, *rest, ends[k], ends[k + 1])))
+        return total, float(sum(omega))
 
     def _steps(self, rows: Rows, order: Ints, u: Floats, boost: float) -> tuple[float, float]:
         """The sum of the losses and that of the changes of derivatives."""

@@ -146,7 +146,7 @@ class ProximalPointRows:
         n = len(rows)
         self._sample = np.arange(0, n, max(1, n // max(400, n // 25)), dtype=np.int64)
         root = np.sqrt(np.append(rows.squares(np.arange(n)), 1.0 if self.intercept else 0.0))
-        self.scale = first_scale(n, root)
+        self.scale = first_scale(n, float(root.sum()), float(root @ root))
         self.metric = self.smoothness / n * root * float(root.sum())
         self.metric[root == 0.0] = 1.0
         if self.slopes.shape[0] != n:

@@ -44,22 +44,27 @@ def hear(u: Floats, known: Floats, where: Ints, news: Floats) -> None:
         u[where[k], 0] = known[k]
 
 
-@kernel("void(float64[:, ::1], float64[:, :, ::1], float64[::1], float64, float64, int64, int64)")
-def meet(u: Floats, copies: Floats, metric: Floats, cut: float, factor: float, first: int, end: int) -> None:
-    """u <- u + factor (sum of the changes of the copies) for rare coordinates in a range, and the copies become u.
+@kernel("void(float64[:, :, ::1], float64[::1], float64[::1], float64, float64, boolean, int64, int64)")
+def meet(
+    copies: Floats, agreed: Floats, metric: Floats, cut: float, factor: float, last: bool, first: int, end: int
+) -> None:
+    """agreed <- agreed + factor (sum of the changes of the copies) for rare coordinates in a range; copies become it.
 
-    The coordinates above the cut have been told and heard: every copy has them but for rounding.
+    The coordinates above the cut have been told and heard: every copy has them but for rounding. The last time, only
+    the first copy is needed.
     """
     for j in range(first, end):
         now = copies[0, j, 0]
         if metric[j] <= cut:
             change = 0.0
             for k in range(copies.shape[0]):
-                change += copies[k, j, 0] - u[j, 0]
-            now = u[j, 0] + factor * change
-        u[j, 0] = now
-        for k in range(copies.shape[0]):
-            copies[k, j, 0] = now
+                change += copies[k, j, 0] - agreed[j]
+            now = agreed[j] + factor * change
+            copies[0, j, 0] = now
+        if not last:
+            agreed[j] = now
+            for k in range(1, copies.shape[0]):
+                copies[k, j, 0] = now
 
 
 def often(metric: Floats) -> float:
@@ -98,22 +103,31 @@ class _Thread:
                 hear(self.u, self.known, self.where, other.news[number % 2])
 
 
-def parallel_pass(steps: Steps, order: Ints, u: Floats, metric: Floats, jobs: int) -> tuple[float, float]:
-    """The sums over the threads of what `steps(rows, u, boost)` returns; `u` becomes where all of them have gone."""
-    total = moved = 0.0
-    copies = np.empty((jobs, *u.shape))
+def ranges(size: int, parts: int) -> Ints:
+    """Where each of `parts` ranges of about the same size begins, and the end."""
+    return np.linspace(0, size, parts + 1).astype(np.int64)
+
+
+def in_threads(jobs: int, function: Callable[[int], Any]) -> list[Any]:
+    """function(0), function(1), ..., each in a thread of its own."""
+    if jobs == 1:
+        return [function(0)]
+    with ThreadPoolExecutor(jobs) as pool:
+        return list(pool.map(function, range(jobs)))
+
+
+def parallel_pass(steps: Steps, order: Ints, copies: Floats, metric: Floats) -> tuple[float, float]:
+    """The sums over the threads of what `steps(rows, u, boost)` returns; all start from the same u, each in its copy.
+
+    The first copy becomes where all of them have gone.
+    """
+    total, moved, jobs = 0.0, 0.0, len(copies)
     cut, boost, small = often(metric), max(1.0, BOOST * jobs), SMALL * jobs
-    where = np.flatnonzero(metric > cut)
-    ends = np.linspace(0, len(u), jobs + 1).astype(np.int64)
+    where, agreed = np.flatnonzero(metric > cut), copies[0, :, 0].copy()
+    ends = ranges(len(metric), jobs)
     with ExitStack() as stack:
         pools = [stack.enter_context(ThreadPoolExecutor(1)) for _ in range(jobs)]
-
-        def each(function: Callable[[int], Any]) -> None:
-            for future in [pool.submit(function, k) for k, pool in enumerate(pools)]:
-                future.result()
-
-        each(lambda k: np.copyto(copies[k], u))
-        for part in np.array_split(order, FULL):
+        for full, part in enumerate(np.array_split(order, FULL), 1):
             pieces = [np.array_split(piece, jobs) for piece in np.array_split(part, small)]
             threads = [_Thread(copies[k], where, [piece[k] for piece in pieces]) for k in range(jobs)]
             for number in range(small):
@@ -123,7 +137,9 @@ def parallel_pass(steps: Steps, order: Ints, u: Floats, metric: Floats, jobs: in
                     thread.heard.append(pool.submit(thread.hear, number, threads))
             for thread in threads:
                 thread.heard[-1].result()
-            each(lambda k: meet(u, copies, metric, cut, 1.0 / boost, ends[k], ends[k + 1]))
+            shared = (copies, agreed, metric, cut, 1.0 / boost, full == FULL)
+            for future in [pool.submit(meet, *shared, ends[k], ends[k + 1]) for k, pool in enumerate(pools)]:
+                future.result()
             for losses, changes in (future.result() for thread in threads for future in thread.told):
                 total, moved = total + losses, moved + changes
     return total, moved

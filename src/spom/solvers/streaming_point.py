@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from spom.core.arrays import Floats, Ints
-from spom.solvers.proximal_point import ProximalPoint, close_pass, first_scale, open_pass
+from spom.solvers.proximal_point import ProximalPoint, first_scale
 from spom.solvers.rows import Rows
 
 SAMPLE = 4
@@ -51,9 +51,7 @@ class StreamingPoint(ProximalPoint):
         # The anchor is zero: `dual` holds minus the sum of gradients.
         self.anchor, self.slopes = np.zeros(self.size), np.zeros(n)
         self.dual = self.dual / n
-        open_pass(self._u, self.anchor, self.dual, self.metric, c, self.l2, self.features)
-        total = self._loop(rows, order, self._u)
-        close_pass(self._u, self.anchor, self.dual, self.metric, self._spare, c, self.l1, self.l2, self.features)
+        total, _ = self._loop(rows, order, c)
         self.dual *= n
         self.passes += 1 if before == 0.0 else 0
         return total
@@ -64,7 +62,9 @@ class StreamingPoint(ProximalPoint):
         met = np.sqrt(mean[mean > 0])
         least = float(met.min()) if met.size else 1.0
         root = np.maximum(np.sqrt(mean), math.sqrt(0.5) * least)
-        return self.smoothness * root * float(met.sum() or 1.0), first_scale(self.seen, met)
+        return self.smoothness * root * float(met.sum() or 1.0), first_scale(
+            self.seen, float(met.sum()), float(met @ met)
+        )
 
     def theta(self) -> Floats:
         """-soft(G, N l1) / (M + N l2)."""
