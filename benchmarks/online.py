@@ -131,7 +131,7 @@ def bench_zipf(n: int = 1_000_000, d: int = 1_000_000) -> None:
               value(mine.result) < min(best, 0.411))  # fmt: skip
     alone = ours(X, y, 1e-6, 1, shuffle=False)
     one, two, both = race(
-        alone, ours(X, y, 1e-6, 1, shuffle=False, n_jobs=2), lambda: at_once(alone), repeats=15, wall=True
+        alone, ours(X, y, 1e-6, 1, shuffle=False, n_jobs=2), lambda: at_once(alone), repeats=40, wall=True
     )
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     table.add(f"two threads, wall seconds (peer: one thread; {cores} cores)", two.seconds, one.seconds, "ratio >= 1.6",

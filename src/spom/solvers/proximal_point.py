@@ -284,6 +284,7 @@ class ProximalPoint:
         self.scale, self.kept = START, math.inf
         self.passes, self.least, self._omega = 0, 0.0, 0.0
         self._sample: Ints = np.zeros(0, dtype=np.int64)
+        self._lent = False
         # u_j and 1 / (M_j + l2) side by side: one place in memory for each entry of a row; for each thread.
         self._u, self._spare = np.empty((jobs, self.size, 2)), np.zeros(self.size)
 
@@ -314,6 +315,8 @@ class ProximalPoint:
 
     def run(self, rows: Rows, order: Ints, steps: Floats) -> float:
         """One pass over the rows in `order`; the sum of the losses met on the way."""
+        if self._lent:
+            self.dual, self.slopes, self._lent = self.dual.copy(), self.slopes.copy(), False
         if self.metric.size == 0:
             self._prepare(rows)
         elif self.passes == 1:
@@ -346,7 +349,8 @@ class ProximalPoint:
         shared = (self.anchor, self.dual, self.metric)
         in_threads(self.jobs, lambda k: open_pass(self._u[k], *shared, scale, self.l2, self.features))
         if self.jobs > 1:
-            total, moved = parallel_pass(lambda *args: self._steps(rows, *args), order, self._u, self.metric)
+            steps = (lambda *args: self._steps(rows, *args), order)
+            total, moved = parallel_pass(*steps, self._u, self.metric, self._spare)
         else:
             total, moved = self._steps(rows, order, self._u[0], 1.0)
         if not math.isfinite(total):
@@ -376,9 +380,11 @@ class ProximalPoint:
 
     def pack(self) -> dict[str, np.ndarray[Any, Any]]:
         """What a saved run needs to go on."""
+        # Copies are made when the next pass begins, if there is one.
+        self._lent = True
         return {
-            "dual": self.dual.copy(),
-            "slopes": self.slopes.copy(),
+            "dual": self.dual,
+            "slopes": self.slopes,
             # These two are never written to again.
             "metric": self.metric,
             "sample": self._sample,

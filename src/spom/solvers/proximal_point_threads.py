@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -116,15 +117,16 @@ def in_threads(jobs: int, function: Callable[[int], Any]) -> list[Any]:
         return list(pool.map(function, range(jobs)))
 
 
-def parallel_pass(steps: Steps, order: Ints, copies: Floats, metric: Floats) -> tuple[float, float]:
+def parallel_pass(steps: Steps, order: Ints, copies: Floats, metric: Floats, agreed: Floats) -> tuple[float, float]:
     """The sums over the threads of what `steps(rows, u, boost)` returns; all start from the same u, each in its copy.
 
-    The first copy becomes where all of them have gone.
+    The first copy becomes where all of them have gone. `agreed` is room for the u of the last full meeting.
     """
     total, moved, jobs = 0.0, 0.0, len(copies)
     cut, boost, small = often(metric), max(1.0, BOOST * jobs), SMALL * jobs
-    where, agreed = np.flatnonzero(metric > cut), copies[0, :, 0].copy()
-    ends = ranges(len(metric), jobs)
+    where, ends = np.flatnonzero(metric > cut), ranges(len(metric), jobs)
+    parts = [slice(first, end) for first, end in pairwise(ends.tolist())]
+    in_threads(jobs, lambda k: np.copyto(agreed[parts[k]], copies[0, parts[k], 0]))
     with ExitStack() as stack:
         pools = [stack.enter_context(ThreadPoolExecutor(1)) for _ in range(jobs)]
         for full, part in enumerate(np.array_split(order, FULL), 1):
