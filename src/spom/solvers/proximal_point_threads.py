@@ -22,9 +22,9 @@ from spom.core.jit import kernel
 
 # How many full meetings there are in a pass, and how many small ones in front of each for each thread; the boost for
 # each thread. To move all of u costs more than the rounds between two small meetings would save.
-FULL, SMALL, BOOST = 2, 4, 0.6
+FULL, SMALL, BOOST = 2, 3, 0.65
 # Which share of the coordinates occurs often, and up to how many all of them do.
-SHARE, FEW = 1 / 64, 4096
+SHARE, FEW = 1 / 32, 4096
 Steps = Callable[[Ints, Floats, float], tuple[float, float]]
 
 

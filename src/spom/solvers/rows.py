@@ -196,12 +196,12 @@ def _targets(y: ArrayLike, n: int, target: str) -> Floats:
     if raw.dtype.kind not in "fiub":
         raise DataError(f"y must be numbers for a solver; its dtype is {raw.dtype} (the estimators take labels)")
     values = np.ascontiguousarray(raw, dtype=np.float64)
-    bad = ~np.isfinite(values)
-    what = "finite"
     if target == "sign":
-        bad, what = np.abs(values) != 1.0, "-1 or +1"
+        bad, what = (values != 1.0) & (values != -1.0), "-1 or +1"
     elif target == "class":
-        bad, what = bad | (values < 0) | (values != np.floor(values)), "class indices from 0"
+        bad, what = ~(np.isfinite(values) & (values >= 0) & (values == np.floor(values))), "class indices from 0"
+    else:
+        bad, what = ~np.isfinite(values), "finite"
     if bad.any():
         at = int(np.argmax(bad))
         raise DataError(f"targets must be {what}: entry {at} is {values[at]:g}")
