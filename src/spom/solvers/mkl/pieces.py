@@ -76,9 +76,9 @@ def ask_for_scores(F: Any, m: int, t: int) -> None:
 
 @kernel("void(float64[:, ::1], int64, int64, int64[:, ::1], int64[:, ::1], int64, int64)")
 def ask_for_sequence(local: Floats, start: int, length: int, marks: Ints, slots: Ints, a: int, b: int) -> None:
-    """Have brought near what a step on the tokens a .. b-1 will read, while they are decoded."""
+    """Have brought near what a step on the tokens a .. b-1 will read, while they are decoded; of long ones a part."""
     for m in range(local.shape[0]):
-        for j in range(start, start + length * length, 8):
+        for j in range(start, start + min(length * length, 512), 8):
             prefetch(local[m], j)
     for m in range(marks.shape[0]):
         prefetch(marks[m], a)
