@@ -20,9 +20,9 @@ import numpy as np
 from spom.core.arrays import Floats, Ints
 from spom.core.jit import kernel
 
-# How many full meetings there are in a pass, and how many small ones in front of each for each thread; the boost for
-# each thread. To move all of u costs more than the rounds between two small meetings would save.
-FULL, SMALL, BOOST = 2, 3, 0.65
+# For each full meeting of a pass, how many small ones there are in front of it for each thread: the later ones count
+# for more. To move all of u costs more than the rounds between two small meetings would save. The boost for a thread.
+MEETINGS, BOOST = (1, 3), 0.65
 # Which share of the coordinates occurs often, and up to how many all of them do.
 SHARE, FEW = 1 / 32, 4096
 Steps = Callable[[Ints, Floats, float], tuple[float, float]]
@@ -123,23 +123,23 @@ def parallel_pass(steps: Steps, order: Ints, copies: Floats, metric: Floats, agr
     The first copy becomes where all of them have gone. `agreed` is room for the u of the last full meeting.
     """
     total, moved, jobs = 0.0, 0.0, len(copies)
-    cut, boost, small = often(metric), max(1.0, BOOST * jobs), SMALL * jobs
+    cut, boost = often(metric), max(1.0, BOOST * jobs)
     where, ends = np.flatnonzero(metric > cut), ranges(len(metric), jobs)
     parts = [slice(first, end) for first, end in pairwise(ends.tolist())]
     in_threads(jobs, lambda k: np.copyto(agreed[parts[k]], copies[0, parts[k], 0]))
     with ExitStack() as stack:
         pools = [stack.enter_context(ThreadPoolExecutor(1)) for _ in range(jobs)]
-        for full, part in enumerate(np.array_split(order, FULL), 1):
-            pieces = [np.array_split(piece, jobs) for piece in np.array_split(part, small)]
+        for full, part in enumerate(np.array_split(order, len(MEETINGS))):
+            pieces = [np.array_split(piece, jobs) for piece in np.array_split(part, jobs * MEETINGS[full])]
             threads = [_Thread(copies[k], where, [piece[k] for piece in pieces]) for k in range(jobs)]
-            for number in range(small):
+            for number in range(len(pieces)):
                 for pool, thread in zip(pools, threads, strict=True):
                     thread.told.append(pool.submit(thread.work, number, steps, boost))
                 for pool, thread in zip(pools, threads, strict=True):
                     thread.heard.append(pool.submit(thread.hear, number, threads))
             for thread in threads:
                 thread.heard[-1].result()
-            shared = (copies, agreed, metric, cut, 1.0 / boost, full == FULL)
+            shared = (copies, agreed, metric, cut, 1.0 / boost, full + 1 == len(MEETINGS))
             for future in [pool.submit(meet, *shared, ends[k], ends[k + 1]) for k, pool in enumerate(pools)]:
                 future.result()
             for losses, changes in (future.result() for thread in threads for future in thread.told):
