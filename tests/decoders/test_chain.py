@@ -13,7 +13,8 @@ import pytest
 from spom.decoders import Chain, ChainParts, Constraints, Hamming, LabelCost, Multiclass, tag_constraints
 from tests.decoders import naive
 
-SIZES = [(1, 1), (1, 3), (2, 2), (4, 3), (3, 4), (5, 1), (6, 2)]
+# Labels are looked at in fours: less, as many, and more with a rest.
+SIZES = [(1, 1), (1, 3), (2, 2), (4, 3), (3, 4), (5, 1), (6, 2), (3, 5), (2, 11)]
 
 
 def draw(seed: int, n: int, k: int, scale: float = 2.0, forbidden: float = 0.0) -> ChainParts:

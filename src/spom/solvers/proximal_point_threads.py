@@ -13,12 +13,12 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 
 from spom.core.arrays import Floats, Ints
 from spom.core.jit import kernel
+from spom.solvers.rows import in_threads
 
 # For each full meeting of a pass, how many small ones there are in front of it for each thread: the later ones count
 # for more. To move all of u costs more than the rounds between two small meetings would save. The boost for a thread.
@@ -107,14 +107,6 @@ class _Thread:
 def ranges(size: int, parts: int) -> Ints:
     """Where each of `parts` ranges of about the same size begins, and the end."""
     return np.linspace(0, size, parts + 1).astype(np.int64)
-
-
-def in_threads(jobs: int, function: Callable[[int], Any]) -> list[Any]:
-    """function(0), function(1), ..., each in a thread of its own."""
-    if jobs == 1:
-        return [function(0)]
-    with ThreadPoolExecutor(jobs) as pool:
-        return list(pool.map(function, range(jobs)))
 
 
 def parallel_pass(steps: Steps, order: Ints, copies: Floats, metric: Floats, agreed: Floats) -> tuple[float, float]:

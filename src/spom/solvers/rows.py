@@ -7,9 +7,10 @@ shift = indptr[i] where the rows are dense and 0 where they are not.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,6 +21,7 @@ from spom.core.jit import kernel
 from spom.core.prefetch import prefetch
 from spom.errors import DataError, Unsupported
 
+T = TypeVar("T")
 # Rows that a sample takes in one go.
 RUN = 64
 _FLOATS = "Array(float64, 1, 'C', readonly=True)"
@@ -28,6 +30,14 @@ ROWS = (
     "Array(int64, 1, 'C', readonly=True), Array(int32, 1, 'C', readonly=True), "
     f"{_FLOATS}, boolean, {_FLOATS}, {_FLOATS}, Array(int64, 1, 'C', readonly=True)"
 )
+
+
+def in_threads(jobs: int, function: Callable[[int], T]) -> list[T]:
+    """function(0), function(1), ..., each in a thread of its own."""
+    if jobs == 1:
+        return [function(0)]
+    with ThreadPoolExecutor(jobs) as pool:
+        return list(pool.map(function, range(jobs)))
 
 
 @kernel(f"void({ROWS}, float64[::1])")
@@ -102,25 +112,19 @@ class Rows:
             return found
 
         mass = max(float(self.weight[order].sum()), 1e-300)
-        if jobs == 1:
-            found = add(order)
-        else:
-            with ThreadPoolExecutor(jobs) as pool:
-                found, *others = pool.map(add, np.array_split(order, jobs))
-            for other in others:
-                found += other
+        parts = np.array_split(order, jobs)
+        found, *others = in_threads(jobs, lambda k: add(parts[k]))
+        for other in others:
+            found += other
         found /= mass
         return found
 
     def check_finite(self, jobs: int = 1) -> None:
         """An error that names the first entry that is NaN or infinite, if there is one; `jobs` threads look."""
         numbers = self.data if self.data.flags.writeable else self.data.copy()
+        parts = np.array_split(numbers, jobs)
         try:
-            if jobs == 1:
-                check_finite(numbers, "X")
-            else:
-                with ThreadPoolExecutor(jobs) as pool:
-                    list(pool.map(lambda part: check_finite(part, "X"), np.array_split(numbers, jobs)))
+            in_threads(jobs, lambda k: check_finite(parts[k], "X"))
         except ValueError:
             at = int(np.flatnonzero(~np.isfinite(self.data))[0])
             row = int(np.searchsorted(self.indptr, at, side="right")) - 1

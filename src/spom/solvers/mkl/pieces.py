@@ -1,4 +1,4 @@
-"""The parts of a round with kernels, compiled: scores, decoding, and what a step does to scores and coefficients.
+"""The parts of a round with kernels, compiled: scores, decoding, and what is known of the gradient.
 
 F[m, y] are the scores of label y at all tokens by block m, without the block's scale; a row that carries an old stamp
 counts as zero, and so do coefficients and weights, so that a block that was switched off is not touched.
@@ -274,84 +274,6 @@ def along_explicit(
     return total
 
 
-@kernel(
-    "void(float64[:, ::1], int64[::1], int64, float64[:, ::1], boolean, int64, float64[:, ::1], int64[::1],"
-    " int64[:, ::1], int64[::1], int64, float64, float64)"
-)
-def add_coefficients(
-    A: Floats,
-    marks: Ints,
-    stamp: int,
-    sums: Floats,
-    averaged: bool,
-    a: int,
-    D: Floats,
-    tokens: Ints,
-    labels: Ints,
-    counts: Ints,
-    count: int,
-    c: float,
-    sigma: float,
-) -> None:
-    """A[:, a + t] += c D[t] for wrong tokens t, and what the running average must not count: sums -= sigma c D."""
-    for e in range(count):
-        t, i = tokens[e], a + tokens[e]
-        if marks[i] != stamp:
-            for y in range(A.shape[0]):
-                A[y, i] = 0.0
-            marks[i] = stamp
-        for j in range(counts[e]):
-            y = labels[e, j]
-            A[y, i] += c * D[t, y]
-            if averaged:
-                sums[y, i] -= sigma * c * D[t, y]
-
-
-@kernel(
-    [
-        f"void(float64[:, ::1], int64[::1], int64, float64[:, ::1], boolean, int64[::1], int32[::1], {f}[::1], int64,"
-        " int64, int64, int64, float64[:, ::1], int64[::1], int64[:, ::1], int64[::1], int64, float64, float64)"
-        for f in ("float32", "float64")
-    ]
-)
-def add_weights(
-    V: Floats,
-    marks: Ints,
-    stamp: int,
-    sums: Floats,
-    averaged: bool,
-    ptr: Ints,
-    indices: Any,
-    values: Any,
-    shift: int,
-    base: int,
-    dense: int,
-    a: int,
-    D: Floats,
-    tokens: Ints,
-    labels: Ints,
-    counts: Ints,
-    count: int,
-    c: float,
-    sigma: float,
-) -> None:
-    """The same for an explicit block: the weights of a token's features change by c D[t] times their values."""
-    for e in range(count):
-        t, i = tokens[e], a + tokens[e]
-        for p in range(ptr[i], ptr[i + 1]):
-            f = base + (p - ptr[i] if dense > 0 else indices[p - shift])
-            if marks[f] != stamp:
-                for y in range(V.shape[1]):
-                    V[f, y] = 0.0
-                marks[f] = stamp
-            for j in range(counts[e]):
-                y = labels[e, j]
-                change = c * values[p] * D[t, y]
-                V[f, y] += change
-                if averaged:
-                    sums[f, y] -= sigma * change
-
-
 @kernel("float64(float64)")
 def root(x: float) -> float:
     """sqrt, and 0 where rounding made a square negative."""
@@ -389,16 +311,3 @@ def within(
                 out[starts[q] + a * length + b] = s
             for p in range(ptr[i], ptr[i + 1]):
                 spare[p - ptr[i] if dense > 0 else indices[p - shift]] = 0.0
-
-
-@kernel([f"float64(float64[:, ::1], {f}[:, ::1], float64)" for f in ("float32", "float64")], fastmath={"reassoc"})
-def rescale(A: Floats, F: Any, scale: float) -> float:
-    """Multiply A and F by the scale; returns <A, F>."""
-    total, factor = 0.0, F.dtype.type(scale)
-    for y in range(A.shape[0]):
-        for i in range(A.shape[1]):
-            a, f = scale * A[y, i], factor * F[y, i]
-            A[y, i] = a
-            F[y, i] = f
-            total += a * f
-    return total

@@ -13,13 +13,19 @@ import numpy as np
 
 from spom.core.arrays import Floats, Ints
 from spom.core.jit import PROX, kernel
+from spom.solvers.mkl.coefficients import (
+    add_coefficients,
+    add_weights,
+    keep_average,
+    keep_average_weights,
+    renew,
+    renew_weights,
+)
 from spom.solvers.mkl.gram_rows import add_rows, add_sparse_row, ask_for_row, freshen
 from spom.solvers.mkl.pieces import (
-    add_coefficients,
     add_explicit_scores,
     add_scaled,
     add_scores,
-    add_weights,
     along_explicit,
     along_gradient,
     ask_for_coefficients,
@@ -43,75 +49,6 @@ SMALL = 1e-9
 # Entries of `counts`: the position in the order, the clock of the cache, rows wanted, tokens that were wrong, rows
 # of Gram matrices that were read, tokens decoded, sequences with an error.
 AT, CLOCK, WANTED, WRONG, READ, DECODED, ERRORS = range(7)
-
-
-@kernel(
-    [
-        f"float64({f}[:, ::1], int64[::1], float64[:, ::1], int64[::1], float64[:, ::1], boolean, int64, float64,"
-        " float64)"
-        for f in ("float32", "float64")
-    ]
-)
-def renew(
-    F: Any,
-    fmarks: Ints,
-    A: Floats,
-    amarks: Ints,
-    sums: Floats,
-    averaged: bool,
-    stamp: int,
-    scale: float,
-    sigma: float,
-) -> float:
-    """Put the scale of a kernel's block into its coefficients, scores and average; returns its squared norm."""
-    total = 0.0
-    for y in range(A.shape[0]):
-        for i in range(A.shape[1]):
-            if amarks[i] == stamp:
-                # The average first: it is in units of the scale that is about to go.
-                if averaged:
-                    sums[y, i] += sigma * A[y, i]
-                A[y, i] *= scale
-        if fmarks[y] == stamp:
-            for i in range(A.shape[1]):
-                F[y, i] *= F.dtype.type(scale)
-                if amarks[i] == stamp:
-                    total += A[y, i] * F[y, i]
-    return total
-
-
-@kernel("float64(float64[:, ::1], int64[::1], float64[:, ::1], boolean, int64, float64, float64)")
-def renew_weights(
-    V: Floats, marks: Ints, sums: Floats, averaged: bool, stamp: int, scale: float, sigma: float
-) -> float:
-    """The same for the weights of an explicit block."""
-    total = 0.0
-    for f in range(V.shape[0]):
-        if marks[f] == stamp:
-            for y in range(V.shape[1]):
-                if averaged:
-                    sums[f, y] += sigma * V[f, y]
-                V[f, y] *= scale
-                total += V[f, y] * V[f, y]
-    return total
-
-
-@kernel("void(float64[:, ::1], int64[::1], int64, float64[:, ::1], float64)")
-def keep_average(A: Floats, marks: Ints, stamp: int, sums: Floats, sigma: float) -> None:
-    """Count a kernel's block that is about to be switched off in the average."""
-    for y in range(A.shape[0]):
-        for i in range(A.shape[1]):
-            if marks[i] == stamp:
-                sums[y, i] += sigma * A[y, i]
-
-
-@kernel("void(float64[:, ::1], int64[::1], int64, float64[:, ::1], float64)")
-def keep_average_weights(V: Floats, marks: Ints, stamp: int, sums: Floats, sigma: float) -> None:
-    """The same for an explicit block."""
-    for f in range(V.shape[0]):
-        if marks[f] == stamp:
-            for y in range(V.shape[1]):
-                sums[f, y] += sigma * V[f, y]
 
 
 def _rounds(

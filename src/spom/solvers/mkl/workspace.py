@@ -11,7 +11,8 @@ from spom.errors import DataError
 from spom.kernels.building import row_maker
 from spom.kernels.gram import DenseGram, Gram, Reals, RowGram, SparseGram
 from spom.kernels.memory import show_bytes
-from spom.solvers.mkl.pieces import rescale, within
+from spom.solvers.mkl.coefficients import rescale
+from spom.solvers.mkl.pieces import within
 from spom.solvers.mkl.problem import KernelProblem
 from spom.solvers.mkl.rounds import AT, CLOCK, DENSE, EXPLICIT, PEAK, READ, SCALE, SIGMA, SPARSE, SQUARED, WANTED
 
