@@ -19,8 +19,8 @@ from spom.data import load
 from spom.losses import Logistic, MulticlassLogistic, Squared
 from spom.penalties import L1, GroupLasso
 from spom.solvers import WorkingSet
+from spom.solvers.batch.datafit import LinearSmooth
 from spom.solvers.iterate import halt, last, small
-from spom.solvers.smooth import LinearSmooth
 
 GROUP = 10
 MNIST_OPTIMUM = 0.43389619

@@ -137,7 +137,7 @@ def train_times(folder: Path, data: Path) -> None:
     test = tagging_peers.plain_conll(data / "test.txt.gz")
 
     def f1(labels: list[list[str]]) -> float:
-        from spom.estimators.phrases import phrase_scores
+        from spom.metrics.phrases import phrase_scores
 
         return phrase_scores(test[1], labels).f1
 

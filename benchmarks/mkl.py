@@ -19,11 +19,11 @@ from spom.kernels.base import products, squares
 from spom.kernels.gram import DenseGram
 from spom.penalties import SparseMKL, SquaredL2
 from spom.solvers.iterate import last
-from spom.solvers.mkl.online import OnlineKernels
-from spom.solvers.mkl.pieces import HINGE
+from spom.solvers.mkl.online.pieces import HINGE
+from spom.solvers.mkl.online.rounds import SQUARED, rounds_single
+from spom.solvers.mkl.online.solver import OnlineKernels
+from spom.solvers.mkl.online.workspace import Workspace
 from spom.solvers.mkl.problem import KernelProblem
-from spom.solvers.mkl.rounds import SQUARED, rounds_single
-from spom.solvers.mkl.workspace import Workspace
 
 L, Q, G = Linear(normalize=True), Polynomial(2, normalize=True), Gaussian(5.0)
 EPOCHS = 20

@@ -17,10 +17,10 @@ from spom.data import load
 from spom.decoders.viterbi import viterbi
 from spom.kernels import Gaussian, Linear, Polynomial, build
 from spom.penalties import SparseMKL, SquaredL2
-from spom.solvers.mkl.frank_wolfe import FrankWolfeMKL
-from spom.solvers.mkl.online import OnlineKernels
+from spom.solvers.mkl.frank_wolfe.solver import FrankWolfeMKL
+from spom.solvers.mkl.online.solver import OnlineKernels
 from spom.solvers.mkl.problem import KernelProblem
-from spom.solvers.mkl.wrapper import WrapperMKL
+from spom.solvers.mkl.wrapper.solver import WrapperMKL
 
 NAMES = ("L", "Q", "G")
 

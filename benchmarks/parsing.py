@@ -55,7 +55,7 @@ def ours(files: dict[str, Path], seed: int, **settings: Any) -> dict[str, Any]:
         found = parser.predict(read_conllu(files["test"]).without_trees())
         rate = max(rate, found.n_words / (clock() - begin))
     gold = read_conllu(files["test"])
-    from spom.estimators.attachment import attachment
+    from spom.metrics.attachment import attachment
 
     score, plain = attachment(gold, found), attachment(gold, found, punctuation=False)
     dev = parser.evaluate(read_conllu(files["dev"]))
@@ -107,7 +107,7 @@ def udpipe(files: dict[str, Path]) -> dict[str, float] | None:
         print("  (no peer: pip install ufal.udpipe)")
         return None
     from spom.data.conllu import parse_conllu, read_conllu
-    from spom.estimators.attachment import attachment
+    from spom.metrics.attachment import attachment
 
     error = peer.ProcessingError()
     begin = clock()
@@ -230,8 +230,8 @@ def growth(files: dict[str, Path]) -> None:
     """Seconds an epoch by sentences and by templates."""
     from spom.data import read_conllu
     from spom.features.arcs import ArcTemplates
-    from spom.solvers.arcs.filter import with_roots
-    from spom.solvers.arcs.solver import ArcSolver
+    from spom.solvers.structured.trees.arc_filter import with_roots
+    from spom.solvers.structured.trees.solver import ArcSolver
 
     train = read_conllu(files["train"])
     warm(files, labels=False)

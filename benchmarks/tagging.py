@@ -21,8 +21,8 @@ from benchmarks.common import Table, data_folder
 from benchmarks.tagging_peers import Peer, chunking_features, plain_conll, pos_features, run
 from spom import SequenceTagger
 from spom.data import read_conll, read_conllu
-from spom.estimators.phrases import phrase_scores
 from spom.features.ready import SETS
+from spom.metrics.phrases import phrase_scores
 from spom.penalties import L1
 
 SEEDS = 5

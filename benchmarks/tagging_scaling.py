@@ -14,7 +14,7 @@ from benchmarks.common import Table
 from spom.data import read_conll
 from spom.features import Templates
 from spom.penalties import L1
-from spom.solvers.chains import OnlineChain
+from spom.solvers.structured.chains import OnlineChain
 
 
 def epoch_seconds(rows: Any, y: Any, labels: int, blocks: Any) -> float:

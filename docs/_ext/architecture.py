@@ -19,6 +19,7 @@ ROOMS = {
     "core": "protocols, registry, jit, state",
     "data": "readers, loaders",
     "models": "model files",
+    "metrics": "phrases, attachment",
     "penalties": "Ω, prox, skip",
     "losses": "φ(y, a), derivative",
     "mirror": "mirror maps Ψ",

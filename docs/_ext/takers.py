@@ -16,11 +16,11 @@ from scipy import sparse
 from spom import losses
 from spom.errors import Unsupported
 from spom.norms import GeneralProx
-from spom.solvers.batch import BatchProximal
-from spom.solvers.online import OnlineProximal
-from spom.solvers.smooth import LinearSmooth
-from spom.solvers.variance_reduced import VarianceReduced
-from spom.solvers.working_set import WorkingSet
+from spom.solvers.batch.datafit import LinearSmooth
+from spom.solvers.batch.proximal_gradient import BatchProximal
+from spom.solvers.batch.working_set.solver import WorkingSet
+from spom.solvers.linear.online import OnlineProximal
+from spom.solvers.linear.variance_reduced import VarianceReduced
 
 RULES = {
     "batch": (

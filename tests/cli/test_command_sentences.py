@@ -17,7 +17,7 @@ from spom.cli.tagging import load_tagging
 from spom.data import read_conll, read_conllu
 from spom.data.generated import ingredients
 from spom.data.splicing import spliced
-from spom.estimators.phrases import phrase_scores
+from spom.metrics.phrases import phrase_scores
 from spom.models import read_run
 from tests.cli.common import Command, process
 

@@ -13,7 +13,7 @@ import zstandard
 from spom.data import Treebank, iter_conllu, load, read_conllu, write_conllu
 from spom.data.conllu import conllu_text
 from spom.errors import DataError
-from spom.estimators.attachment import attachment
+from spom.metrics.attachment import attachment
 
 
 def line(*fields: object) -> str:

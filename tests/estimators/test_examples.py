@@ -11,7 +11,7 @@ MODULES = [
     "spom.data.dataset",
     "spom.data.svmlight",
     "spom.estimators.checking",
-    "spom.estimators.online",
+    "spom.estimators.linear.online",
 ]
 
 

@@ -15,7 +15,7 @@ import spom
 from spom import DependencyParser
 from spom.data import Treebank, iter_conllu, read_conllu, write_conllu
 from spom.errors import DataError, Unsupported
-from spom.estimators.parser_pruning import how_many
+from spom.estimators.parser.pruning import how_many
 from spom.penalties import GroupLasso, SparseMKL
 from spom.solvers.iterate import saved
 

@@ -14,8 +14,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import spom
 from spom import penalties
 from spom.errors import Unsupported
-from spom.estimators.proximal import ProximalClassifier, ProximalRegressor
-from spom.estimators.proximal_cv import ProximalClassifierCV, ProximalRegressorCV
+from spom.estimators.linear.proximal import ProximalClassifier, ProximalRegressor
+from spom.estimators.linear.proximal_cv import ProximalClassifierCV, ProximalRegressorCV
 from spom.losses import PowerHinge
 
 RNG = np.random.default_rng(17)

@@ -7,7 +7,7 @@ import importlib
 
 import pytest
 
-MODULES = ["estimators.tagger", "solvers.chains.online", "solvers.chains.choose"]
+MODULES = ["estimators.tagger.tagger", "solvers.structured.chains.solver", "solvers.structured.chains.dispatch"]
 
 
 @pytest.mark.parametrize("name", MODULES)

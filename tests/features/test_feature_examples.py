@@ -10,7 +10,7 @@ import pytest
 MODULES = [
     "spom.data.columns",
     "spom.data.conll",
-    "spom.estimators.phrases",
+    "spom.metrics.phrases",
     "spom.features.atoms",
     "spom.features.clusters",
     "spom.features.derive",

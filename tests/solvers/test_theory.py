@@ -13,7 +13,7 @@ from spom.mirror import PNorm
 from spom.penalties import L1, ElasticNet, GroupLasso, LInf, SparseMKL, SquaredL2, Sum
 from spom.solvers import VarianceReduced, steps
 from spom.solvers.iterate import last
-from spom.solvers.online import OnlineProximal
+from spom.solvers.linear.online import OnlineProximal
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((300, 8))

@@ -17,8 +17,8 @@ from spom.decoders import Chain, ChainParts
 from spom.kernels import Gaussian, Linear, Polynomial, build
 from spom.penalties import SparseMKL, SquaredL2
 from spom.solvers.iterate import last
-from spom.solvers.mkl.frank_wolfe import FrankWolfeMKL
-from spom.solvers.mkl.online import OnlineKernels
+from spom.solvers.mkl.frank_wolfe.solver import FrankWolfeMKL
+from spom.solvers.mkl.online.solver import OnlineKernels
 from spom.solvers.mkl.problem import KernelProblem
 
 NOISE = 0.5

@@ -32,8 +32,8 @@ def tag_scores(tagger: Any, X: Any, y: Any) -> Scores:
     """A tagger's scores: accuracy by token and, where the labels write phrases down, conlleval's table."""
     import warnings
 
-    from spom.estimators.phrases import has_phrases
-    from spom.estimators.tagger_labels import label_codes
+    from spom.estimators.tagger.labels import label_codes
+    from spom.metrics.phrases import has_phrases
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -53,7 +53,7 @@ def tag_scores(tagger: Any, X: Any, y: Any) -> Scores:
 
 def tree_scores(gold: Any, found: Any) -> Scores:
     """UAS and LAS over all words, as the CoNLL-18 evaluation counts them, and without punctuation."""
-    from spom.estimators.attachment import attachment
+    from spom.metrics.attachment import attachment
 
     every, plain = attachment(gold, found), attachment(gold, found, punctuation=False)
     flat = {"uas": every.uas, "las": every.las, "tokens": every.words, "sentences": every.sentences}

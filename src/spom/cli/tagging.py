@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from spom.errors import ModelFileError
-from spom.estimators.tagger_parts import TaggerParts
+from spom.estimators.tagger.parts import TaggerParts
 from spom.models.encoding import decode
 from spom.models.files import read_file
 

@@ -20,7 +20,7 @@ from spom.cli.live import Live
 from spom.core.callbacks import Callbacks
 from spom.core.state import State
 from spom.errors import DataError
-from spom.estimators.online import OnlineClassifier, OnlineRegressor
+from spom.estimators.linear.online import OnlineClassifier, OnlineRegressor
 from spom.solvers.iterate import checkpoint, saved
 
 # Above this many blocks their weights are not kept for every epoch: the record would be larger than the model.

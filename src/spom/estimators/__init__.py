@@ -6,15 +6,15 @@ import importlib
 from typing import Any
 
 _NAMES: dict[str, str] = {
-    "DependencyParser": "spom.estimators.parser",
-    "ProximalClassifier": "spom.estimators.proximal",
-    "ProximalClassifierCV": "spom.estimators.proximal_cv",
-    "ProximalRegressor": "spom.estimators.proximal",
-    "ProximalRegressorCV": "spom.estimators.proximal_cv",
-    "MKLClassifier": "spom.estimators.mkl",
-    "OnlineClassifier": "spom.estimators.online",
-    "OnlineRegressor": "spom.estimators.online",
-    "SequenceTagger": "spom.estimators.tagger",
+    "DependencyParser": "spom.estimators.parser.parser",
+    "ProximalClassifier": "spom.estimators.linear.proximal",
+    "ProximalClassifierCV": "spom.estimators.linear.proximal_cv",
+    "ProximalRegressor": "spom.estimators.linear.proximal",
+    "ProximalRegressorCV": "spom.estimators.linear.proximal_cv",
+    "MKLClassifier": "spom.estimators.mkl.classifier",
+    "OnlineClassifier": "spom.estimators.linear.online",
+    "OnlineRegressor": "spom.estimators.linear.online",
+    "SequenceTagger": "spom.estimators.tagger.tagger",
 }
 
 __all__ = [*_NAMES]

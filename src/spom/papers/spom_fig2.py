@@ -11,9 +11,9 @@ from spom.papers.progress import Bar
 from spom.papers.result import Numbers, Row, Settings
 from spom.papers.spom_ocr import LABELS, TABLE, gram_matrices, grams_of, solver, words
 from spom.penalties import SparseMKL
-from spom.solvers.mkl.frank_wolfe import FrankWolfeMKL
+from spom.solvers.mkl.frank_wolfe.solver import FrankWolfeMKL
 from spom.solvers.mkl.problem import KernelProblem
-from spom.solvers.mkl.wrapper import WrapperMKL
+from spom.solvers.mkl.wrapper.solver import WrapperMKL
 from spom.solvers.steps import InverseSqrt
 
 FULL: Settings = {

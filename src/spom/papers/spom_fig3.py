@@ -8,7 +8,7 @@ import numpy as np
 
 from spom.core.arrays import Ints
 from spom.data.treebank import Treebank
-from spom.estimators.parser import DependencyParser
+from spom.estimators.parser.parser import DependencyParser
 from spom.papers.figures import PAPER, legend_below, line, panels, whole_numbers
 from spom.papers.progress import Bar
 from spom.papers.result import Numbers, Row, Settings

@@ -17,7 +17,7 @@ from spom.decoders.viterbi import viterbi
 from spom.kernels import BSpline, Gaussian, Linear, Polynomial, build
 from spom.kernels.gram import DenseGram, SparseGram
 from spom.penalties import SparseMKL, SquaredL2
-from spom.solvers.mkl.online import OnlineKernels
+from spom.solvers.mkl.online.solver import OnlineKernels
 from spom.solvers.mkl.problem import KernelProblem
 
 LABELS = 26

@@ -9,16 +9,16 @@ import importlib
 from typing import Any
 
 _NAMES: dict[str, str] = {
-    "VarianceReduced": "spom.solvers.variance_reduced",
-    "Subgradient": "spom.solvers.baselines",
-    "Pegasos": "spom.solvers.baselines",
-    "BatchProximal": "spom.solvers.batch",
-    "FrankWolfeMKL": "spom.solvers.mkl.frank_wolfe",
-    "GeneralProximal": "spom.solvers.general",
-    "LinearSmooth": "spom.solvers.smooth",
-    "OnlineProximal": "spom.solvers.online",
-    "WorkingSet": "spom.solvers.working_set",
-    "WrapperMKL": "spom.solvers.mkl.wrapper",
+    "VarianceReduced": "spom.solvers.linear.variance_reduced",
+    "Subgradient": "spom.solvers.linear.baselines",
+    "Pegasos": "spom.solvers.linear.baselines",
+    "BatchProximal": "spom.solvers.batch.proximal_gradient",
+    "FrankWolfeMKL": "spom.solvers.mkl.frank_wolfe.solver",
+    "GeneralProximal": "spom.solvers.batch.general_proximal",
+    "LinearSmooth": "spom.solvers.batch.datafit",
+    "OnlineProximal": "spom.solvers.linear.online",
+    "WorkingSet": "spom.solvers.batch.working_set.solver",
+    "WrapperMKL": "spom.solvers.mkl.wrapper.solver",
 }
 
 __all__ = [*_NAMES]

@@ -9,14 +9,14 @@ import cvxpy as cp
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from tests.solvers.mkl.mkl_oracle import optimum, tiny
 
 from spom.errors import DataError, Unsupported
 from spom.penalties import L1, ElasticNetMKL, GroupLasso, LqMKL, SparseMKL, SquaredL2
 from spom.solvers.iterate import last, take
-from spom.solvers.mkl.frank_wolfe import FrankWolfeMKL, dual_bound
-from spom.solvers.mkl.frank_wolfe_penalties import block_penalty
+from spom.solvers.mkl.frank_wolfe.penalties import block_penalty
+from spom.solvers.mkl.frank_wolfe.solver import FrankWolfeMKL, dual_bound
 from spom.solvers.mkl.problem import ExplicitBlock, KernelProblem
+from tests.solvers.mkl.mkl_oracle import optimum, tiny
 
 S = 0.05
 

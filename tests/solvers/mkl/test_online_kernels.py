@@ -9,16 +9,16 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy import sparse
-from tests.solvers.mkl.naive_spom import naive_run, outputs
 
 from spom.core.state import State
 from spom.errors import DataError, Unsupported
 from spom.kernels import DenseGram, Linear, RowGram, SparseGram
 from spom.penalties import L1, L2, ElasticNetMKL, GroupLasso, LqMKL, SparseMKL, SquaredL2, Zero
 from spom.solvers.iterate import last, take
-from spom.solvers.mkl.online import OnlineKernels
+from spom.solvers.mkl.online.solver import OnlineKernels
 from spom.solvers.mkl.problem import ExplicitBlock, KernelProblem
 from spom.solvers.steps import InverseSqrt
+from tests.solvers.mkl.naive_spom import naive_run, outputs
 
 Array = np.ndarray[Any, Any]
 K, EPOCHS, SIZES = 3, 3, (4, 2, 5)

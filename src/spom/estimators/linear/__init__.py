@@ -1,0 +1,1 @@
+"""Linear estimators, online and to the optimum."""

@@ -1,0 +1,319 @@
+"""OnlineClassifier and OnlineRegressor: linear models learnt one example after another."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from spom.core.arrays import Floats
+from spom.core.registry import register
+from spom.estimators.checking import (
+    all_or_nothing,
+    check_classes,
+    check_data,
+    check_labels,
+    check_same_length,
+    check_targets,
+    check_weights,
+    class_weights,
+    combined_weights,
+    encode,
+    loss_for,
+    regression_loss,
+)
+from spom.estimators.linear.base import LinearClassifier, LinearRegressor
+from spom.estimators.linear.running import Online
+from spom.estimators.linear.stream import Blocks, is_stream
+
+Block = tuple[Any, Any, Floats | None]
+
+
+@register("estimator", "online-classifier", examples=lambda: [OnlineClassifier()], cost="O(non-zeros) a row")
+class OnlineClassifier(Online, LinearClassifier):
+    r"""min over w, b of Omega(w) + (1/N) sum_i phi(y_i, <w, x_i> + b), online, for two or more classes.
+
+    Parameters
+    ----------
+    loss : `"logistic"` (probabilities), `"hinge"`, `"power-hinge"`, or a loss object. With more than two classes
+        it becomes its multiclass form; `coef_` then has a row a class, and a penalty on rows ties a feature's
+        weights for all classes, as in `GroupLasso(s, groups="rows")`.
+    penalty : an object of `spom.penalties` or its registered name; None is `L1(1e-4)`. The intercept is not penalised.
+    mirror : a mirror map of `spom.mirror`, or None: Euclidean.
+    step, update, projection, output, shuffle : see `spom.solvers.OnlineProximal`. `step="auto"` needs no number.
+    epochs : passes over the data (over a stream that can be read again; one that cannot is read once).
+    batch_size : examples a round, None for all of them.
+    fit_intercept, class_weight, warm_start, random_state, n_jobs : as in scikit-learn; n_jobs are threads.
+    early_stopping : hold out `validation_fraction` of the data, stop when their loss has not fallen by `tol` for
+        `n_iter_no_change` epochs, and keep the best epoch's weights.
+    tol : without early stopping, stop when the objective has fallen by less than this (times its size, where that
+        is over one) in `n_iter_no_change` epochs in a row; None makes all `epochs`, and computes no objective.
+    verbose : 1 shows a line of progress on a terminal, for runs of more than two seconds.
+    callbacks : objects that are told of each epoch, and may end the run: see `spom.core.callbacks`.
+
+    Up to a thousand rows in memory, rows that are equal are taken together and their order does not matter (unless
+    `shuffle=False`): a weight of two is the same as the row twice, to the bit.
+
+    Attributes
+    ----------
+    coef_, intercept_, classes_, n_features_in_, feature_names_in_ : as in scikit-learn; coef_ has exact zeros.
+    blocks_, block_weights_, selected_ : the penalty's blocks, their shares of the norm, and which are not zero.
+    history_ : loss, step, non-zeros and time of each epoch. converged_ : whether a stopping rule ended the run.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from spom import OnlineClassifier
+    >>> from spom.penalties import L1
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((400, 50))
+    >>> y = np.where(X[:, 3] - X[:, 7] > 0, "up", "down")
+    >>> model = OnlineClassifier(penalty=L1(0.05)).fit(X, y)
+    >>> model.selected_
+    array([3, 7])
+    >>> model.score(X, y) > 0.98
+    True
+    """
+
+    def __init__(
+        self,
+        loss: Any = "logistic",
+        penalty: Any = None,
+        mirror: Any = None,
+        step: Any = "auto",
+        epochs: int = 10,
+        fit_intercept: bool = True,
+        *,
+        update: str = "auto",
+        projection: Any = None,
+        output: str = "last",
+        batch_size: int | None = 1,
+        shuffle: bool = True,
+        class_weight: Any = None,
+        warm_start: bool = False,
+        early_stopping: bool = False,
+        validation_fraction: float = 0.1,
+        n_iter_no_change: int = 3,
+        tol: float | None = None,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 1,
+        callbacks: Any = None,
+    ) -> None:
+        self.loss = loss
+        self.penalty = penalty
+        self.mirror = mirror
+        self.step = step
+        self.epochs = epochs
+        self.fit_intercept = fit_intercept
+        self.update = update
+        self.projection = projection
+        self.output = output
+        self.batch_size = batch_size
+        self.shuffle = shuffle
+        self.class_weight = class_weight
+        self.warm_start = warm_start
+        self.early_stopping = early_stopping
+        self.validation_fraction = validation_fraction
+        self.n_iter_no_change = n_iter_no_change
+        self.tol = tol
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+        self.callbacks = callbacks
+
+    # --- learning ----------------------------------------------------------------------------------------
+
+    def fit(
+        self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None, classes: ArrayLike | None = None
+    ) -> Self:
+        """Learn from data in memory, or, with y left out, from a stream.
+
+        A stream is an iterable of (X, y) or (X, y, sample_weight) blocks, or the path of an svmlight file, plain or
+        compressed, of any length. `classes` announces the labels; without it they are those of y, of the file,
+        or of the stream's first block.
+        """
+        with all_or_nothing(self):
+            if is_stream(X, y):
+                return self._fit_stream(Blocks(X, self.epochs), classes)
+            X = check_data(self, X, reset=True)
+            labels = check_labels(y)
+            check_same_length(X, labels)
+            weight = check_weights(sample_weight, X)
+            counted = labels if weight is None else labels[weight > 0]
+            self._start(check_classes(counted) if classes is None else check_classes(classes))
+            by_class = class_weights(self.class_weight, self.classes_, labels)
+            target, weight = self._encoded(labels, weight, by_class)
+            self._fit_memory(X, target, weight, self.loss_, self._outputs())
+        return self
+
+    def partial_fit(
+        self, X: Any, y: Any, classes: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+    ) -> Self:
+        """Learn from one more block; the first call announces all `classes`, later ones may leave them out."""
+        with all_or_nothing(self):
+            new = not hasattr(self, "coef_")
+            self._start(self._announced(classes, new))
+            block = self._block((X, y, sample_weight), reset=new)
+            self._fit_blocks([block], self.loss_, self._outputs(), self._state_to_go_on_from())
+        return self
+
+    def _fit_stream(self, blocks: Blocks, classes: ArrayLike | None) -> Self:
+        first, every = blocks.opened()
+        if classes is None:
+            classes = check_labels(first[1]) if blocks.labels is None else blocks.labels
+        start = self._state_to_go_on_from() if self.warm_start else None
+        self._start(check_classes(classes))
+        encoded = (self._block(block, reset=i == 0) for i, block in enumerate(every))
+        self._fit_blocks(encoded, self.loss_, self._outputs(), start, blocks.total)
+        return self
+
+    def _block(self, block: tuple[Any, Any, Any], reset: bool) -> Block:
+        """A block of a stream as the solver takes it."""
+        X, labels = check_data(self, block[0], reset=reset), check_labels(block[1])
+        check_same_length(X, labels)
+        target, weight = self._encoded(labels, check_weights(block[2], X), self._stream_weights())
+        return X, target, weight
+
+    # --- labels ------------------------------------------------------------------------------------------
+
+    def _start(self, classes: NDArray[Any]) -> None:
+        self._check_parameters()
+        self.classes_ = classes
+        self.loss_ = loss_for(self.loss, classes.size, "logistic")
+
+    def _outputs(self) -> int | None:
+        return self.classes_.size if self.loss_.target == "class" else None
+
+    def _encoded(
+        self, labels: NDArray[Any], weight: Floats | None, by_class: Floats | None
+    ) -> tuple[Any, Floats | None]:
+        """Labels as the loss takes them, -1 and +1 or indices, and the weights of the examples."""
+        if weight is not None and self.classes_.dtype.kind == labels.dtype.kind:
+            # A label whose examples all have weight zero need not be known.
+            labels = np.where((weight == 0) & ~np.isin(labels, self.classes_), self.classes_[0], labels)
+        index = encode(labels, self.classes_)
+        target = index if self.loss_.target == "class" else np.where(index == 1, 1.0, -1.0)
+        return target, combined_weights(weight, by_class, index)
+
+    def _announced(self, classes: ArrayLike | None, new: bool) -> NDArray[Any]:
+        """The classes of a block: announced at the first call, and the same ever after."""
+        if new and classes is None:
+            raise ValueError("classes must be passed on the first call to partial_fit: all labels that can come")
+        found = self.classes_ if classes is None else check_classes(classes)
+        if not new and not np.array_equal(found, self.classes_):
+            raise ValueError(f"classes={found.tolist()} are not those of the first call: {self.classes_.tolist()}")
+        return found
+
+    def _stream_weights(self) -> Floats | None:
+        if self.class_weight == "balanced":
+            raise ValueError(
+                "class_weight='balanced' needs to see all labels at once; in a stream give the weights as a dict"
+            )
+        return class_weights(self.class_weight, self.classes_, self.classes_)
+
+
+@register("estimator", "online-regressor", examples=lambda: [OnlineRegressor()], cost="O(non-zeros) a row")
+class OnlineRegressor(Online, LinearRegressor):
+    r"""min over w, b of Omega(w) + (1/N) sum_i phi(y_i, <w, x_i> + b), online, for real targets.
+
+    `loss` is `"squared"`, `"power-absolute"` or a loss object; all other parameters and attributes are those of
+    `OnlineClassifier`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from spom import OnlineRegressor
+    >>> from spom.penalties import L1
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((400, 50))
+    >>> y = 2.0 * X[:, 3] - X[:, 7] + 5.0
+    >>> model = OnlineRegressor(penalty=L1(0.01)).fit(X, y)
+    >>> model.selected_, round(float(model.intercept_), 1)
+    (array([3, 7]), 5.0)
+    """
+
+    def __init__(
+        self,
+        loss: Any = "squared",
+        penalty: Any = None,
+        mirror: Any = None,
+        step: Any = "auto",
+        epochs: int = 10,
+        fit_intercept: bool = True,
+        *,
+        update: str = "auto",
+        projection: Any = None,
+        output: str = "last",
+        batch_size: int | None = 1,
+        shuffle: bool = True,
+        warm_start: bool = False,
+        early_stopping: bool = False,
+        validation_fraction: float = 0.1,
+        n_iter_no_change: int = 3,
+        tol: float | None = None,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 1,
+        callbacks: Any = None,
+    ) -> None:
+        self.loss = loss
+        self.penalty = penalty
+        self.mirror = mirror
+        self.step = step
+        self.epochs = epochs
+        self.fit_intercept = fit_intercept
+        self.update = update
+        self.projection = projection
+        self.output = output
+        self.batch_size = batch_size
+        self.shuffle = shuffle
+        self.warm_start = warm_start
+        self.early_stopping = early_stopping
+        self.validation_fraction = validation_fraction
+        self.n_iter_no_change = n_iter_no_change
+        self.tol = tol
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+        self.callbacks = callbacks
+
+    def fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
+        """Learn from data in memory, or, with y left out, from a stream: see `OnlineClassifier.fit`."""
+        with all_or_nothing(self):
+            if is_stream(X, y):
+                blocks = Blocks(X, self.epochs)
+                start = self._state_to_go_on_from() if self.warm_start else None
+                self._start()
+                encoded = (self._block(block, reset=i == 0) for i, block in enumerate(blocks))
+                self._fit_blocks(encoded, self.loss_, None, start, blocks.total)
+                return self
+            self._start()
+            X, target, weight = self._block((X, y, sample_weight), reset=True)
+            self._fit_memory(X, target, weight, self.loss_, None)
+        return self
+
+    def partial_fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
+        """Learn from one more block."""
+        with all_or_nothing(self):
+            new = not hasattr(self, "coef_")
+            self._start()
+            block = self._block((X, y, sample_weight), reset=new)
+            self._fit_blocks([block], self.loss_, None, self._state_to_go_on_from())
+        return self
+
+    def _start(self) -> None:
+        self._check_parameters()
+        self.loss_ = regression_loss(self.loss, "squared")
+
+    def _block(self, block: tuple[Any, Any, Any], reset: bool) -> Block:
+        X, targets = check_data(self, block[0], reset=reset), check_targets(block[1])
+        check_same_length(X, targets)
+        return X, targets, check_weights(block[2], X)
+
+    def _row(self, weights: Floats) -> Floats:
+        return weights
+
+    def _bias(self, bias: Floats) -> Any:
+        return float(bias)

@@ -1,0 +1,343 @@
+"""Linear models learnt on the whole data, with any penalty that has a prox."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.exceptions import ConvergenceWarning
+
+from spom.core.arrays import Floats
+from spom.core.registry import register
+from spom.estimators.checking import (
+    all_or_nothing,
+    check_classes,
+    check_data,
+    check_labels,
+    check_same_length,
+    check_targets,
+    check_weights,
+    class_weights,
+    combined_weights,
+    encode,
+    loss_for,
+    operator,
+    regression_loss,
+)
+from spom.estimators.linear.base import LinearClassifier, LinearModel, LinearRegressor
+from spom.penalties import L1
+from spom.solvers.batch.datafit import LinearSmooth
+from spom.solvers.batch.path import Path, path
+from spom.solvers.batch.problem import Solution, solve
+
+# What penalty=None means.
+STRENGTH = 0.01
+
+
+class Proximal(LinearModel):
+    """What the regressor and the classifier share: the problem, the solver, and what a run leaves behind."""
+
+    loss: Any
+    penalty: Any
+    solver: str
+    tol: float
+    max_iter: int
+    fit_intercept: bool
+    warm_start: bool
+    verbose: int
+    coef_: Any
+    intercept_: Any
+
+    def _problem(self, X: Any, y: Any, weights: Floats | None, loss: Any, classes: int) -> LinearSmooth:
+        outputs = classes if classes > 2 or loss.target == "class" else None
+        return LinearSmooth(X, y, loss, fit_intercept=self.fit_intercept, sample_weight=weights, outputs=outputs)
+
+    def _penalty(self) -> Any:
+        """The penalty as an object; groups that are left out are the rows: each feature by itself."""
+        found = operator("penalty", self.penalty, default=L1(STRENGTH))
+        params = found.get_params(deep=False)
+        if "groups" in params and params["groups"] is None:
+            found = type(found)(**{**params, "groups": "rows"})
+        return found
+
+    def _solve(self, problem: LinearSmooth, penalty: Any, polish: bool = False) -> None:
+        """Run the solver and keep what it found; `polish` goes on for a few rounds, to near rounding."""
+        solution = solve(
+            problem,
+            penalty,
+            solver=self.solver,
+            tol=self.tol,
+            max_iter=self.max_iter,
+            start=self._start(problem) if self.warm_start else None,
+            verbose=bool(self.verbose),
+        )
+        if polish and solution.converged:
+            start = solution.theta
+            better = solve(problem, penalty, solver=self.solver, tol=1e-9 * self.tol, max_iter=100, start=start)
+            if better.objective <= solution.objective:
+                solution = replace(better, converged=True, rounds=solution.rounds + better.rounds)
+        self.loss_, self.penalty_ = problem.loss, penalty
+        self._keep(solution, problem)
+        warn_if_not(solution, self.max_iter)
+
+    def _keep(self, solution: Solution, problem: LinearSmooth) -> None:
+        w, b = problem.split(solution.theta)
+        self.coef_, self.intercept_ = self._shaped(w, b)
+        self.objective_, self.dual_gap_ = solution.objective, solution.gap
+        self.n_iter_, self.converged_ = max(solution.rounds, 1), solution.converged
+        self.history_ = solution.history.as_dict()
+
+    def _shaped(self, w: Floats, b: Any) -> tuple[Floats, Any]:
+        """coef_ and intercept_ in scikit-learn's shapes."""
+        raise NotImplementedError  # regressors and classifiers have their own
+
+    def _start(self, problem: LinearSmooth) -> Floats | None:
+        """The weights of the fit before, where they fit."""
+        if not hasattr(self, "coef_"):
+            return None
+        w = self._weights()
+        theta = np.zeros(problem.shape)
+        if w.shape != theta[problem.penalised].shape:
+            return None
+        theta[problem.penalised] = w
+        if self.fit_intercept:
+            theta[-1] = self.intercept_ if np.ndim(theta[-1]) else np.ravel(self.intercept_)[0]
+        return theta
+
+
+def warn_if_not(solution: Solution, max_iter: int) -> None:
+    """Say so when the solver stopped before it was there."""
+    if solution.converged:
+        return
+    measure = "residual" if np.isnan(solution.gap) else "duality gap"
+    left = solution.residual if np.isnan(solution.gap) else solution.gap
+    warnings.warn(
+        f"the solver stopped after {solution.rounds} rounds with a {measure} of {left:.2g}, above the "
+        f"tolerance: raise max_iter (now {max_iter}) or tol, or scale the features",
+        ConvergenceWarning,
+        stacklevel=4,
+    )
+
+
+@register(
+    "estimator",
+    "proximal-regressor",
+    examples=lambda: [ProximalRegressor()],
+    cost="passes over the data to a duality gap",
+)
+class ProximalRegressor(LinearRegressor, Proximal):
+    r"""minimise (1/N) sum_i s_i phi(y_i, x_i . w + b) + Omega(w), with phi = 1/2 (y - a)^2.
+
+    `ProximalRegressor(penalty=L1(s))` is scikit-learn's `Lasso(alpha=s)`; any penalty with a prox can take its
+    place: elastic net, group, sparse group, tree, overlapping and latent groups, balls and boxes.
+
+    Parameters
+    ----------
+    loss : loss or name
+        A smooth loss of regression, by default the squared loss.
+    penalty : penalty or name
+        None means L1(0.01). The intercept is never penalised.
+    solver : {"auto", "working-set", "fista", "ista"}
+        "auto" takes working sets (block coordinate descent with Newton steps) for L1, ElasticNet, GroupLasso
+        and SparseGroupLasso, and FISTA for all else.
+    tol : float
+        The run ends when the duality gap is at most tol times the loss of the best constant; where no gap is
+        known, when the proximal residual is at most tol times the gradient's norm there.
+    max_iter : int
+        The most rounds of the solver; a `ConvergenceWarning` says when they were too few.
+    fit_intercept, warm_start
+        As in scikit-learn.
+    verbose : int
+        1 shows a line of progress on a terminal, for runs of more than two seconds.
+
+    After `fit`: `coef_`, `intercept_`, `n_iter_`, `converged_`, `dual_gap_` (NaN where none is known),
+    `objective_`, `history_`, `blocks_`, `block_weights_`, `selected_`.
+
+    >>> import numpy as np
+    >>> from spom.penalties import GroupLasso
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((50, 6))
+    >>> y = X[:, 2] - X[:, 3]
+    >>> model = ProximalRegressor(penalty=GroupLasso(0.1, groups=2)).fit(X, y)
+    >>> model.selected_
+    array([1])
+    """
+
+    def __init__(
+        self,
+        loss: Any = "squared",
+        penalty: Any = None,
+        *,
+        solver: str = "auto",
+        tol: float = 1e-4,
+        max_iter: int = 10_000,
+        fit_intercept: bool = True,
+        warm_start: bool = False,
+        verbose: int = 1,
+    ) -> None:
+        self.loss = loss
+        self.penalty = penalty
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.fit_intercept = fit_intercept
+        self.warm_start = warm_start
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
+        """Learn from X (dense or sparse, a row an example) and real targets y."""
+        with all_or_nothing(self):
+            self._solve(self._checked(X, y, sample_weight), self._penalty())
+        return self
+
+    def path(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        strengths: ArrayLike | None = None,
+        n_strengths: int = 100,
+        ratio: float = 1e-3,
+        sample_weight: ArrayLike | None = None,
+    ) -> Path:
+        """The solutions for falling strengths, each from the last, after safe screening; fits nothing.
+
+        >>> import numpy as np
+        >>> X, y = np.eye(2), np.array([4.0, 2.0])
+        >>> ProximalRegressor(fit_intercept=False).path(X, y, strengths=[2.0, 1.0]).coefs.round(6)
+        array([[0., 0.],
+               [2., 0.]])
+        """
+        with all_or_nothing(self):
+            problem = self._checked(X, y, sample_weight)
+        options = {"strengths": strengths, "n_strengths": n_strengths, "ratio": ratio}
+        return _path_of(self, problem, options)
+
+    def _checked(self, X: Any, y: Any, sample_weight: ArrayLike | None) -> LinearSmooth:
+        X = check_data(self, X, reset=True)
+        targets = check_targets(y)
+        check_same_length(X, targets)
+        loss = regression_loss(self.loss, "squared")
+        return self._problem(X, targets, check_weights(sample_weight, X), loss, 0)
+
+    def _shaped(self, w: Floats, b: Any) -> tuple[Floats, Any]:
+        return w.copy(), float(b)
+
+
+@register(
+    "estimator",
+    "proximal-classifier",
+    examples=lambda: [ProximalClassifier()],
+    cost="passes over the data to a duality gap",
+)
+class ProximalClassifier(LinearClassifier, Proximal):
+    r"""minimise (1/N) sum_i s_i phi(y_i, x_i . w + b) + Omega(w), with phi the logistic loss.
+
+    With more than two classes the loss is its multiclass form and w a matrix with a row of all classes'
+    weights for each feature; `GroupLasso(s)` or `GroupLInf(s)`, groups left out, then switch features off for
+    all classes at once.
+
+    Parameters
+    ----------
+    loss : loss or name
+        A smooth loss of classification: "logistic" by default, or `PowerHinge(2)`.
+    penalty : penalty or name
+        None means L1(0.01). The intercept is never penalised.
+    solver, tol, max_iter, fit_intercept, warm_start, verbose
+        As in `ProximalRegressor`.
+    class_weight : dict, "balanced" or None
+        Weights of the classes, as in scikit-learn.
+
+    After `fit`: `classes_`, `coef_` (one row, or a row a class), `intercept_`, `n_iter_`, `converged_`,
+    `dual_gap_` (NaN where none is known), `objective_`, `history_`, `blocks_`, `block_weights_`, `selected_`.
+
+    >>> from sklearn.datasets import load_iris
+    >>> from spom.penalties import GroupLasso
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = ProximalClassifier(penalty=GroupLasso(0.02)).fit(X, y)
+    >>> model.selected_
+    array([2, 3])
+    """
+
+    def __init__(
+        self,
+        loss: Any = "logistic",
+        penalty: Any = None,
+        *,
+        solver: str = "auto",
+        tol: float = 1e-4,
+        max_iter: int = 10_000,
+        fit_intercept: bool = True,
+        class_weight: Any = None,
+        warm_start: bool = False,
+        verbose: int = 1,
+    ) -> None:
+        self.loss = loss
+        self.penalty = penalty
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.fit_intercept = fit_intercept
+        self.class_weight = class_weight
+        self.warm_start = warm_start
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
+        """Learn from X (dense or sparse, a row an example) and labels y."""
+        with all_or_nothing(self):
+            self._solve(self._checked(X, y, sample_weight), self._penalty())
+        return self
+
+    def path(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        strengths: ArrayLike | None = None,
+        n_strengths: int = 100,
+        ratio: float = 1e-3,
+        sample_weight: ArrayLike | None = None,
+    ) -> Path:
+        """The solutions for falling strengths, each from the last, after safe screening; fits nothing.
+
+        `coefs` has a row of all classes' weights for each feature where there are more than two classes.
+        """
+        with all_or_nothing(self):
+            problem = self._checked(X, y, sample_weight)
+        options = {"strengths": strengths, "n_strengths": n_strengths, "ratio": ratio}
+        return _path_of(self, problem, options)
+
+    def _checked(self, X: Any, y: Any, sample_weight: ArrayLike | None) -> LinearSmooth:
+        X = check_data(self, X, reset=True)
+        labels = check_labels(y)
+        check_same_length(X, labels)
+        sample = check_weights(sample_weight, X)
+        self.classes_ = check_classes(labels)
+        index = encode(labels, self.classes_)
+        weights = combined_weights(sample, class_weights(self.class_weight, self.classes_, labels), index)
+        classes = int(self.classes_.size)
+        loss = loss_for(self.loss, classes, "logistic")
+        targets = index if loss.target == "class" else 2.0 * index - 1.0
+        return self._problem(X, targets, weights, loss, classes)
+
+    def _shaped(self, w: Floats, b: Any) -> tuple[Floats, Any]:
+        if w.ndim == 1:
+            return w[None, :].copy(), np.atleast_1d(np.asarray(b, dtype=np.float64)).copy()
+        # All intercepts may rise together without a change of the loss; those that sum to zero stand for all.
+        bias = np.zeros(w.shape[1]) if np.ndim(b) == 0 else b - np.mean(b)
+        return np.ascontiguousarray(w.T), bias
+
+
+def _path_of(estimator: Any, problem: LinearSmooth, options: dict[str, Any]) -> Path:
+    return path(
+        problem,
+        estimator._penalty(),
+        solver=estimator.solver,
+        tol=estimator.tol,
+        max_iter=estimator.max_iter,
+        verbose=bool(estimator.verbose),
+        **options,
+    )

@@ -1,0 +1,229 @@
+"""The strength chosen by cross-validation: a path on each fold, scored on what was left out."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import clone, is_classifier
+from sklearn.metrics import check_scoring
+from sklearn.model_selection import check_cv
+from sklearn.utils.parallel import Parallel, delayed
+
+from spom.core.arrays import Floats
+from spom.core.registry import register
+from spom.errors import Unsupported
+from spom.estimators.checking import all_or_nothing
+from spom.estimators.linear.proximal import ProximalClassifier, ProximalRegressor
+from spom.solvers.batch.datafit import LinearSmooth
+from spom.solvers.batch.path import Path, check_grid, path, strength_grid, with_strength
+
+# The grid for a penalty that no strength makes zero, such as a squared norm.
+WIDE = (1e3, 1e-7)
+
+
+class ProximalCV:
+    """What the cross-validated models share. Mixed into a regressor or a classifier."""
+
+    strengths: Any
+    n_strengths: int
+    ratio: float
+    cv: Any
+    scoring: Any
+    n_jobs: int | None
+
+    def _fit_cv(self: Any, X: Any, y: Any, sample_weight: ArrayLike | None) -> None:
+        problem, penalty = self._checked(X, y, sample_weight), self._penalty()
+        grid = self._grid(problem, penalty)
+        splitter = check_cv(self._folds(problem.y), problem.y, classifier=is_classifier(self))
+        folds = list(splitter.split(problem.X, problem.y))
+        scores = Parallel(n_jobs=self.n_jobs, prefer="threads")(
+            delayed(self._fold)(problem, penalty, grid, train, test) for train, test in folds
+        )
+        self.strengths_, self.cv_scores_ = grid, np.array(scores).T
+        # Folds of different weight count as much as the examples in them.
+        shares = np.array([problem.weights[test].sum() for _, test in folds])
+        means = self.cv_scores_ @ (shares / shares.sum())
+        best = int(np.argmax(means))
+        self.strength_, self.best_score_ = float(grid[best]), float(means[best])
+        # One more problem among hundreds: it may as well be solved to many digits.
+        self._solve(problem, with_strength(penalty, self.strength_), polish=True)
+
+    def _folds(self: Any, y: Any) -> Any:
+        """`cv`, or five folds; fewer where the smallest class, or the data, has fewer members."""
+        if self.cv is not None:
+            return self.cv
+        members = np.unique(y, return_counts=True)[1].min() if is_classifier(self) else y.size
+        return int(np.clip(members, 2, 5))
+
+    def _grid(self: Any, problem: LinearSmooth, penalty: Any) -> Floats:
+        if "strength" not in penalty.get_params(deep=False):
+            raise Unsupported(f"{type(penalty).__name__} has no strength to choose; use grid search")
+        if self.strengths is not None:
+            return check_grid(self.strengths)
+        try:
+            return strength_grid(problem, penalty, self.n_strengths, self.ratio)
+        except Unsupported:
+            return np.geomspace(*WIDE, self.n_strengths)
+
+    def _fold(self: Any, problem: LinearSmooth, penalty: Any, grid: Floats, train: Any, test: Any) -> Floats:
+        """The score of each strength on the test part, after a path on the training part."""
+        part = _rows(problem, train)
+        # Folds that run at the same time would write over each other's line.
+        verbose = bool(self.verbose) and self.n_jobs in (None, 1)
+        found = path(
+            part, penalty, strengths=grid, solver=self.solver, tol=self.tol, max_iter=self.max_iter, verbose=verbose
+        )
+        if self.scoring is None:
+            held_out = _rows(problem, test)
+            return np.array([-held_out.value(theta) for theta in _thetas(found, problem)])
+        scores: Floats = self._scored(problem, found, test)
+        return scores
+
+    def _scored(self: Any, problem: LinearSmooth, found: Path, test: Any) -> Floats:
+        """By a scorer of scikit-learn, on a model with the path's weights; it gets the sample weights."""
+        model = clone(self)
+        model.__dict__.update({k: v for k, v in vars(self).items() if k.endswith("_")})
+        model.loss_ = problem.loss
+        scorer = check_scoring(model, scoring=self.scoring)
+        y = problem.y[test]
+        if is_classifier(self):
+            y = self.classes_[(y > 0).astype(np.int64) if problem.outputs is None else y]
+        scores = []
+        for theta in _thetas(found, problem):
+            model.coef_, model.intercept_ = self._shaped(*problem.split(theta))
+            scores.append(scorer(model, problem.X[test], y, sample_weight=problem.weights[test]))
+        return np.array(scores)
+
+
+def _rows(problem: LinearSmooth, which: Any) -> LinearSmooth:
+    weights = problem.weights[which]
+    return LinearSmooth(
+        problem.X[which],
+        problem.y[which],
+        problem.loss,
+        fit_intercept=problem.fit_intercept,
+        # A fold may hold nothing but examples of weight zero; its share of the score is then zero too.
+        sample_weight=weights if weights.any() else None,
+        outputs=problem.outputs,
+    )
+
+
+def _thetas(found: Path, problem: LinearSmooth) -> Any:
+    for w, b in zip(found.coefs, found.intercepts, strict=True):
+        yield np.concatenate([w, np.asarray(b)[None]]) if problem.fit_intercept else w
+
+
+@register(
+    "estimator", "proximal-regressor-cv", examples=lambda: [ProximalRegressorCV()], cost="a path of strengths a fold"
+)
+class ProximalRegressorCV(ProximalCV, ProximalRegressor):
+    """`ProximalRegressor` with the strength of its penalty chosen by cross-validation.
+
+    `strengths` is the grid; left out, `n_strengths` values from the smallest that gives zero weights down to
+    `ratio` of it. `cv` is a number of folds, a splitter or an iterable of splits. `scoring` is a scorer of
+    scikit-learn; None means the mean loss on what was left out, with sample weights. All other parameters
+    are those of `ProximalRegressor`. After `fit` also: `strength_`, `best_score_`, `strengths_` and
+    `cv_scores_` (a row a strength, a column a fold).
+
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((60, 20))
+    >>> y = X[:, 0] + 0.1 * rng.standard_normal(60)
+    >>> model = ProximalRegressorCV(n_strengths=20).fit(X, y)
+    >>> 0.001 < model.strength_ < 0.2
+    True
+    """
+
+    def __init__(
+        self,
+        loss: Any = "squared",
+        penalty: Any = None,
+        *,
+        strengths: ArrayLike | None = None,
+        n_strengths: int = 50,
+        ratio: float = 1e-3,
+        cv: Any = None,
+        scoring: Any = None,
+        solver: str = "auto",
+        tol: float = 1e-4,
+        max_iter: int = 10_000,
+        fit_intercept: bool = True,
+        n_jobs: int | None = None,
+        verbose: int = 1,
+    ) -> None:
+        super().__init__(
+            loss, penalty, solver=solver, tol=tol, max_iter=max_iter, fit_intercept=fit_intercept, verbose=verbose
+        )
+        self.strengths = strengths
+        self.n_strengths = n_strengths
+        self.ratio = ratio
+        self.cv = cv
+        self.scoring = scoring
+        self.n_jobs = n_jobs
+
+    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
+        """Choose the strength on folds of the data, then learn from all of it."""
+        with all_or_nothing(self):
+            self._fit_cv(X, y, sample_weight)
+        return self
+
+
+@register(
+    "estimator", "proximal-classifier-cv", examples=lambda: [ProximalClassifierCV()], cost="a path of strengths a fold"
+)
+class ProximalClassifierCV(ProximalCV, ProximalClassifier):
+    """`ProximalClassifier` with the strength of its penalty chosen by cross-validation.
+
+    See `ProximalRegressorCV` for `strengths`, `n_strengths`, `ratio`, `cv` and `scoring`, and for what there
+    is after `fit`.
+
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.preprocessing import scale
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> model = ProximalClassifierCV(n_strengths=10, cv=3).fit(scale(X), y)
+    >>> 1e-4 < model.strength_ < 0.1
+    True
+    """
+
+    def __init__(
+        self,
+        loss: Any = "logistic",
+        penalty: Any = None,
+        *,
+        strengths: ArrayLike | None = None,
+        n_strengths: int = 50,
+        ratio: float = 1e-3,
+        cv: Any = None,
+        scoring: Any = None,
+        solver: str = "auto",
+        tol: float = 1e-4,
+        max_iter: int = 10_000,
+        fit_intercept: bool = True,
+        class_weight: Any = None,
+        n_jobs: int | None = None,
+        verbose: int = 1,
+    ) -> None:
+        super().__init__(
+            loss,
+            penalty,
+            solver=solver,
+            tol=tol,
+            max_iter=max_iter,
+            fit_intercept=fit_intercept,
+            class_weight=class_weight,
+            verbose=verbose,
+        )
+        self.strengths = strengths
+        self.n_strengths = n_strengths
+        self.ratio = ratio
+        self.cv = cv
+        self.scoring = scoring
+        self.n_jobs = n_jobs
+
+    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
+        """Choose the strength on folds of the data, then learn from all of it."""
+        with all_or_nothing(self):
+            self._fit_cv(X, y, sample_weight)
+        return self

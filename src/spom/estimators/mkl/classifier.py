@@ -1,0 +1,324 @@
+"""A classifier that learns the combination of its kernels."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from joblib import effective_n_jobs  # type: ignore[import-untyped]  # joblib has no types
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from spom.core.arrays import Floats, Ints
+from spom.core.callbacks import Callbacks
+from spom.core.registry import register
+from spom.errors import DataError
+from spom.estimators.checking import (
+    all_or_nothing,
+    check_classes,
+    check_labels,
+    check_same_length,
+    check_weights,
+    class_weights,
+    combined_weights,
+    encode,
+    merged,
+    operator,
+)
+from spom.estimators.linear.running import FEW_ROWS
+from spom.estimators.mkl.model import KernelModel
+from spom.estimators.mkl.training import KernelFit, as_kernels, blocks_of, fit_kernels, grams_of
+from spom.estimators.saving import Saving
+from spom.kernels import Gaussian, Linear, Polynomial
+from spom.penalties import SparseMKL
+from spom.solvers.mkl.problem import KernelProblem
+
+# What penalty=None means: C = 1 / (strength N) = 2.
+DEFAULT_C = 2.0
+# What a model file keeps beside the model itself.
+FITTED = (
+    *("classes_", "penalty_", "n_features_in_", "feature_names_in_"),
+    *("converged_", "memory_plan_", "n_support_"),
+)
+
+
+def _gives_probabilities(estimator: Any) -> bool:
+    if estimator.loss != "log":
+        raise AttributeError(f"loss={estimator.loss!r} gives no probabilities; loss='log' does")
+    return True
+
+
+@register(
+    "estimator", "mkl-classifier", examples=lambda: [MKLClassifier()], cost="one Gram row a kernel and wrong example"
+)
+class MKLClassifier(Saving, ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+    r"""min over theta of Omega(theta) + (1/N) sum_i L(theta; x_i, y_i), with a block theta_m for each kernel.
+
+    The penalty decides how much of each kernel is used, and which are switched off: with `SparseMKL` this is the
+    support vector machine whose kernel is the best sum of beta_m K_m. For any number of classes.
+
+    Parameters
+    ----------
+    kernels : a list of kernels (`spom.kernels`), their registered names, names of scikit-learn's pairwise kernels,
+        functions of two matrices, or `Nystroem(...)` features; None is a linear, a quadratic and a Gaussian kernel;
+        `"precomputed"` means that X is a list of Gram matrices, one a kernel.
+    loss : `"hinge"`, `"log"` (gives probabilities) or `"perceptron"`.
+    penalty : a penalty of block norms: `SparseMKL`, `LqMKL`, `ElasticNetMKL`, `GroupLasso`, `SquaredL2` (a plain sum of
+        the kernels). None is `SparseMKL(1 / (2 N))`, which is C = 2.
+    solver : `"online"`, or `"frank-wolfe"`, which goes on until the duality gap is `tol` of the objective.
+    step, epochs, output : of the online solver, `spom.solvers.mkl.online.solver.OnlineKernels`; `"auto"` needs no number.
+    memory : what Gram matrices may take: they are kept where they fit, else rows are computed and cached, else kernels
+        become explicit features. `memory_plan_` says what was chosen; so does the log, `spom.kernels`.
+    precision : of the Gram matrices, `"single"` or `"double"`.
+    class_weight, random_state, n_jobs, verbose : as in scikit-learn; `n_jobs` threads build the Gram matrices.
+    callbacks : objects with `on_epoch(info)` (True stops the run) and `on_end(info)`; see `spom.core.callbacks`.
+
+    Attributes
+    ----------
+    classes_ : the labels as they were given.
+    blocks_, block_weights_, selected_ : the kernels; beta, which sums to one; the kernels that are not switched off.
+    n_support_ : how many training rows carry weight; the model keeps these alone.
+    history_, converged_, memory_plan_ : a dict for each pass; whether the loss settled; the form of the matrices.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from spom import MKLClassifier
+    >>> from spom.kernels import Gaussian, Linear
+    >>> X, y = load_iris(return_X_y=True)
+    >>> names = np.array(["setosa", "versicolor", "virginica"])[y]
+    >>> model = MKLClassifier([Linear(normalize=True), Gaussian(1.0)], random_state=0).fit(X, names)
+    >>> model.predict(X[[0, 75, 120]]).tolist()
+    ['setosa', 'versicolor', 'virginica']
+    """
+
+    def __init__(
+        self,
+        kernels: Any = None,
+        loss: str = "hinge",
+        penalty: Any = None,
+        solver: str = "online",
+        *,
+        step: Any = "auto",
+        epochs: int = 20,
+        output: str = "last",
+        tol: float = 1e-2,
+        memory: Any = "2GB",
+        precision: str = "single",
+        class_weight: Any = None,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        callbacks: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.kernels = kernels
+        self.loss = loss
+        self.penalty = penalty
+        self.solver = solver
+        self.step = step
+        self.epochs = epochs
+        self.output = output
+        self.tol = tol
+        self.memory = memory
+        self.precision = precision
+        self.class_weight = class_weight
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.callbacks = callbacks
+        self.verbose = verbose
+
+    # --- learning ----------------------------------------------------------------------------------------
+
+    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
+        """Learn from rows X (or, with `kernels="precomputed"`, a list of Gram matrices) with labels y."""
+        with all_or_nothing(self):
+            if self.precision not in ("single", "double"):
+                raise ValueError(f"precision must be 'single' or 'double'; it is {self.precision!r}")
+            self._watching = Callbacks(self.callbacks, type(self).__name__)
+            try:
+                fit = self._fit_grams if self._is_precomputed() else self._fit_rows
+                fit(X, y, sample_weight)
+            except BaseException as error:
+                self._watching.end("interrupted" if isinstance(error, KeyboardInterrupt) else "error")
+                raise
+            self._watching.end("converged" if self.converged_ and self.solver != "online" else "end")
+            del self._watching
+        return self
+
+    def _is_precomputed(self) -> bool:
+        return isinstance(self.kernels, str) and self.kernels == "precomputed"
+
+    def _fit_rows(self, X: Any, y: Any, sample_weight: ArrayLike | None) -> None:
+        kinds = [np.float64, np.float32]
+        X = validate_data(self, X, accept_sparse="csr", dtype=kinds, order="C")
+        given = as_kernels(self._given())
+        index, weight = self._labels(y, X, check_weights(sample_weight, X))
+        total = float(X.shape[0] if weight is None else weight.sum())
+        if X.shape[0] <= FEW_ROWS:
+            # Equal rows become one with a weight, so that a weight counts just as a repetition does.
+            X, index, weight = merged(X, index, weight)
+        blocks = blocks_of(
+            given,
+            X,
+            memory=self.memory,
+            labels=self.classes_.size,
+            longest=1,
+            dtype=np.float32 if self.precision == "single" else np.float64,
+            n_jobs=int(effective_n_jobs(self.n_jobs)),
+            averaged=self.output == "average",
+            verbose=self.verbose,
+            label=type(self).__name__,
+        )
+        problem = self._problem(blocks.grams, blocks.explicit, index, weight)
+        self.blocks_: list[Any] = list(given)
+        self._keep(self._run(blocks, problem, X, total))
+
+    def _fit_grams(self, X: Any, y: Any, sample_weight: ArrayLike | None) -> None:
+        blocks = grams_of(list(X))
+        if not blocks.grams:
+            raise DataError("X must be a list of one or more Gram matrices: kernels='precomputed'")
+        sizes = [gram.n for gram in blocks.grams]
+        if len(set(sizes)) > 1:
+            raise DataError(f"the Gram matrices must be of the same size; theirs are {sizes}")
+        like = np.empty((sizes[0], 0))
+        index, weight = self._labels(y, like, check_weights(sample_weight, like))
+        self.n_features_in_ = sizes[0]
+        self.blocks_ = list(range(len(sizes)))
+        total = float(sizes[0] if weight is None else weight.sum())
+        problem = self._problem(blocks.grams, [], index, weight)
+        self._keep(self._run(blocks, problem, None, total))
+
+    @staticmethod
+    def _default_kernels() -> list[Any]:
+        return [Linear(normalize=True), Polynomial(2, bias=1.0, normalize=True), Gaussian()]
+
+    def _labels(self, y: Any, X: Any, weight: Floats | None) -> tuple[Ints, Floats | None]:
+        labels = check_labels(y)
+        check_same_length(X, labels)
+        self.classes_ = check_classes(labels if weight is None else labels[weight > 0])
+        if weight is not None:
+            labels = np.where((weight == 0) & ~np.isin(labels, self.classes_), self.classes_[0], labels)
+        index = encode(labels, self.classes_)
+        return index, combined_weights(weight, class_weights(self.class_weight, self.classes_, labels), index)
+
+    def _problem(self, grams: Any, explicit: Any, index: Ints, weight: Floats | None) -> KernelProblem:
+        if weight is not None:
+            weight = weight * (weight.size / weight.sum())
+        return KernelProblem.of(grams, index, self.classes_.size, explicit=explicit, weight=weight, check=False)
+
+    def _run(self, blocks: Any, problem: KernelProblem, X: Any, total: float) -> KernelFit:
+        self.penalty_ = operator("penalty", self.penalty, SparseMKL(1.0 / (DEFAULT_C * total)))
+        return fit_kernels(
+            blocks,
+            problem,
+            X,
+            solver=self.solver,
+            loss=self.loss,
+            penalty=self.penalty_,
+            step=self.step,
+            epochs=self.epochs,
+            output=self.output,
+            tol=self.tol,
+            seed=int(check_random_state(self.random_state).randint(2**31 - 1)),
+            callbacks=self._watching,
+            verbose=self.verbose,
+            label=type(self).__name__,
+        )
+
+    def _keep(self, found: KernelFit) -> None:
+        self._model = found.model
+        self.n_support_ = int(found.model.columns.size)
+        self.block_norms_, self.block_weights_ = found.block_norms, found.block_weights
+        self.history_, self.converged_ = found.history, found.converged
+        self.memory_plan_ = found.message
+
+    # --- what was learnt ---------------------------------------------------------------------------------
+
+    @property
+    def selected_(self) -> Ints:
+        """The kernels that are not switched off, as indices into `blocks_`."""
+        check_is_fitted(self)
+        return np.flatnonzero(self.block_norms_)
+
+    def _scores(self, X: Any) -> Floats:
+        check_is_fitted(self)
+        if self._is_precomputed():
+            return self._model.scores_precomputed(list(X), self.n_features_in_, len(self.blocks_))
+        kinds = [np.float64, np.float32]
+        return self._model.scores(validate_data(self, X, reset=False, accept_sparse="csr", dtype=kinds, order="C"))
+
+    def decision_function(self, X: Any) -> Floats:
+        """The scores: a vector for two classes (positive means `classes_[1]`), else a column a class."""
+        scores = self._scores(X)
+        return scores[:, 1] - scores[:, 0] if self.classes_.size == 2 else scores
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """The class with the highest score, of each row."""
+        scores = self._scores(X)
+        return np.asarray(self.classes_[scores.argmax(axis=1)])
+
+    @available_if(_gives_probabilities)  # type: ignore[untyped-decorator]  # scikit-learn has no types
+    def predict_proba(self, X: Any) -> Floats:
+        """The probability of each class, a column a class."""
+        return np.asarray(np.exp(self.predict_log_proba(X)))
+
+    @available_if(_gives_probabilities)  # type: ignore[untyped-decorator]  # scikit-learn has no types
+    def predict_log_proba(self, X: Any) -> Floats:
+        """The logarithm of the probability of each class."""
+        scores = self._scores(X)
+        scores -= scores.max(axis=1, keepdims=True)
+        return np.asarray(scores - np.log(np.exp(scores).sum(axis=1, keepdims=True)))
+
+    def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
+        """The share of labels that are right; a label that was not there in `fit` is an error."""
+        check_is_fitted(self)
+        labels = check_labels(y)
+        unknown = ~np.isin(labels, self.classes_)
+        if unknown.any():
+            at = int(np.flatnonzero(unknown)[0])
+            raise DataError(f"y has the label {labels.tolist()[at]!r} at entry {at}, which was not there in fit")
+        weight: Any = sample_weight
+        return float(np.average(self.predict(X) == labels, weights=weight))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = not self._is_precomputed()
+        return tags
+
+    # --- files -------------------------------------------------------------------------------------------
+
+    def model_state(self) -> tuple[dict[str, Any], dict[str, np.ndarray[Any, Any]]]:
+        """What `spom.models` writes."""
+        check_is_fitted(self)
+        state, arrays = self._model.packed()
+        state |= {name: vars(self)[name] for name in FITTED if name in vars(self)}
+        for name in ("block_norms_", "block_weights_"):
+            arrays[name] = vars(self)[name]
+        timed = ("seconds", "per_second")
+        state["history"] = [{k: v for k, v in entry.items() if k not in timed} for entry in self.history_[-1:]]
+        return state, arrays
+
+    @classmethod
+    def from_model_state(cls, state: dict[str, Any], arrays: dict[str, np.ndarray[Any, Any]]) -> Self:
+        """The estimator again."""
+        model = cls(**state["params"])
+        for name in FITTED:
+            if name in state:
+                setattr(model, name, state[name])
+        model.block_norms_ = np.asarray(arrays["block_norms_"])
+        model.block_weights_ = np.asarray(arrays["block_weights_"])
+        model.history_ = state["history"]
+        count = model.block_norms_.size
+        model.blocks_ = [*range(count)] if model._is_precomputed() else [*as_kernels(model._given())]
+        model._model = KernelModel.unpacked(state, arrays)
+        return model
+
+    def _given(self) -> Any:
+        return self._default_kernels() if self.kernels is None else self.kernels
+
+    def _training(self) -> dict[str, Any]:
+        kept = int(self.selected_.size)
+        return {"blocks_kept": kept, "blocks": int(self.block_norms_.size), "support": self.n_support_}

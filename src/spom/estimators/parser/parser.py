@@ -1,0 +1,359 @@
+"""DependencyParser: trees over words, learnt online, with templates that are kept or dropped."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from spom.core.arrays import Floats, Ints
+from spom.core.callbacks import Callbacks
+from spom.core.registry import make, register
+from spom.data.treebank import Treebank
+from spom.decoders.inside_outside import inside_outside
+from spom.decoders.nonprojective import matrix_tree
+from spom.errors import DataError, Unsupported
+from spom.estimators.parser.pruning import Pruning, select_templates
+from spom.estimators.parser.saving import SavingParser
+from spom.estimators.parser.stages import (
+    Held,
+    Run,
+    crossed_guides,
+    gold_relations,
+    share,
+    train_arcs,
+    train_labels,
+)
+from spom.features.arc_sets import LABELS, guided_templates
+from spom.features.arcs import ArcCodes, ArcTemplates
+from spom.metrics.attachment import Attachment, attachment
+from spom.solvers.structured.trees.arc_filter import with_roots, words_of
+from spom.solvers.structured.trees.model import ArcModel
+from spom.solvers.structured.trees.relations import LabelLearner, LabelModel
+
+LABEL_BITS = 14
+
+
+@register("estimator", "dependency-parser", examples=lambda: [DependencyParser()], cost="O(templates) an arc")
+class DependencyParser(SavingParser, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+    """max over trees of the sum over arcs of theta . features(head, modifier), theta learnt sentence by sentence.
+
+    It takes and gives what `spom.data.read_conllu` gives, a `Treebank`.
+
+    Parameters
+    ----------
+    templates : `"default"` (the compact set), `"compact"`, `"large"`, or names such as `"h.form m.upos dist"` (the
+        language is that of `spom.features.arc_names`). Each template is a block.
+    projective : trees without crossing arcs only (Eisner), which is better where nearly all are such, as in English;
+        else all trees (maximum spanning arborescence). Trees always have one root.
+    loss : `"mira"` (the smallest step that mends the cost-augmented hinge, at most `step`), `"hinge"`, `"perceptron"`
+        or `"log"` (a random field over trees).
+    penalty : None, or a penalty on the blocks' norms: `SparseMKL` (SPOM), `GroupLasso`, `LqMKL`, `ElasticNetMKL`.
+    labels : whether relations are learnt too, by a second stage that looks at the whole tree.
+    epochs, label_epochs : passes for arcs and for relations.
+    prune : None, `"auto"` (a fifth of the templates), a number of templates to keep, or a share of them below one.
+        Templates are ranked by what they add on held-out sentences (see `spom.estimators.parser.pruning`), and the
+        parser learns with the best alone.
+    second_stage : whether a second parser, which sees the first one's tree (grandparents, siblings, children), decides.
+    folds : into how many parts the training data are cut to get trees of the first stage for the second one.
+    step, cost : the largest step (default: one over the number of templates), and the cost of a wrong head.
+    table_bits, min_count : see `spom.features.arcs.ArcTemplates`.
+    patience : with `fit(..., dev=...)`, how many epochs in a row may be worse before training ends.
+    n_jobs : threads of `predict`. random_state : the seed. verbose : 1 shows progress on a terminal.
+    callbacks : objects with `on_epoch(info)`, `on_end(info)`; see `spom.core.callbacks`.
+
+    Attributes
+    ----------
+    blocks_ : the names of the templates in the model. block_weights_ : their shares of the sum of norms.
+    selected_ : the indices of those that are not zero. relations_ : the names of the relations.
+    pruning_ : what was dropped and why, or None. history_ : a dict for each epoch of each stage. converged_ : whether
+        development data ended the training.
+
+    Examples
+    --------
+    >>> from spom import DependencyParser
+    >>> from spom.data import Treebank
+    >>> words = [{"form": "dogs", "upos": "NOUN", "head": 2, "deprel": "nsubj"},
+    ...          {"form": "bark", "upos": "VERB", "head": 0, "deprel": "root"}]
+    >>> bank = Treebank.from_sentences([words, [{**words[0], "form": "cats"}, {**words[1], "form": "meow"}]])
+    >>> parser = DependencyParser(min_count=1, verbose=0).fit(bank)
+    >>> parser.predict(bank.without_trees()).heads
+    array([2, 0, 2, 0])
+    >>> parser.score(bank)
+    1.0
+    """
+
+    arcs_: ArcModel
+    second_: ArcModel | None
+    labels_: LabelModel | None
+    relations_: tuple[str, ...]
+    pruning_: Pruning | None
+    converged_: bool
+    history_: list[dict[str, Any]]
+    _learners: tuple[Any, ...] | None
+
+    def __init__(
+        self,
+        templates: Any = "default",
+        projective: bool = False,
+        loss: str = "mira",
+        penalty: Any = None,
+        labels: bool = True,
+        epochs: int = 6,
+        *,
+        label_epochs: int = 4,
+        prune: Any = None,
+        second_stage: bool = False,
+        folds: int = 4,
+        step: float | None = None,
+        cost: float = 1.0,
+        table_bits: int = 16,
+        min_count: int = 2,
+        patience: int = 2,
+        n_jobs: int | None = None,
+        random_state: Any = 0,
+        verbose: int = 1,
+        callbacks: Any = None,
+    ) -> None:
+        self.templates = templates
+        self.projective = projective
+        self.loss = loss
+        self.penalty = penalty
+        self.labels = labels
+        self.epochs = epochs
+        self.label_epochs = label_epochs
+        self.prune = prune
+        self.second_stage = second_stage
+        self.folds = folds
+        self.step = step
+        self.cost = cost
+        self.table_bits = table_bits
+        self.min_count = min_count
+        self.patience = patience
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+        self.callbacks = callbacks
+
+    # --- learning ----------------------------------------------------------------------------------
+
+    def fit(
+        self,
+        X: Treebank,
+        y: Any = None,
+        dev: Treebank | None = None,
+        *,
+        checkpoint: str | Path | None = None,
+        checkpoint_every: int | float | str = "60s",
+        resume: bool = False,
+    ) -> Self:
+        """Learn from a treebank; `dev` chooses the best epoch. `y` is not used: the trees are in the treebank.
+
+        `checkpoint` is a file for the state of the run (a second stage adds `.second` to its name); with `resume` it
+        goes on from there, to the same bits. Ctrl-C after the first epoch ends the run with what was learnt.
+        """
+        bank, held = _trees(X, "X"), None if dev is None else _trees(dev, "dev")
+        run = self._run()
+        run.checkpoint = None if checkpoint is None else Path(checkpoint)
+        run.checkpoint_every, run.resume = checkpoint_every, resume
+        try:
+            self.__dict__.update(self._learnt(run, bank, held))
+        except BaseException:
+            run.watch.end("error")
+            raise
+        run.watch.end(run.stopped)
+        return self
+
+    def _learnt(self, run: Run, bank: Treebank, dev: Treebank | None, blank: bool = False) -> dict[str, Any]:
+        """What `fit` leaves behind; `blank`: before anything is learnt."""
+        epochs, label_epochs = (0, 0) if blank else (self.epochs, self.label_epochs)
+        templates = ArcTemplates(self._names(), self.table_bits, self.min_count)
+        labels = ArcTemplates(LABELS, LABEL_BITS, self.min_count)
+        share([templates, *([labels] if self.labels else []), *self._guided(templates)])
+        codes = templates.fit(bank)
+        gold = with_roots(bank.heads, codes)
+        held: Held | None = None if dev is None else (dev, templates.transform(dev), None)
+        pruning: Pruning | None = None
+        if self.prune is not None and not blank:
+            templates, pruning = select_templates(run, templates, codes, gold, self.prune)
+        arcs = train_arcs(run, run.solver(templates, codes, gold), epochs, "", held)
+        second, label_model = None, None
+        for guided in [] if run.over else self._guided(templates):
+            guided.also, guided.vocabularies = templates.columns, templates.vocabularies
+            guides = crossed_guides(run, templates, codes, gold, self.folds, (epochs + 1) // 2)
+            if held is not None:
+                held = (held[0], held[1], arcs.parse(held[1], self.projective)[0])
+            solver = run.solver(guided, codes, gold, guides=guides, limits=arcs.limits)
+            second = train_arcs(run, solver, epochs, "second stage", held)
+        relations = bank.relation_names if self.labels else ()
+        if self.labels:
+            labels.vocabularies = {name: templates.vocabularies[name] for name in templates.columns}
+            learner = LabelLearner(labels, relations, self.random_state)
+            train_labels(run, learner, codes, gold, gold_relations(bank, relations, codes), label_epochs)
+            label_model = learner.model()
+        return {
+            **{"arcs_": arcs, "second_": second, "labels_": label_model, "relations_": relations},
+            **{"pruning_": pruning, "converged_": run.stopped == "converged", "history_": run.history},
+            "_learners": None,
+        }
+
+    def partial_fit(self, X: Treebank, y: Any = None, relations: Iterable[str] | None = None) -> Self:
+        """One more pass, over these sentences alone. Words and templates are those of the first call.
+
+        `relations` announces, at the first call, all relations that will come; one that was not announced is an error.
+        """
+        bank = _trees(X, "X")
+        run = self._run()
+        if not hasattr(self, "arcs_"):
+            self._begin(run, bank, relations)
+        templates = self.arcs_.templates
+        codes = templates.transform(bank)
+        gold = with_roots(bank.heads, codes)
+        # Before anything is learnt from it: an unknown relation must leave the parser as it was.
+        wanted = gold_relations(bank, self.relations_, codes) if self.labels else None
+        if self._learners is None:
+            self._learners = self._continued(run, codes, gold)
+        first, second, labels = self._learners
+        if second is not None:
+            # These sentences are new, so that the first stage's trees are as good as they will be on others.
+            guides, _ = first.model().parse(codes, self.projective)
+            second.feed(codes, gold, guides)
+            self.second_ = train_arcs(run, second, 1, "second stage")
+        first.feed(codes, gold)
+        self.arcs_ = train_arcs(run, first, 1, "")
+        if labels is not None:
+            train_labels(run, labels, codes, gold, wanted if wanted is not None else gold, 1)
+            self.labels_ = labels.model()
+        self.history_ = [*self.history_, *run.history]
+        run.watch.end()
+        return self
+
+    def _begin(self, run: Run, bank: Treebank, relations: Iterable[str] | None) -> None:
+        """A model that knows nothing yet."""
+        if self.prune is not None:
+            raise Unsupported("prune= needs all sentences at once: use fit, or set prune=None")
+        found = self._learnt(Run(run.settings, Callbacks(None), 0), bank, None, blank=True)
+        if found["labels_"] is not None:
+            names = tuple(dict.fromkeys([*(relations or ()), *bank.relation_names]))
+            found["relations_"] = names
+            found["labels_"] = LabelLearner(found["labels_"].templates, names, self.random_state).model()
+        self.__dict__.update(found)
+
+    def _continued(self, run: Run, codes: ArcCodes, gold: Ints) -> tuple[Any, ...]:
+        """Learners that go on from the model: its mean weights are their first ones."""
+        found: list[Any] = []
+        for model in (self.arcs_, self.second_):
+            solver = None
+            if model is not None:
+                guides = np.zeros_like(gold) if model is self.second_ else None
+                solver = run.solver(model.templates, codes, gold, guides=guides, limits=model.limits)
+                solver.weights[:] = model.weights
+            found.append(solver)
+        labels = None
+        if self.labels_ is not None:
+            labels = LabelLearner(self.labels_.templates, self.relations_, self.random_state)
+            labels.weights[:] = self.labels_.weights
+            if self.labels_.root >= 0:
+                labels.seen[0, self.labels_.root] = True
+        return (*found, labels)
+
+    # --- using it ----------------------------------------------------------------------------------
+
+    def predict(self, X: Treebank) -> Treebank:
+        """The same sentences with the trees that score best; everything else is as it was."""
+        check_is_fitted(self)
+        if not isinstance(X, Treebank):
+            raise TypeError(f"expected a Treebank, such as read_conllu gives, not {type(X).__name__}")
+        codes = self.arcs_.templates.transform(X)
+        jobs = self.n_jobs or 1
+        heads, _ = self.arcs_.parse(codes, self.projective, None, jobs)
+        if self.second_ is not None:
+            heads, _ = self.second_.parse(codes, self.projective, heads, jobs)
+        words = words_of(codes)
+        if self.labels_ is None:
+            return X.with_trees(heads[words])
+        found = self.labels_.find(codes, heads, jobs)
+        return X.with_trees(heads[words], found[words].astype(np.int32), self.relations_)
+
+    def predict_blocks(self, blocks: Iterable[Treebank]) -> Iterator[Treebank]:
+        """Predictions block by block, for a stream such as `iter_conllu` gives."""
+        return (self.predict(block) for block in blocks)
+
+    def predict_marginals(self, X: Treebank) -> list[Floats]:
+        """P(head -> modifier) of each sentence as an (n + 1, n + 1) matrix, the root first, over trees with one root.
+
+        The probability of a tree is proportional to exp(score). Arcs that the filter leaves out have none.
+        """
+        check_is_fitted(self)
+        codes = self.arcs_.templates.transform(X)
+        guides = None
+        model = self.arcs_
+        if self.second_ is not None:
+            model, (guides, _) = self.second_, self.arcs_.parse(codes, self.projective)
+        found = []
+        for s in range(len(X)):
+            scores = model.scores(codes, s, guides)
+            out = np.zeros_like(scores)
+            if scores.shape[0] > 1:
+                _ = (inside_outside if self.projective else matrix_tree)(scores, True, out)
+            found.append(out)
+        return found
+
+    def score(self, X: Treebank, y: Any = None) -> float:
+        """LAS, or UAS where no relations were learnt; punctuation counts. `evaluate` gives both."""
+        found = self.evaluate(X)
+        return found.uas if self.labels_ is None else found.las
+
+    def evaluate(self, X: Treebank, punctuation: bool = True) -> Attachment:
+        """UAS and LAS against the trees of a treebank; see `spom.metrics.attachment`."""
+        return attachment(_trees(X, "X"), self.predict(X), punctuation)
+
+    @property
+    def blocks_(self) -> list[str]:
+        """The names of the templates of the model."""
+        return self.arcs_.templates.blocks
+
+    @property
+    def block_weights_(self) -> Floats:
+        """Each template's share of the sum of norms."""
+        norms = self.arcs_.block_norms()
+        return norms / norms.sum() if norms.any() else norms
+
+    @property
+    def selected_(self) -> Ints:
+        """The indices of templates that are not zero."""
+        return np.flatnonzero(self.arcs_.block_norms())
+
+    # --- parts -------------------------------------------------------------------------------------
+
+    def _names(self) -> Any:
+        return self.templates if isinstance(self.templates, str) else list(self.templates)
+
+    def _guided(self, templates: ArcTemplates) -> list[ArcTemplates]:
+        """The templates of the second stage, where there is one."""
+        if not self.second_stage:
+            return []
+        return [ArcTemplates([*templates.blocks, *guided_templates()], self.table_bits, self.min_count)]
+
+    def _run(self) -> Run:
+        if self.epochs < 1 or self.label_epochs < 1:
+            raise ValueError(f"epochs and label_epochs must be >= 1; they are {self.epochs}, {self.label_epochs}")
+        penalty = make("penalty", self.penalty) if isinstance(self.penalty, str) else self.penalty
+        settings = {
+            **{"loss": self.loss, "penalty": penalty, "step": self.step, "cost": self.cost},
+            **{"projective": self.projective, "seed": self.random_state},
+        }
+        return Run(settings, Callbacks(self.callbacks, "parser"), self.verbose, self.n_jobs or 1, self.patience)
+
+
+def _trees(X: Any, name: str) -> Treebank:
+    if not isinstance(X, Treebank):
+        raise TypeError(f"{name} must be a Treebank, such as read_conllu gives, not {type(X).__name__}")
+    if len(X) == 0:
+        raise DataError(f"{name} has no sentences", X.columns.source or None)
+    X.check_trees()
+    return X

@@ -1,0 +1,127 @@
+"""Which templates a parser needs: the non-negative garrote on held-out sentences ranks them, and what they cost counts.
+
+A parser with all templates learns from part of the sentences, once. On others each template gets a weight beta >= 0
+for what it adds to the scores of arcs (see `solvers.structured.trees.garrote`); most are zero. Templates that share rows of
+weights share their cost too, so families are taken in the order of their betas over the root of their cost, within a
+budget that makes a parser with a fifth of the templates four times as fast.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spom.core.arrays import Floats, Ints
+from spom.estimators.parser.stages import Run
+from spom.features.arc_spaces import HEAD, MODIFIER, PAIR, SALT
+from spom.features.arcs import ArcCodes, ArcLayout, ArcTemplates
+from spom.solvers.structured.trees.garrote import best_templates
+
+AUTO_SHARE = 0.2
+# How much of the sentences is learnt from, and how many of the others at most are held out.
+LEARNT, HELD_OUT = 0.2, 400
+SELECTION_BITS = 14
+# What a family costs: one that looks at a single word, others with a small table and with one that is shared by
+# hashing; and how many times as much for the tags between.
+SINGLE, SMALL, HASHED, TAGS = 1.0, 5.0, 15.0, 4.0
+
+
+@dataclass(frozen=True)
+class Pruning:
+    """Of `names` those with `kept` stayed; `scores` are their betas, `reasons` say why each stayed or went.
+
+    `why` says how they were ranked, `seconds` what that took.
+    """
+
+    names: list[str]
+    scores: Floats
+    kept: NDArray[np.bool_]
+    reasons: list[str]
+    why: str
+    seconds: float
+
+    def table(self, count: int | None = None) -> str:
+        """The templates from the best to the worst: + kept or - dropped, beta, name, reason."""
+        order = np.lexsort((-self.scores, ~self.kept))[:count]
+        rows = [
+            f"{'+' if self.kept[k] else '-'} {self.scores[k]:7.4f}  {self.names[k]:<44} {self.reasons[k]}"
+            for k in order.tolist()
+        ]
+        return "\n".join([f"{self.why}; {self.seconds:.1f} s", *rows])
+
+    def __repr__(self) -> str:
+        return f"Pruning({int(self.kept.sum())} of {len(self.names)} templates kept: {self.why})"
+
+
+def how_many(prune: Any, count: int) -> int:
+    """The number of templates to keep that `prune` means, of `count`.
+
+    >>> how_many("auto", 435), how_many(40, 435), how_many(0.1, 435)
+    (87, 40, 44)
+    """
+    if isinstance(prune, str) and prune == "auto":
+        return max(1, round(AUTO_SHARE * count))
+    if isinstance(prune, (bool, str)) or not isinstance(prune, (int, float, np.integer, np.floating)) or not prune > 0:
+        raise ValueError(f"prune must be None, 'auto', a number of templates or a share below one; it is {prune!r}")
+    if prune < 1:
+        return max(1, round(float(prune) * count))
+    return min(int(prune), count)
+
+
+def select_templates(
+    run: Run, templates: ArcTemplates, codes: ArcCodes, gold: Ints, prune: Any
+) -> tuple[ArcTemplates, Pruning]:
+    """The templates to keep, and how they were chosen."""
+    begin = time.perf_counter()
+    names = templates.blocks
+    wanted = how_many(prune, len(names))
+    # Small tables are good enough to choose by, and much faster.
+    trial = templates.keep(np.arange(len(names)))
+    trial.table_bits = min(templates.table_bits, SELECTION_BITS)
+    solver = run.solver(trial, codes, gold, penalty=None)
+    count = codes.first.size
+    order = np.random.default_rng(run.settings["seed"]).permutation(count)
+    # With a handful of sentences there is none to spare.
+    learnt = order if count < 20 else order[: max(10, int(LEARNT * count))]
+    held = order if count < 20 else order[learnt.size :][:HELD_OUT]
+    solver.epoch(learnt)
+    beta, strength = best_templates(solver.model(), codes, gold, held, wanted)
+    kept, affordable = choose(templates, solver.layout, beta, wanted)
+    mask = np.zeros(len(names), dtype=bool)
+    mask[kept] = True
+    reasons = [_reason(bool(k), bool(a), float(b)) for k, a, b in zip(mask, affordable, beta, strict=True)]
+    why = f"garrote on {held.size} held-out sentences, strength {strength:.2g}"
+    seconds = time.perf_counter() - begin
+    return templates.keep(kept), Pruning(names, beta, mask, reasons, why, seconds)
+
+
+def choose(templates: ArcTemplates, layout: ArcLayout, beta: Floats, wanted: int) -> tuple[Ints, NDArray[np.bool_]]:
+    """(the templates to keep, which of all are in a family that the budget has room for)."""
+    families = np.array([f for f, _ in templates.places])
+    value = np.bincount(families, weights=beta, minlength=len(templates.families))
+    between = np.array([bool(family.between) for family in templates.families])
+    table = layout.families
+    single = ((table[:, HEAD] < 0) | (table[:, MODIFIER] < 0)) & (table[:, PAIR] < 0) & ~between
+    cost = np.where(single, SINGLE, np.where(table[:, SALT] > 0, HASHED, SMALL)) * np.where(between, TAGS, 1.0)
+    # Who wants fewer than a fifth gets the best of them: they are fast enough.
+    budget = (1.1 * max(AUTO_SHARE, wanted / beta.size) + 0.02) * cost.sum()
+    room = np.zeros(cost.size, dtype=bool)
+    for f in np.argsort(-value / np.sqrt(cost), kind="stable"):
+        if cost[room].sum() + cost[f] <= budget or not room.any():
+            room[f] = True
+    affordable = room[families]
+    # Where the budget leaves too few templates, the best of the others fill up.
+    order = np.lexsort((-beta, ~affordable))
+    return np.sort(order[:wanted]), affordable
+
+
+def _reason(kept: bool, affordable: bool, beta: float) -> str:
+    if kept:
+        return "kept" if beta > 0.0 else "kept: it costs nothing beside the others of its family"
+    if beta == 0.0:
+        return "adds nothing to the others on held-out sentences"
+    return "adds less than those kept" if affordable else "adds less than it costs"

@@ -1,0 +1,81 @@
+"""A parser as a model file: names, vocabularies, and the weights that are not zero."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from spom.core.arrays import Ints
+from spom.errors import ModelFileError
+from spom.estimators.saving import Arrays, Saving, last_entry
+from spom.features.arcs import ArcTemplates
+from spom.models.checks import check_indices, check_shape, take
+from spom.solvers.structured.trees.model import ArcModel, weight_count
+from spom.solvers.structured.trees.relations import LabelModel
+from spom.solvers.structured.trees.scoring import Singles
+
+
+class SavingParser(Saving):
+    """`model_state` and `from_model_state` of a parser; only kept templates and non-zero weights are written."""
+
+    def model_state(self) -> tuple[dict[str, Any], Arrays]:
+        """What `spom.models` writes."""
+        check_is_fitted(self, "arcs_")
+        held = vars(self)
+        arrays: Arrays = {}
+        stages = [name for name in ("arcs", "second", "labels") if held[f"{name}_"] is not None]
+        vocabularies = held["arcs_"].templates.arrays()
+        arrays.update({f"words.{key}": value for key, value in vocabularies.items() if "." in key})
+        for name in stages:
+            model = held[f"{name}_"]
+            own = model.templates.arrays()
+            arrays.update({f"{name}.{key}": own[key] for key in ("names", "numbers", "also")})
+            arrays[f"{name}.places"], arrays[f"{name}.values"] = model.entries()
+            if name != "labels":
+                arrays[f"{name}.limits"] = model.limits
+        state = {"stages": stages, "relations": list(held["relations_"]), "converged": bool(held["converged_"])}
+        state["root"] = -1 if held["labels_"] is None else held["labels_"].root
+        return {**state, "history": last_entry(held["history_"])}, arrays
+
+    @classmethod
+    def from_model_state(cls, state: dict[str, Any], arrays: Arrays) -> Self:
+        """The parser again."""
+        parser = cls(**state["params"])
+        names = tuple(state["relations"])
+        words = {key.removeprefix("words."): value for key, value in arrays.items() if key.startswith("words.")}
+        held: dict[str, Any] = {"second_": None, "labels_": None, "pruning_": None, "_learners": None}
+        shared = None
+        for stage in state["stages"]:
+            own = {key.removeprefix(f"{stage}."): value for key, value in arrays.items() if key.startswith(f"{stage}.")}
+            templates = ArcTemplates.from_arrays({**words, **own})
+            # One set of vocabularies serves all stages.
+            shared = templates.vocabularies if shared is None else shared
+            templates.vocabularies = shared
+            layout = templates.layout(apart=stage == "labels")
+            if stage == "labels":
+                entries = _entries(arrays, stage, layout.rows * len(names))
+                held["labels_"] = LabelModel.of(templates, layout, names, *entries, int(state["root"]))
+                continue
+            entries = _entries(arrays, stage, weight_count(templates, layout))
+            radix = templates.radix("upos")
+            limits = check_shape(take(arrays, f"{stage}.limits", "i", 3), (2, radix, radix), "limits")
+            held[f"{stage}_"] = ArcModel.of(templates, layout, np.ascontiguousarray(limits, dtype=np.int16), *entries)
+        held |= {"relations_": names, "converged_": state["converged"], "history_": state["history"]}
+        vars(parser).update(held)
+        return parser
+
+    def _training(self) -> dict[str, Any]:
+        model = vars(self)["arcs_"]
+        kept, count = len(model.templates.blocks), weight_count(model.templates, model.layout)
+        return {"nonzeros": int(np.count_nonzero(model.weights)), "weights": count, "blocks_kept": kept}
+
+
+def _entries(arrays: Arrays, stage: str, size: int) -> tuple[Ints, Singles]:
+    """Places and weights of a stage, checked."""
+    values = take(arrays, f"{stage}.values", "f")
+    places = check_indices(take(arrays, f"{stage}.places", "i"), size, f"{stage}.places")
+    if bool((places[1:] <= places[:-1]).any()):
+        raise ModelFileError(f"the indices '{stage}.places' do not rise: the file is damaged")
+    return places, check_shape(values, places.shape, f"{stage}.values").astype(np.float32, copy=False)

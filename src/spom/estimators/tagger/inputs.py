@@ -1,0 +1,137 @@
+"""What a tagger takes as sentences, as rows of feature ids: columns under templates, named features, vectors."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from scipy import sparse
+
+from spom.core.arrays import Ints
+from spom.data.columns import Columns
+from spom.data.treebank import Treebank
+from spom.errors import DataError, Unsupported
+from spom.estimators.tagger.kernel_chain import KernelScores
+from spom.features.dicts import DictFeatures
+from spom.features.matrices import MatrixFeatures
+from spom.features.rows import Blocks, Rows
+from spom.features.templates import Templates
+
+KINDS: dict[str, Any] = {
+    "templates": Templates,
+    "named": DictFeatures,
+    "matrix": MatrixFeatures,
+    "kernels": KernelScores,
+}
+
+
+class Features(Protocol):
+    """What the three kinds share. `compact` numbers some features anew, in their order; `keep` those of some blocks."""
+
+    kind: str
+
+    @property
+    def blocks(self) -> Blocks:
+        """The features of each block."""
+        ...
+
+    def fit(self, X: Any) -> Rows:
+        """Learn the features, and give the rows."""
+        ...
+
+    def transform(self, X: Any) -> Rows:
+        """The rows of features that are known."""
+        ...
+
+    def keep(self, blocks: Any) -> Any:
+        """The features of some blocks."""
+        ...
+
+    def compact(self, used: Any) -> Any:
+        """Only the features `used`, sorted."""
+        ...
+
+    def name(self, feature: int) -> str:
+        """A feature as text."""
+        ...
+
+    def arrays(self) -> dict[str, Any]:
+        """Everything as arrays."""
+        ...
+
+
+class Source:
+    """Features of one kind, and the sentences that they are taken of in any form that this kind allows."""
+
+    def __init__(self, features: Features) -> None:
+        self.features = features
+
+    @property
+    def blocks(self) -> Blocks:
+        """The features of each block."""
+        return self.features.blocks
+
+    def fit(self, X: Any) -> Rows:
+        """Learn the features, and give the rows."""
+        return self.features.fit(self._form(X))
+
+    def transform(self, X: Any) -> Rows:
+        """The rows of features that are known."""
+        return self.features.transform(self._form(X))
+
+    def keep(self, blocks: Ints) -> Source:
+        """The features of some blocks."""
+        return Source(self.features.keep(blocks))
+
+    def compact(self, used: Ints) -> Source:
+        """Only the features `used`, sorted."""
+        return Source(self.features.compact(used))
+
+    def _form(self, X: Any) -> Any:
+        if isinstance(X, str):
+            raise DataError("X is a string; expected sentences: lists of tokens, or what read_conll gives")
+        if isinstance(X, Treebank):
+            X = X.columns
+        if isinstance(X, (Columns, Rows)):
+            if isinstance(X, Columns) is not (self.features.kind == "templates"):
+                raise DataError(f"X is {type(X).__name__}, but the tagger was made for {self.features.kind} features")
+            return X
+        sentences = X if hasattr(X, "__len__") else list(X)
+        return Columns.from_lists(sentences) if self.features.kind == "templates" else sentences
+
+
+def make_source(templates: Any, X: Any) -> Source:
+    """The kind that `templates=` and the sentences ask for; an object of the user's stays as it is, a copy learns."""
+    if isinstance(templates, Blocks):
+        return Source(MatrixFeatures(templates))
+    if isinstance(templates, Templates):
+        return Source(templates.fresh())
+    if isinstance(templates, (DictFeatures, MatrixFeatures)):
+        return Source(copy.copy(templates))
+    if templates is not None:
+        if not isinstance(templates, (str, Path, list, tuple)):
+            raise Unsupported(f"templates must be a name, a path, a list of templates or None; it is {templates!r}")
+        return Source(Templates(templates))
+    if isinstance(X, Columns):
+        # The columns of a treebank have tags that stand for the very labels.
+        return Source(Templates(_default_set(1 if "form" in X.names else X.n_columns)))
+    return Source(MatrixFeatures() if isinstance(X, Rows) else _by_first_token(X))
+
+
+def _default_set(columns: int) -> str:
+    """Words and tags: the templates of chunking; words alone: those of parts of speech."""
+    return "chunking" if columns > 1 else "pos"
+
+
+def _by_first_token(X: Iterable[Any]) -> Features:
+    for sentence in X:
+        if sparse.issparse(sentence) or (isinstance(sentence, np.ndarray) and sentence.ndim == 2):
+            return MatrixFeatures()
+        for token in sentence:
+            if isinstance(token, str):
+                return Templates(_default_set(1))
+            return Templates(_default_set(len(token))) if isinstance(token, tuple) else DictFeatures()
+    return DictFeatures()

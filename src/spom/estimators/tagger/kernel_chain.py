@@ -1,0 +1,230 @@
+"""Kernels on the tokens of sequences, alone or beside templates: how a tagger learns with them, and scores tokens.
+
+A fitted tagger reads rows of features and weights. Here the features of a token are its scores, one for each label,
+and the weights are the identity: all that a tagger can do with its rows, it can do with these.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from spom.core.arrays import Floats, Ints
+from spom.core.callbacks import Callbacks
+from spom.errors import DataError, ModelFileError, Unsupported
+from spom.estimators.mkl.model import KernelModel
+from spom.estimators.mkl.training import KernelFit, as_kernels, blocks_of, fit_kernels
+from spom.features.rows import Blocks, Rows
+from spom.kernels.base import as_vectors
+from spom.models.encoding import Encoder, decode
+from spom.penalties import SparseMKL
+from spom.solvers.mkl.problem import ExplicitBlock, KernelProblem
+
+# What penalty=None means: C = 1 / (strength N) = 2.
+DEFAULT_C = 2.0
+
+
+class KernelScores:
+    """Feature y of a token is the score of label y by kernels on its vector, and by templates where there are some."""
+
+    kind = "kernels"
+
+    def __init__(self, model: KernelModel, labels: int, source: Any = None, weights: Floats | None = None) -> None:
+        self.model, self.labels, self.source = model, labels, source
+        self.weights = np.zeros((0, labels)) if weights is None else weights
+
+    @property
+    def blocks(self) -> Blocks:
+        """One block: the scores."""
+        return Blocks(("scores",), np.array([0, self.labels], dtype=np.int64))
+
+    def fit(self, X: Any) -> Rows:
+        """A fitted machine does not learn again."""
+        raise Unsupported("a tagger with kernels learns from all sentences at once: use fit")
+
+    def transform(self, X: Any) -> Rows:
+        """The scores of each token."""
+        sentences, parts = split_pair(X, self.source is not None)
+        V, offsets = stacked(parts)
+        scores = self.model.scores(V)
+        if self.source is not None:
+            rows = self.source.transform(sentences)
+            check_same(rows.offsets, offsets)
+            scores += rows.to_csr(self.weights.shape[0]) @ self.weights
+        n, k = scores.shape
+        ids = np.tile(np.arange(k, dtype=np.int32), n)
+        return Rows(np.arange(n + 1, dtype=np.int64) * k, ids, scores.reshape(-1), offsets)
+
+    def keep(self, blocks: Any) -> KernelScores:
+        """There is one block only."""
+        return self
+
+    def compact(self, used: Any) -> KernelScores:
+        """Every label keeps its score."""
+        return self
+
+    def name(self, feature: int) -> str:
+        """The score of a label."""
+        return f"score[{feature}]"
+
+    def arrays(self) -> dict[str, Any]:
+        """Everything as arrays, for a model file."""
+        state, arrays = self.model.packed()
+        own: dict[str, Any] = {f"model.{name}": a for name, a in arrays.items()}
+        encoder = Encoder(own, "state.")
+        spec = {"version": 1, "labels": self.labels, "state": {k: encoder.encode(v, k) for k, v in state.items()}}
+        if self.source is not None:
+            spec["kind"] = self.source.features.kind
+            own |= {f"source.{name}": a for name, a in self.source.features.arrays().items()}
+            own["weights"] = self.weights
+        return {**own, "spec": np.frombuffer(json.dumps(spec).encode(), dtype=np.uint8)}
+
+    @classmethod
+    def from_arrays(cls, arrays: dict[str, Any]) -> KernelScores:
+        """The machine of `arrays()`."""
+        from spom.estimators.tagger.inputs import KINDS, Source
+
+        spec = json.loads(np.asarray(arrays["spec"]).tobytes())
+        if spec["version"] > 1:
+            raise ModelFileError(f"kernels of version {spec['version']} need a newer spom")
+        state = {name: decode(value, arrays) for name, value in spec["state"].items()}
+        model = KernelModel.unpacked(state, _under("model.", arrays))
+        if "kind" not in spec:
+            return cls(model, spec["labels"])
+        source = Source(KINDS[spec["kind"]].from_arrays(_under("source.", arrays)))
+        return cls(model, spec["labels"], source, np.asarray(arrays["weights"]))
+
+
+def _under(prefix: str, arrays: dict[str, Any]) -> dict[str, Any]:
+    return {name.removeprefix(prefix): a for name, a in arrays.items() if name.startswith(prefix)}
+
+
+def split_pair(X: Any, templates: bool) -> tuple[Any, Any]:
+    """(sentences, vectors): with templates X is a pair of both, else it has the vectors alone."""
+    if not templates:
+        return None, X
+    if not isinstance(X, (tuple, list)) or len(X) != 2:
+        raise DataError("with templates and kernels X is a pair: (sentences, a matrix of vectors for each sentence)")
+    return X[0], X[1]
+
+
+def stacked(parts: Any) -> tuple[Any, Ints]:
+    """(all vectors, offsets of sentences); matrices may be dense or sparse."""
+    listed = list(parts)
+    for i, part in enumerate(listed):
+        if len(np.shape(part)) != 2:
+            raise DataError(
+                f"sentence {i}: kernels take a matrix with a vector for each token, not {type(part).__name__}"
+            )
+    widths = {part.shape[1]: i for i, part in reversed(list(enumerate(listed))) if part.shape[0]}
+    if len(widths) > 1:
+        first, other = sorted(widths.items(), key=lambda item: item[1])[:2]
+        raise DataError(f"sentence {other[1]} has {other[0]} features a token; expected {first[0]}")
+    offsets = np.concatenate([[0], np.cumsum([part.shape[0] for part in listed])]).astype(np.int64)
+    full = [part for part in listed if part.shape[0]]
+    if not full:
+        return np.zeros((0, max((part.shape[1] for part in listed), default=0))), offsets
+    listing = any(sparse.issparse(part) for part in full)
+    return as_vectors(sparse.vstack(full, format="csr") if listing else np.concatenate(full)), offsets
+
+
+def check_same(one: Ints, other: Ints) -> None:
+    """Sentences and vectors have the same lengths."""
+    if one.shape != other.shape or (one != other).any():
+        raise DataError("the sentences and the vectors do not have the same numbers of tokens")
+
+
+def template_blocks(rows: Rows, blocks: Blocks) -> list[ExplicitBlock]:
+    """A block of explicit features for each template."""
+    token = np.repeat(np.arange(rows.n_tokens), np.diff(rows.indptr))
+    of = blocks.of(rows.indices)
+    found = []
+    for m, name in enumerate(blocks.names):
+        here = of == m
+        indptr = np.concatenate([[0], np.cumsum(np.bincount(token[here], minlength=rows.n_tokens))]).astype(np.int64)
+        values = rows.values[here] if rows.values.size else rows.values
+        indices = (rows.indices[here] - blocks.starts[m]).astype(np.int32)
+        found.append(ExplicitBlock(indptr, indices, int(blocks.sizes[m]), values, name))
+    return found
+
+
+def fit_kernel_chain(
+    kernels: Any,
+    vectors: Any,
+    offsets: Ints,
+    codes: Ints,
+    labels: int,
+    *,
+    rows: Rows | None = None,
+    blocks: Blocks | None = None,
+    transitions: str | None = "fixed",
+    loss: str = "hinge",
+    penalty: Any = None,
+    solver: str = "online",
+    step: Any = "auto",
+    epochs: int = 20,
+    output: str = "last",
+    tol: float = 1e-2,
+    cost: float = 1.0,
+    memory: Any = "2GB",
+    seed: int = 0,
+    callbacks: Callbacks | None = None,
+    verbose: int = 0,
+    label: str = "SequenceTagger",
+    checkpoint: Path | None = None,
+    checkpoint_every: int | float | str = "60s",
+    resume: bool = False,
+) -> tuple[KernelFit, Any]:
+    """Learn from vectors of tokens (and rows of template features): (what was learnt, the penalty that was used).
+
+    The blocks are the kernels in their order, then the templates.
+    """
+    given = as_kernels(kernels)
+    made = blocks_of(
+        given,
+        vectors,
+        memory=memory,
+        labels=labels,
+        longest=int(np.diff(offsets).max(initial=1)),
+        dtype=np.float32,
+        n_jobs=1,
+        averaged=output == "average",
+        verbose=verbose,
+        label=label,
+    )
+    extra = [] if rows is None or blocks is None else template_blocks(rows, blocks)
+    chain = transitions is not None
+    problem = KernelProblem.of(made.grams, codes, labels, offsets, chain, [*made.explicit, *extra], check=False)
+    found = SparseMKL(1.0 / (DEFAULT_C * max(1, problem.n_sequences))) if penalty is None else penalty
+    fit = fit_kernels(
+        made,
+        problem,
+        vectors,
+        solver=solver,
+        loss=loss,
+        penalty=found,
+        transitions=transitions or "fixed",
+        step=step,
+        epochs=epochs,
+        output=output,
+        tol=tol,
+        cost=cost,
+        seed=seed,
+        callbacks=callbacks,
+        verbose=verbose,
+        label=label,
+        checkpoint=checkpoint,
+        checkpoint_every=checkpoint_every,
+        resume=resume,
+    )
+    return fit, found
+
+
+def block_names(kernels: Sequence[Any], templates: Sequence[str] = ()) -> tuple[str, ...]:
+    """The names of the blocks: the kernels as they are written, then the templates."""
+    return (*(repr(kernel) for kernel in as_kernels(kernels)), *templates)

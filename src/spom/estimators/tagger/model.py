@@ -1,0 +1,138 @@
+"""What a fitted tagger does: labels, probabilities, the best few sequences, scores; and what it tells of itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice, pairwise
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from spom.core.arrays import Floats, Ints
+from spom.decoders import Chain, ChainParts
+from spom.estimators.tagger.inputs import Source
+from spom.estimators.tagger.labels import Names, evaluate, in_sentences, label_codes, metric, split_labels
+from spom.metrics.phrases import PhraseScores
+from spom.solvers.structured.chains.data import Tokens, as_tokens
+from spom.solvers.structured.chains.predict import marginals, scores, tag
+from spom.solvers.structured.chains.residual import Singles
+
+# Sentences that are tagged at a time when they come one by one.
+BATCH = 512
+
+
+class TaggerModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+    """A fitted tagger: features of sentences (`_source`), weights, and the block of the chain."""
+
+    classes_: Names
+    weights_: Singles
+    chain_: Floats
+    block_norms_: Floats
+    blocks_: tuple[str, ...]
+    scoring: str
+    _source: Source
+    _forbidden: Floats
+
+    def predict(self, X: Any) -> Any:
+        """The best labels of each sentence, as lists.
+
+        An iterator of sentences gives an iterator of labels: they are tagged as they come, 512 at a time. The work is
+        done without Python's lock, and any number of threads may call it.
+        """
+        check_is_fitted(self)
+        if isinstance(X, Iterator):
+            return self._stream(X)
+        tokens = self._tokens(X)
+        return in_sentences(tag(tokens, self.weights_, self._scores_of_chain()), self.classes_, tokens.offsets)
+
+    def _stream(self, X: Iterator[Any]) -> Iterator[list[Any]]:
+        while batch := list(islice(X, BATCH)):
+            yield from self.predict(batch)
+
+    def predict_marginals(self, X: Any) -> list[Floats]:
+        """P(label | sentence) of each token: a matrix a sentence, with a column for each of `classes_`.
+
+        They are probabilities of the model that was learnt; after a loss with a margin they are not calibrated.
+        """
+        check_is_fitted(self)
+        tokens = self._tokens(X)
+        out = marginals(tokens, self.weights_, self._scores_of_chain())
+        return [out[a:b] for a, b in pairwise(tokens.offsets.tolist())]
+
+    def predict_kbest(self, X: Any, count: int) -> list[list[tuple[list[Any], float]]]:
+        """The `count` best sequences of each sentence with their scores, best first; fewer where there are fewer."""
+        check_is_fitted(self)
+        tokens, k, decoder = self._tokens(X), self.classes_.size, Chain()
+        unary, chain = scores(tokens, self.weights_, k), self._scores_of_chain()
+        names, found = self.classes_.astype(object), []
+        for a, b in pairwise(tokens.offsets.tolist()):
+            paths, values = decoder.kbest(ChainParts(unary[a:b], chain[:k], chain[k], chain[k + 1]), count)
+            found.append([(names[path].tolist(), float(value)) for path, value in zip(paths, values, strict=True)])
+        return found
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """The F1 of phrases or the accuracy of tokens, as `scoring` says."""
+        found = self.evaluate(X, y)
+        return found.f1 if metric(self.scoring, self.classes_.tolist()) == "f1" else found.accuracy
+
+    def evaluate(self, X: Any, y: Any = None) -> PhraseScores:
+        """Counts of phrases (as conlleval's) and the accuracy of tokens; printed, conlleval's table.
+
+        A label that was not seen in training counts as wrong, with a warning that names it.
+        """
+        check_is_fitted(self)
+        X, y = split_labels(X, y)
+        tokens = self._tokens(X)
+        gold, labels = label_codes(y, tokens.offsets)
+        found = tag(tokens, self.weights_, self._scores_of_chain())
+        return evaluate(gold, labels, found, self.classes_, tokens.offsets)
+
+    def _measure(self, tokens: Tokens, gold: tuple[Ints, Names], weights: tuple[Singles, Floats]) -> float:
+        """The score of other weights than the fitted ones, on development sentences."""
+        W, chain = weights
+        found = tag(tokens, W, chain + self._forbidden)
+        counts = evaluate(*gold, found, self.classes_, tokens.offsets)
+        return counts.f1 if metric(self.scoring, self.classes_.tolist()) == "f1" else counts.accuracy
+
+    def _tokens(self, X: Any) -> Tokens:
+        return as_tokens(self._source.transform(X), self.weights_.shape[0])
+
+    def _scores_of_chain(self) -> Floats:
+        return np.asarray(self.chain_ + self._forbidden)
+
+    # --- what it tells of itself -----------------------------------------------------------------------------
+
+    @property
+    def block_weights_(self) -> Floats:
+        """Each template's share of the sum of their norms: they sum to one (to zero where all are off)."""
+        total = self.block_norms_.sum()
+        return np.asarray(self.block_norms_ / total) if total > 0 else self.block_norms_
+
+    @property
+    def selected_(self) -> Ints:
+        """The templates that are not switched off, as indices into `blocks_`."""
+        return np.flatnonzero(self.block_norms_)
+
+    @property
+    def nonzeros_(self) -> int:
+        """The number of weights of features that are not zero."""
+        return int(np.count_nonzero(self.weights_))
+
+    def features(self, label: Any = None, count: int = 20) -> list[tuple[str, Any, float]]:
+        """The `count` largest weights by size, as (feature, label, weight); of one label, or of all."""
+        check_is_fitted(self)
+        W = self.weights_[:, : self.classes_.size]
+        names = self.classes_.tolist()
+        if label is not None and label not in names:
+            raise ValueError(f"there is no label {label!r}; there are: {', '.join(map(str, names))}")
+        columns = range(len(names)) if label is None else [names.index(label)]
+        part = np.abs(W[:, list(columns)])
+        order = np.argsort(-part, axis=None, kind="stable")[:count]
+        found = [(int(i) // len(columns), columns[int(i) % len(columns)]) for i in order]
+        return [(self._source.features.name(j), names[c], float(W[j, c])) for j, c in found]
+
+    def __getstate__(self) -> dict[str, Any]:
+        # What only the next partial_fit needs is many times the size of the model.
+        return {name: value for name, value in super().__getstate__().items() if name != "_going"}

@@ -1,0 +1,54 @@
+"""What a tagger needs to tag, from the arrays of a model file: features, weights and labels, without scikit-learn.
+
+Its import takes longer than tagging most files, and the command tags without it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spom.core.arrays import Floats, Ints
+from spom.errors import ModelFileError
+from spom.estimators.tagger.inputs import KINDS, Source
+from spom.models.checks import check_indices, check_offsets, check_shape, take
+from spom.solvers.structured.chains.data import as_tokens, padded
+from spom.solvers.structured.chains.predict import tag
+
+
+@dataclass(frozen=True)
+class TaggerParts:
+    """The features, the weights (a row a feature), the scores of the chain, and the labels."""
+
+    source: Source
+    weights: Any
+    chain: Floats
+    forbidden: Floats
+    classes: NDArray[Any]
+
+    @classmethod
+    def of(cls, state: dict[str, Any], arrays: dict[str, Any]) -> TaggerParts:
+        """The parts of a model file, checked: compiled code trusts them."""
+        classes, kind = np.asarray(state["classes_"]), state["kind"]
+        if kind not in KINDS:
+            raise ModelFileError(f"there are no features of the kind {kind!r} in this spom")
+        own = {n.removeprefix("features."): a for n, a in arrays.items() if n.startswith("features.")}
+        source, k = Source(KINDS[kind].from_arrays(own)), classes.size
+        count = source.blocks.total
+        values = take(arrays, "weights.values", "f")
+        columns = check_shape(check_indices(take(arrays, "weights.labels", "i"), k, "weights"), values.shape, "weights")
+        starts = check_shape(take(arrays, "weights.starts", "i"), (count + 1,), "weights")
+        starts = check_offsets(starts, values.size, "weights")
+        weights = np.zeros((count, padded(k)), dtype=np.float32)
+        weights[np.repeat(np.arange(count), np.diff(starts)), columns] = values
+        chain = check_shape(take(arrays, "chain", "f", 2), (k + 2, k), "chain")
+        forbidden = check_shape(take(arrays, "forbidden", "f", 2), (k + 2, k), "forbidden")
+        return cls(source, weights, np.array(chain), np.array(forbidden), classes)
+
+    def codes(self, X: Any) -> Ints:
+        """The number of the best label of each token."""
+        tokens = as_tokens(self.source.transform(X), self.weights.shape[0])
+        return tag(tokens, self.weights, np.asarray(self.chain + self.forbidden))

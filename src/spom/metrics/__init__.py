@@ -1,0 +1,1 @@
+"""Measures: phrases and attachment."""

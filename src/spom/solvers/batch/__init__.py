@@ -1,0 +1,1 @@
+"""Solvers of problems in memory: proximal gradients, general norms, working sets, paths."""

@@ -1,0 +1,132 @@
+"""How far a point is from the optimum: the duality gap where there is one, and the proximal residual always.
+
+With alpha the derivatives of the mean loss in the scores, f* its conjugate there and Omega* the penalty's,
+
+    gap = f(theta) + Omega(w) + f*(alpha) + Omega*(-X^T alpha)  >=  F(theta) - min F.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from spom.core.arrays import Floats
+from spom.errors import SpomError, Unsupported
+from spom.losses import Logistic, MulticlassLogistic, Squared
+from spom.solvers.batch.datafit import LinearSmooth, Smooth
+
+
+class Certificate(NamedTuple):
+    """What was found at a point. `gap` is NaN where no dual point is known, `residual` is never."""
+
+    objective: float
+    loss: float
+    gap: float
+    residual: float
+
+    @property
+    def best(self) -> float:
+        """The gap, or the residual where there is no gap: what a tolerance is compared with."""
+        return self.residual if np.isnan(self.gap) else self.gap
+
+
+def certificate(smooth: Smooth, penalty: Any, theta: Floats, L: float) -> Certificate:
+    """The objective, the duality gap and the residual L norm(theta - prox step of length 1/L) at theta."""
+    part = smooth.penalised
+    omega = float(penalty.value(theta[part]))
+    if isinstance(smooth, LinearSmooth):
+        scores = smooth.scores(theta)
+        alpha = smooth.dual_at(scores)
+        loss, g = smooth.value_at(scores), smooth.adjoint(alpha)
+        gap = linear_gap(smooth, penalty, loss + omega, alpha, g, scores)
+    else:
+        (loss, g), gap = smooth.value_and_gradient(theta), np.nan
+    return Certificate(loss + omega, loss, gap, residual(penalty, theta, g, L, part))
+
+
+def residual(penalty: Any, theta: Floats, g: Floats, L: float, part: slice) -> float:
+    """L norm(theta - prox(theta - g / L)): zero just at an optimum, in the units of a gradient."""
+    moved = theta - g / L
+    moved[part] = penalty.prox(np.ascontiguousarray(moved[part]), 1.0 / L)
+    return float(L * np.linalg.norm(theta - moved))
+
+
+def linear_gap(smooth: LinearSmooth, penalty: Any, objective: float, alpha: Floats, g: Floats, scores: Floats) -> float:
+    """The duality gap at a point with this objective, derivatives alpha and gradient g; NaN if not known."""
+    if not penalty.convex or not hasattr(smooth.loss, "conjugate"):
+        return np.nan
+    if smooth.fit_intercept:
+        balanced = balance(smooth, alpha, scores)
+        if balanced is None:
+            return np.nan
+        alpha = balanced
+        g = smooth.adjoint(alpha)
+    try:
+        part = np.ascontiguousarray(g[smooth.penalised])
+        scale, conjugate = feasible(penalty, part)
+        gap = objective + smooth.conjugate_at(alpha * scale) + conjugate
+    except (SpomError, NotImplementedError):
+        return np.nan
+    # Rounding may leave a gap a hair below zero; an infinite one says nothing.
+    return max(gap, 0.0) if np.isfinite(gap) else np.nan
+
+
+def feasible(penalty: Any, g: Floats) -> tuple[float, float]:
+    """(c, Omega*(-c g)) with c <= 1 the largest factor for which that is finite.
+
+    For a norm, Omega* is 0 inside the dual ball and +inf outside, so c = strength / max_strength(g).
+    """
+    if penalty.homogeneous and not penalty.indicator and hasattr(penalty, "strength"):
+        needed = float(penalty.max_strength(g))
+        if not np.isfinite(needed):
+            raise Unsupported("an entry that nothing penalises: no multiple of the dual point but 0 will do")
+        return (1.0 if needed <= penalty.strength else penalty.strength / needed), 0.0
+    return 1.0, float(penalty.conjugate().value(-g))
+
+
+def balance(smooth: LinearSmooth, alpha: Floats, scores: Floats) -> Floats | None:
+    """alpha moved to sum to zero, as an unpenalised intercept asks of a dual point; None if no way is known.
+
+    The derivatives at the best intercept for these scores do.
+    """
+    if isinstance(smooth.loss, Squared):
+        weights = smooth.weights if alpha.ndim == 1 else smooth.weights[:, None]
+        return np.asarray(alpha - weights * alpha.sum(axis=0))
+    alpha = best_intercept(smooth, alpha, scores)[1]
+    return alpha if np.abs(alpha.sum(axis=0)).max(initial=0.0) <= 1e-13 else None
+
+
+def best_intercept(smooth: LinearSmooth, alpha: Floats, scores: Floats) -> tuple[Any, Floats]:
+    """(b, alpha): what to add to these scores for the least loss, by Newton's method, and the derivatives there.
+
+    b is 0 for losses other than the logistic ones.
+    """
+    b: Any = np.zeros(alpha.shape[1:])
+    if not isinstance(smooth.loss, (Logistic, MulticlassLogistic)):
+        return b, alpha
+    for _ in range(30):
+        total = alpha.sum(axis=0)
+        if np.abs(total).max() <= 1e-15:
+            break
+        H = _intercept_hessian(smooth, alpha)
+        if alpha.ndim == 1:
+            step = -float(total) / max(float(H[0, 0]), 1e-300)
+        else:
+            # The scores of all classes may move together: one direction is flat.
+            step = -np.linalg.lstsq(H, total, rcond=1e-12)[0]
+        b = b + np.clip(step, -5.0, 5.0)
+        alpha = smooth.dual_at(scores + b)
+    return b, alpha
+
+
+def _intercept_hessian(smooth: LinearSmooth, alpha: Floats) -> Floats:
+    """The second derivatives of the mean loss in the intercept."""
+    S = smooth.weights
+    d = np.divide(alpha.T, S, out=np.zeros_like(alpha.T), where=S > 0).T
+    if alpha.ndim == 1:
+        p = np.abs(d)
+        return np.array([[float(S @ (p * (1.0 - p)))]])
+    v = d.copy()
+    v[np.arange(v.shape[0]), smooth.y.astype(np.int64)] += 1.0
+    return np.asarray(np.diag(S @ v) - (v * S[:, None]).T @ v)

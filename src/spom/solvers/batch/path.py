@@ -1,0 +1,163 @@
+"""Regularisation paths: one problem for each strength, each from the solution of the one before."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from spom.core.arrays import Floats, as_finite, check_positive
+from spom.core.state import State
+from spom.errors import Unsupported
+from spom.solvers.batch.datafit import LinearSmooth
+from spom.solvers.batch.problem import Solution, constant_theta, gradient_at_zero, solve
+from spom.solvers.batch.screening import gap_safe, keep_features
+from spom.solvers.iterate import progress
+
+# Screened features are cut out of X once they are this part of it: a copy has to pay.
+WORTH = 0.5
+
+
+@dataclass(frozen=True)
+class Path:
+    """A path, strongest penalty first: `coefs[i]` and `intercepts[i]` are for `strengths[i]`.
+
+    `screened[i]` is the number of features that a safe rule removed before that problem was solved.
+    """
+
+    strengths: Floats
+    coefs: Floats
+    intercepts: Floats
+    objectives: Floats
+    gaps: Floats
+    rounds: Any
+    screened: Any
+    converged: Any
+
+
+def strength_grid(smooth: LinearSmooth, penalty: Any, n_strengths: int = 100, ratio: float = 1e-3) -> Floats:
+    """`n_strengths` strengths from the smallest that gives zero, falling evenly in logarithm to `ratio` of it.
+
+    >>> import numpy as np
+    >>> from spom.losses import Squared
+    >>> from spom.penalties import L1
+    >>> f = LinearSmooth(np.eye(2), np.array([4.0, 2.0]), Squared())
+    >>> strength_grid(f, L1(), n_strengths=3, ratio=0.01)
+    array([2.  , 0.2 , 0.02])
+    """
+    if "strength" not in penalty.get_params(deep=False):
+        raise Unsupported(f"{type(penalty).__name__} has no strength to make a path of")
+    if n_strengths < 1:
+        raise ValueError(f"n_strengths must be at least 1; it is {n_strengths!r}")
+    if not 0.0 < ratio <= 1.0:
+        raise ValueError(f"ratio must be above 0 and at most 1; it is {ratio!r}")
+    top = float(penalty.max_strength(gradient_at_zero(smooth)))
+    if not np.isfinite(top):
+        raise Unsupported(
+            f"no finite strength of {type(penalty).__name__} gives zero weights: give strengths= yourself"
+        )
+    # Data with nothing to learn from give 0; any positive grid then has the same, zero, solutions.
+    return np.geomspace(1.0, ratio, n_strengths) * (top if top > 0.0 else 1.0)
+
+
+def path(
+    smooth: LinearSmooth,
+    penalty: Any,
+    *,
+    strengths: ArrayLike | None = None,
+    n_strengths: int = 100,
+    ratio: float = 1e-3,
+    screen: bool = True,
+    solver: str = "auto",
+    tol: float = 1e-4,
+    max_iter: int = 10_000,
+    verbose: bool = False,
+) -> Path:
+    """Solve f + Omega for each strength, largest first, each warm from the last, after safe screening.
+
+    >>> import numpy as np
+    >>> from spom.losses import Squared
+    >>> from spom.penalties import L1
+    >>> f = LinearSmooth(np.eye(2), np.array([4.0, 2.0]), Squared())
+    >>> path(f, L1(), strengths=[2.0, 1.5, 0.5]).coefs.round(6)
+    array([[0., 0.],
+           [1., 0.],
+           [3., 1.]])
+    """
+    grid = strength_grid(smooth, penalty, n_strengths, ratio) if strengths is None else check_grid(strengths)
+    options: dict[str, Any] = {"solver": solver, "tol": tol, "max_iter": max_iter}
+    found: list[tuple[Solution, int]] = []
+    states = _states(_solutions(smooth, penalty, grid, screen, options), found)
+    for _ in progress(states, total=grid.size, label="path") if verbose else states:
+        pass
+    thetas = np.stack([solution.theta for solution, _ in found])
+    p = smooth.X.shape[1]
+    none = np.zeros((len(found), *smooth.shape[1:]))
+    return Path(
+        strengths=grid,
+        coefs=thetas[:, :p],
+        intercepts=thetas[:, p] if smooth.fit_intercept else none,
+        objectives=np.array([solution.objective for solution, _ in found]),
+        gaps=np.array([solution.gap for solution, _ in found]),
+        rounds=np.array([solution.rounds for solution, _ in found]),
+        screened=np.array([screened for _, screened in found]),
+        converged=np.array([solution.converged for solution, _ in found]),
+    )
+
+
+def _states(solutions: Iterator[tuple[Solution, int]], found: list[tuple[Solution, int]]) -> Iterator[State]:
+    """The solutions as states, so that progress can be shown; each is kept in `found`."""
+    for k, (solution, screened) in enumerate(solutions, 1):
+        found.append((solution, screened))
+        yield State(k=k, theta=solution.theta, objective=solution.objective, loss=solution.loss)
+
+
+def _solutions(
+    smooth: LinearSmooth, penalty: Any, grid: Floats, screen: bool, options: dict[str, Any]
+) -> Iterator[tuple[Solution, int]]:
+    theta = constant_theta(smooth)
+    for strength in grid:
+        here = with_strength(penalty, float(strength))
+        off = gap_safe(smooth, here, theta) if screen else np.zeros(smooth.X.shape[1], dtype=bool)
+        count = int(off.sum())
+        if count >= WORTH * off.size and 0 < count < off.size:
+            solution = _solve_kept(smooth, here, theta, np.flatnonzero(~off), options)
+        else:
+            solution = solve(smooth, here, start=theta, **options)
+        theta = solution.theta
+        yield solution, count
+
+
+def _solve_kept(smooth: LinearSmooth, penalty: Any, theta: Floats, kept: Any, options: Any) -> Solution:
+    """The problem on the kept features, put back in place."""
+    p = smooth.X.shape[1]
+    part = LinearSmooth(
+        smooth.X[:, kept],
+        smooth.y,
+        smooth.loss,
+        fit_intercept=smooth.fit_intercept,
+        sample_weight=smooth.weights,
+        outputs=smooth.outputs,
+    )
+    rows = np.append(kept, p) if smooth.fit_intercept else kept
+    found = solve(part, keep_features(penalty, kept, p), start=theta[rows], **options)
+    whole = np.zeros(smooth.shape)
+    whole[rows] = found.theta
+    return Solution(**{**vars(found), "theta": whole})
+
+
+def with_strength(penalty: Any, strength: float) -> Any:
+    """The same penalty with another strength."""
+    return type(penalty)(**{**penalty.get_params(deep=False), "strength": strength})
+
+
+def check_grid(strengths: ArrayLike) -> Floats:
+    """Strengths as a falling vector of numbers >= 0."""
+    grid = np.sort(np.atleast_1d(as_finite(np.atleast_1d(np.asarray(strengths)), "strengths")))[::-1].copy()
+    if grid.size == 0:
+        raise ValueError("strengths must not be empty")
+    check_positive(grid[-1], "the smallest of strengths")
+    return grid

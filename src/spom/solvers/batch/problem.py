@@ -1,0 +1,166 @@
+"""One problem from start to end: which solver, when to stop, and whether it got there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from spom.core.arrays import Floats, check_positive
+from spom.core.state import State
+from spom.errors import Unsupported
+from spom.losses import Logistic, MulticlassLogistic, Squared
+from spom.penalties import Zero
+from spom.solvers.batch.datafit import LinearSmooth
+from spom.solvers.batch.duality import best_intercept
+from spom.solvers.batch.proximal_gradient import BatchProximal
+from spom.solvers.batch.working_set.blocks import supports
+from spom.solvers.batch.working_set.multiclass import row_blocks
+from spom.solvers.batch.working_set.solver import WorkingSet
+from spom.solvers.iterate import History, halt, progress, record, rounds, small
+
+SOLVERS = ("auto", "working-set", "fista", "ista")
+# A residual this small against the gradient at zero is all that rounding allows.
+FLOOR = 1e-11
+
+
+@dataclass(frozen=True)
+class Solution:
+    """Where a run ended. `gap` is NaN where the problem has no known dual; then `residual` decided."""
+
+    theta: Floats
+    objective: float
+    loss: float
+    gap: float
+    residual: float
+    rounds: int
+    converged: bool
+    history: History
+
+
+def solve(
+    smooth: LinearSmooth,
+    penalty: Any,
+    *,
+    solver: str = "auto",
+    tol: float = 1e-4,
+    max_iter: int = 10_000,
+    start: Floats | None = None,
+    verbose: bool = False,
+) -> Solution:
+    """Minimise f + Omega until the duality gap is at most tol times the loss of the best constant score.
+
+    Where there is no gap, until the proximal residual is at most tol times the gradient's norm there.
+    `solver` is "working-set", "fista", "ista", or "auto": the first where it can be used, else the second.
+
+    >>> import numpy as np
+    >>> from spom.losses import Squared
+    >>> from spom.penalties import L1
+    >>> f = LinearSmooth(np.eye(3), np.array([3.0, 0.6, -1.5]), Squared())
+    >>> found = solve(f, L1(0.3))
+    >>> found.theta.round(3), found.converged
+    (array([ 2.1,  0. , -0.6]), True)
+    """
+    check_positive(tol, "tol")
+    if max_iter < 1:
+        raise ValueError(f"max_iter must be at least 1; it is {max_iter!r}")
+    scores = constant_scores(smooth)
+    gap_goal = tol * smooth.value_at(scores)
+    slope = float(np.linalg.norm(smooth.adjoint(smooth.dual_at(scores))))
+    history = History()
+    if start is None:
+        start = constant_theta(smooth)
+
+    def done(state: State) -> bool:
+        gap, residual = float(state.internal["gap"]), float(state.internal["residual"])
+        goal = FLOOR if not np.isnan(gap) else max(tol, FLOOR)
+        return gap <= gap_goal or residual <= goal * slope
+
+    states: Iterable[State] = halt(make_solver(smooth, penalty, solver, start), rounds(max_iter))
+    states = record(halt(states, done), history)
+    final, checked = _last(progress(states, label="solving") if verbose else states)
+    return Solution(
+        theta=final.theta,
+        objective=final.objective,
+        loss=final.loss,
+        gap=float(checked.internal["gap"]),
+        residual=float(checked.internal["residual"]),
+        rounds=final.k,
+        converged=done(final),
+        history=history,
+    )
+
+
+def _last(states: Iterable[State]) -> tuple[State, State]:
+    """The last state, and the last at which a certificate was computed."""
+    final: State | None = None
+    checked: State | None = None
+    for final in states:
+        if not np.isnan(final.internal["residual"]):
+            checked = final
+    if final is None:
+        raise ValueError("the solver yielded no state: it had nothing to do")
+    return final, checked or final
+
+
+def make_solver(smooth: LinearSmooth, penalty: Any, solver: str, start: Floats | None) -> Iterable[State]:
+    """The iterator of states that this name means for this problem."""
+    if solver not in SOLVERS:
+        raise ValueError(f"solver must be one of {', '.join(SOLVERS)}; it is {solver!r}")
+    if solver == "auto":
+        solver = "working-set" if fits_working_set(smooth, penalty) else "fista"
+    if solver == "working-set":
+        return WorkingSet(smooth, penalty, start=start)
+    return BatchProximal(smooth, penalty, accelerated=solver == "fista", start=start)
+
+
+def fits_working_set(smooth: LinearSmooth, penalty: Any) -> bool:
+    """Whether `WorkingSet` takes this loss and this penalty."""
+    if not supports(penalty) or penalty.strength == 0.0:
+        return False
+    if smooth.outputs is None:
+        return type(smooth.loss) in (Squared, Logistic)
+    try:
+        row_blocks(penalty, smooth)
+    except Unsupported:
+        return False
+    return type(smooth.loss) in (Squared, MulticlassLogistic)
+
+
+def constant_scores(smooth: LinearSmooth) -> Floats:
+    """The scores of w = 0 with the best intercept, where there is one."""
+    if smooth.constant is None:
+        n, K = smooth.X.shape[0], smooth.outputs
+        scores = np.zeros(n) if K is None else np.zeros((n, K))
+        if smooth.fit_intercept:
+            scores = scores + _constant(smooth, scores)
+        smooth.constant = scores
+    return smooth.constant
+
+
+def constant_theta(smooth: LinearSmooth) -> Floats:
+    """w = 0 with the best intercept: where a run starts."""
+    theta = np.zeros(smooth.shape)
+    if smooth.fit_intercept:
+        theta[-1] = constant_scores(smooth)[0]
+    return theta
+
+
+def _constant(smooth: LinearSmooth, scores: Floats) -> Any:
+    if isinstance(smooth.loss, Squared):
+        return smooth.weights @ smooth.y
+    if isinstance(smooth.loss, (Logistic, MulticlassLogistic)):
+        return best_intercept(smooth, smooth.dual_at(scores), scores)[0]
+    n, K = smooth.X.shape[0], smooth.outputs
+    options: dict[str, Any] = {"fit_intercept": True, "sample_weight": smooth.weights, "outputs": K}
+    alone = LinearSmooth(np.zeros((n, 0)), smooth.y, smooth.loss, **options)
+    found = _last(halt(halt(BatchProximal(alone, Zero()), small("residual", 1e-10)), rounds(300)))[0]
+    return found.theta[-1]
+
+
+def gradient_at_zero(smooth: LinearSmooth) -> Floats:
+    """The gradient at w = 0 with the best intercept: what `Penalty.max_strength` takes."""
+    alpha = smooth.dual_at(constant_scores(smooth))
+    return np.ascontiguousarray(smooth.adjoint(alpha)[smooth.penalised])

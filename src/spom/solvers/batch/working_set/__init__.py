@@ -1,0 +1,1 @@
+"""Working sets of columns, blocks and rows, to a duality gap."""

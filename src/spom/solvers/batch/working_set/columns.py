@@ -1,0 +1,261 @@
+"""Coordinate descent on a quadratic model of the loss, through the columns of X, sparse or dense.
+
+    minimise g^T d + 1/2 sum_i h_i (X d)_i^2 + Omega(w + d)
+
+A visit of a block costs the entries of its columns; no Gram matrix is made. Every few passes the iterates
+are extrapolated (Anderson acceleration, Bertrand and Massias 2021).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from spom.core.arrays import Floats, Ints
+from spom.core.jit import kernel
+from spom.solvers.batch.working_set.blocks import Blocks, prox_step
+
+# Passes between two extrapolations, and how many iterates one is made from.
+MEMORY = 5
+_CSC = "int32[::1], int32[::1], float64[::1]"
+_STATE = "int64[::1], float64[::1], float64[::1], float64[::1], float64[::1]"
+_BLOCKS = "float64[::1], float64[::1], float64[::1], float64[::1], int64[::1], int64, float64"
+
+
+@kernel(f"void({_CSC}, int64[::1], int64[::1], float64[::1], float64[::1], float64[::1])")
+def column_constants(
+    indptr: Any, indices: Any, data: Floats, order: Ints, ptr: Ints, h: Floats, work: Floats, L: Floats
+) -> None:
+    """A bound on the largest eigenvalue of X_b^T diag(h) X_b for each block b; `work` is zeros, and stays so.
+
+    It is the trace, or the largest row sum times the largest column sum of abs(diag(h)^1/2 X_b), whichever
+    is less; for one column the trace is exact.
+    """
+    for b in range(ptr.size - 1):
+        trace, column, row = 0.0, 0.0, 0.0
+        for c in range(ptr[b], ptr[b + 1]):
+            total = 0.0
+            for e in range(indptr[order[c]], indptr[order[c] + 1]):
+                i = indices[e]
+                x = abs(data[e])
+                trace += h[i] * x * x
+                if ptr[b + 1] - ptr[b] > 1:
+                    total += h[i] * x
+                    work[i] += x
+                    row = max(row, work[i])
+            column = max(column, total)
+        if ptr[b + 1] - ptr[b] > 1:
+            for c in range(ptr[b], ptr[b + 1]):
+                for e in range(indptr[order[c]], indptr[order[c] + 1]):
+                    work[indices[e]] = 0.0
+            trace = min(trace, row * column)
+        L[b] = max(trace, 1e-300)
+
+
+@kernel(f"float64({_CSC}, int64[::1], {_STATE}, {_BLOCKS})")
+def sparse_epochs(
+    indptr: Any,
+    indices: Any,
+    data: Floats,
+    order: Ints,
+    ptr: Ints,
+    h: Floats,
+    u: Floats,
+    w: Floats,
+    g: Floats,
+    L: Floats,
+    weights: Floats,
+    l1: Floats,
+    ridge: Floats,
+    which: Ints,
+    epochs: int,
+    tol: float,
+) -> float:
+    """Up to so many passes over the blocks `which`; u = h * (X d) is kept. The last pass's largest residual."""
+    largest = 0.0
+    moved, slope = np.empty(w.size), np.empty(w.size)
+    for _ in range(epochs):
+        largest = 0.0
+        for b in which:
+            first, end = ptr[b], ptr[b + 1]
+            for j in range(first, end):
+                total = g[j]
+                for e in range(indptr[order[j]], indptr[order[j] + 1]):
+                    total += data[e] * u[indices[e]]
+                slope[j] = total
+            new = moved[first:end]
+            prox_step(w[first:end], slope[first:end], 1.0 / L[b], weights[b], l1[b], ridge[b], new)
+            squares = 0.0
+            for j in range(first, end):
+                delta = moved[j] - w[j]
+                if delta != 0.0:
+                    squares += delta * delta
+                    w[j] = moved[j]
+                    for e in range(indptr[order[j]], indptr[order[j] + 1]):
+                        i = indices[e]
+                        u[i] += h[i] * delta * data[e]
+            largest = max(largest, np.sqrt(squares) * L[b])
+        if largest <= tol:
+            break
+    return largest
+
+
+@kernel(f"float64(float64[:, ::1], {_STATE}, {_BLOCKS})", fastmath={"reassoc"})
+def dense_epochs(
+    rows: Floats,
+    ptr: Ints,
+    h: Floats,
+    u: Floats,
+    w: Floats,
+    g: Floats,
+    L: Floats,
+    weights: Floats,
+    l1: Floats,
+    ridge: Floats,
+    which: Ints,
+    epochs: int,
+    tol: float,
+) -> float:
+    """As `sparse_epochs`, with the columns of X as the rows of a dense matrix."""
+    largest = 0.0
+    n = u.size
+    moved, slope = np.empty(w.size), np.empty(w.size)
+    for _ in range(epochs):
+        largest = 0.0
+        for b in which:
+            first, end = ptr[b], ptr[b + 1]
+            for j in range(first, end):
+                total = 0.0
+                for i in range(n):
+                    total += rows[j, i] * u[i]
+                slope[j] = g[j] + total
+            new = moved[first:end]
+            prox_step(w[first:end], slope[first:end], 1.0 / L[b], weights[b], l1[b], ridge[b], new)
+            squares = 0.0
+            for j in range(first, end):
+                delta = moved[j] - w[j]
+                if delta != 0.0:
+                    squares += delta * delta
+                    w[j] = moved[j]
+                    for i in range(n):
+                        u[i] += h[i] * delta * rows[j, i]
+            largest = max(largest, np.sqrt(squares) * L[b])
+        if largest <= tol:
+            break
+    return largest
+
+
+@kernel(f"void({_CSC}, int64[::1], float64[::1], float64[::1])")
+def column_product(indptr: Any, indices: Any, data: Floats, order: Ints, d: Floats, out: Floats) -> None:
+    """out += the sum of d_j times column order_j."""
+    for j in range(order.size):
+        if d[j] != 0.0:
+            for e in range(indptr[order[j]], indptr[order[j] + 1]):
+                out[indices[e]] += d[j] * data[e]
+
+
+class _Columns:
+    """A quadratic model on some blocks, of which only the columns of X are needed."""
+
+    blocks: Blocks
+    h: Floats
+    L: Floats
+
+    def _epochs(self, *args: Any) -> float:
+        raise NotImplementedError  # sparse and dense have their own
+
+    def solve(self, w: Floats, g: Floats, tol: float, rounds: int = 10) -> None:
+        """Minimise in place from w, where the gradient of the loss is g, to residuals of `tol` or a bit worse.
+
+        A pass over all blocks is followed by passes over those that are not zero.
+        """
+        b, start, u = self.blocks, w.copy(), np.zeros(self.h.size)
+        every = np.arange(b.count)
+        fixed = (b.ptr, self.h, u, w, g, self.L, b.weights, b.l1, b.ridge)
+        for _ in range(rounds):
+            if self._epochs(*fixed, every, 1, tol) <= tol:
+                return
+            active = np.flatnonzero((b.sums(np.abs(w)) > 0.0) | b.free)
+            self._accelerate(fixed, active, start, 0.3 * tol)
+
+    def _accelerate(self, fixed: Any, active: Ints, start: Floats, tol: float) -> None:
+        """Passes over the active blocks, with an extrapolation every few."""
+        u, w, g = fixed[2:5]
+        seen_w, seen_u = np.empty((MEMORY + 1, w.size)), np.empty((MEMORY + 1, u.size))
+        for _ in range(10):
+            seen_w[0], seen_u[0] = w, u
+            for k in range(1, MEMORY + 1):
+                if self._epochs(*fixed, active, 1, tol) <= tol:
+                    return
+                seen_w[k], seen_u[k] = w, u
+            c = extrapolation(seen_w)
+            if c is None:
+                continue
+            new_w, new_u = c @ seen_w[1:], c @ seen_u[1:]
+            if self._value(new_w, new_u, g, start) < self._value(w, u, g, start):
+                w[:], u[:] = new_w, new_u
+
+    def _value(self, w: Floats, u: Floats, g: Floats, start: Floats) -> float:
+        """The model plus the penalty; u^2 / h is h (X d)^2."""
+        quadratic = np.divide(u * u, self.h, out=np.zeros_like(u), where=self.h > 0.0)
+        return float(g @ (w - start)) + 0.5 * float(quadratic.sum()) + self.blocks.value(w)
+
+
+class SparseColumns(_Columns):
+    """Columns of a CSC matrix with 32-bit indices, taken where they lie."""
+
+    def __init__(self, X: Any, blocks: Blocks, h: Floats) -> None:
+        self.csc = (X.indptr, X.indices, X.data)
+        self.blocks, self.h, self.L = blocks, h, np.empty(blocks.count)
+        column_constants(*self.csc, blocks.order, blocks.ptr, h, np.zeros(h.size), self.L)
+
+    def _epochs(self, *args: Any) -> float:
+        return float(sparse_epochs(*self.csc, self.blocks.order, *args))
+
+    def product(self, d: Floats) -> Floats:
+        """X d, for d in the order of the blocks."""
+        out = np.zeros(self.h.size)
+        column_product(*self.csc, self.blocks.order, d, out)
+        return out
+
+
+class DenseColumns(_Columns):
+    """Columns of a dense matrix, given as rows in the order of the blocks."""
+
+    def __init__(self, rows: Floats, blocks: Blocks, h: Floats) -> None:
+        self.rows, self.blocks, self.h = rows, blocks, h
+        self.L = dense_constants(rows, blocks.ptr, h)
+
+    def _epochs(self, *args: Any) -> float:
+        return float(dense_epochs(self.rows, *args))
+
+    def product(self, d: Floats) -> Floats:
+        """X d, for d in the order of the blocks."""
+        out: Floats = d @ self.rows
+        return out
+
+
+def dense_constants(rows: Floats, ptr: Ints, h: Floats) -> Floats:
+    """The largest eigenvalue of each block's Gram matrix, and not 0, so that an empty column stands still."""
+    sizes, L = np.diff(ptr), np.empty(ptr.size - 1)
+    for b, size in enumerate(sizes.tolist()):
+        part = rows[ptr[b] : ptr[b + 1]]
+        if size == 1:
+            L[b] = (part[0] * h) @ part[0]
+        else:
+            L[b] = np.linalg.eigvalsh((part * h) @ part.T)[-1]
+    safe: Floats = np.maximum(L, 1e-300 + 1e-12 * L.max(initial=0.0))
+    return safe
+
+
+def extrapolation(seen: Floats) -> Floats | None:
+    """Weights c, summing to one, that make the mix of the last steps shortest; None where they are dependent."""
+    steps = np.diff(seen, axis=0)
+    gram = steps @ steps.T
+    try:
+        z = np.linalg.solve(gram + 1e-14 * np.trace(gram) * np.eye(gram.shape[0]), np.ones(gram.shape[0]))
+    except np.linalg.LinAlgError:
+        return None
+    total = float(z.sum())
+    return np.asarray(z / total) if np.isfinite(total) and total != 0.0 else None

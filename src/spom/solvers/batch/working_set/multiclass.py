@@ -1,0 +1,314 @@
+"""Rows of a matrix of weights, one a feature: several classes or several targets at once.
+
+With c the curvature of the loss, the Hessian is at most c X^T S X for each column of scores. Proximal
+gradient in that metric instead of the Euclidean one needs few gradients; its step is a problem
+
+    minimise <G, D> + L/2 tr(D^T Q D) + sum_j Omega(w_j + d_j),   Q = c X^T S X on the working set
+
+that coordinate descent over rows solves on the Gram matrix alone. It is extrapolated as in FISTA. For the
+squared loss L = 1 is exact, and one step is all.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from spom.core.arrays import Floats, Ints
+from spom.core.jit import kernel
+from spom.core.state import Counters, State
+from spom.errors import Unsupported
+from spom.losses import MulticlassLogistic, Squared
+from spom.penalties.groups import resolve
+from spom.solvers.batch.datafit import LinearSmooth
+from spom.solvers.batch.duality import linear_gap
+from spom.solvers.batch.proximal_gradient import SLACK, BatchProximal
+from spom.solvers.batch.working_set.blocks import Blocks, blocks_of, prox_step
+from spom.solvers.batch.working_set.models import PRECISION
+from spom.solvers.batch.working_set.newton import flat_blocks, newton_step, prox_newton_step
+
+# All features are in the set up to so many; a Gram matrix has no more than so many rows.
+ALL, LARGEST = 1500, 4000
+# Problems of so few weights that the whole Hessian costs no more multiplications take Newton steps with it.
+SMALL = 50_000_000
+# A new Gram matrix of so many multiplications is made whenever the curvature has changed.
+CHEAP = 300_000_000
+# Proximal steps in one round, each of which ends with a Newton step once the first rounds have shown the rows.
+STEPS, NEWTON_AFTER = 2, 4
+
+
+@kernel(
+    "float64(float64[:, ::1], float64[:, ::1], float64[:, ::1], float64, float64[::1], float64[::1],"
+    " float64[::1], int64[::1], int64, float64)"
+)
+def row_epochs(
+    Q: Floats,
+    W: Floats,
+    G: Floats,
+    L: float,
+    weights: Floats,
+    l1: Floats,
+    ridge: Floats,
+    which: Ints,
+    epochs: int,
+    tol: float,
+) -> float:
+    """Up to so many passes over the rows `which`; the gradient G is kept. The last pass's largest residual."""
+    m, K = W.shape
+    moved, largest = np.empty(K), 0.0
+    for _ in range(epochs):
+        largest = 0.0
+        for j in which:
+            constant = L * Q[j, j]
+            if constant <= 0.0:
+                continue
+            prox_step(W[j], G[j], 1.0 / constant, weights[j], l1[j], ridge[j], moved)
+            squares = 0.0
+            for k in range(K):
+                moved[k] -= W[j, k]
+                squares += moved[k] * moved[k]
+            if squares == 0.0:
+                continue
+            for k in range(K):
+                W[j, k] += moved[k]
+            for i in range(m):
+                q = L * Q[j, i]
+                for k in range(K):
+                    G[i, k] += q * moved[k]
+            largest = max(largest, np.sqrt(squares) * constant)
+        if largest <= tol:
+            break
+    return largest
+
+
+def row_blocks(penalty: Any, smooth: LinearSmooth) -> Blocks:
+    """The penalty of each row: blocks of one row, with the intercept as a free one at the end."""
+    p, K = smooth.X.shape[1], smooth.outputs or 1
+    if hasattr(penalty, "groups"):
+        groups = resolve(penalty.groups, (p, K))
+        if groups.block != K:
+            raise Unsupported(
+                'a working set of a matrix takes groups="rows" (or none at all); solver="fista" takes other groups'
+            )
+    singles = np.arange(p + 1, dtype=np.int64)
+    by_row = blocks_of(_as_vector(penalty) if hasattr(penalty, "groups") else penalty, p)
+    blocks = Blocks(singles, singles[:-1], by_row.weights, by_row.l1, by_row.ridge)
+    return blocks.with_free(p) if smooth.fit_intercept else blocks
+
+
+def _as_vector(penalty: Any) -> Any:
+    """The same penalty, with blocks of one coordinate: a row's weight is that of its block."""
+    params = penalty.get_params(deep=False)
+    return type(penalty)(**{**params, "groups": 1})
+
+
+class _Set:
+    """The problem on some rows: their columns of X, and the metric Q."""
+
+    def __init__(self, smooth: LinearSmooth, rows: Ints) -> None:
+        self.smooth, self.rows = smooth, rows
+        p = smooth.X.shape[1]
+        columns = rows[rows < p]
+        self.X = smooth.X if columns.size == p else smooth.X[:, columns]
+        if not sparse.issparse(self.X):
+            self.X = np.ascontiguousarray(self.X)
+        self.ones = bool((rows >= p).any())  # the intercept is the last row, so its column is the last too
+        self.weigh(np.full(self.X.shape[0], smooth.curvature()))
+        self.bound = True  # the metric is above every Hessian, not only the one here
+
+    def weigh(self, h: Floats) -> None:
+        """Q = X^T diag(S h) X, for curvatures h of the examples."""
+        root = np.sqrt(self.smooth.weights * h)
+        if sparse.issparse(self.X):
+            scaled = sparse.diags_array(root) @ self.X
+            Q = (scaled.T @ scaled).toarray()
+        elif (root == root[0]).all():
+            Q = root[0] ** 2 * (self.X.T @ self.X)
+        else:
+            scaled = root[:, None] * self.X
+            Q = scaled.T @ scaled
+        if self.ones:
+            edge = np.asarray(self.X.T @ root**2).reshape(-1, 1)
+            Q = np.block([[Q, edge], [edge.T, np.full((1, 1), float(root @ root))]])
+        self.Q = np.ascontiguousarray(Q)
+
+    def follow(self, scores: Floats) -> bool:
+        """Take the curvatures at these scores, where a new Gram matrix is cheap; whether it was done.
+
+        The largest eigenvalue of diag(p) - p p^T is at most 2 max p (1 - p), by its row sums.
+        """
+        if isinstance(self.smooth.loss, Squared) or self.Q.size * scores.shape[0] > CHEAP:
+            return False
+        p = self.smooth.loss.probability(scores)
+        h = 2.0 * (p * (1.0 - p)).max(axis=1)
+        self.weigh(np.maximum(h, 1e-3 * h.max()))
+        self.bound = False
+        return True
+
+    def scores(self, W: Floats) -> Floats:
+        """X W + b."""
+        return np.asarray(self.X @ W[:-1] + W[-1] if self.ones else self.X @ W)
+
+    def gradient(self, scores: Floats) -> Floats:
+        """The gradient of the loss in these rows."""
+        alpha = self.smooth.dual_at(scores)
+        g = self.X.T @ alpha
+        return np.ascontiguousarray(np.vstack([g, alpha.sum(axis=0)]) if self.ones else g)
+
+
+def metric_step(inner: _Set, blocks: Blocks, Y: Floats, G: Floats, L: float) -> tuple[Floats, Floats]:
+    """The minimiser W of the model at Y, to a few per cent, and the model's gradient there."""
+    W, slope = Y.copy(), G.copy()
+    every = np.arange(blocks.count)
+    fixed = (inner.Q, W, slope, L, blocks.weights, blocks.l1, blocks.ridge)
+    start = row_epochs(*fixed, every, 1, 0.0)
+    exact = isinstance(inner.smooth.loss, Squared)
+    tol = (1e-6 if exact else 0.1) * start
+    for _ in range(100 if exact else 8):
+        active = np.flatnonzero(W.any(axis=1) | blocks.free)
+        row_epochs(*fixed, active, 5, 0.3 * tol)
+        if row_epochs(*fixed, every, 1, 0.0) <= tol:
+            break
+    return W, slope
+
+
+class _Fista:
+    """Accelerated proximal gradient in the metric Q, with L <= 1 found by backtracking."""
+
+    def __init__(self, inner: _Set, blocks: Blocks, W: Floats, scores: Floats, L: float) -> None:
+        self.inner, self.blocks, self.smooth = inner, blocks, inner.smooth
+        self.W, self.A, self.Y, self.B, self.t, self.L = W, scores, W, scores, 1.0, L
+        self.best = self.smooth.value_at(scores) + omega(blocks, W)
+
+    def round(self) -> None:
+        """One step; momentum is dropped when the objective rose."""
+        f_y, G = self.smooth.value_at(self.B), self.inner.gradient(self.B)
+        while True:
+            W, slope = metric_step(self.inner, self.blocks, self.Y, G, self.L)
+            D, A = W - self.Y, self.inner.scores(W)
+            f = self.smooth.value_at(A)
+            bound = f_y + float(np.vdot(G, D)) + 0.5 * float(np.vdot(slope - G, D))
+            top = 1.0 if self.inner.bound else np.inf
+            if top <= self.L or f <= bound + SLACK * (abs(f) + abs(f_y)):
+                break
+            self.L = min(1.5 * self.L, top)
+        objective = f + omega(self.blocks, W)
+        if objective > self.best and self.Y is not self.W:
+            self.Y, self.B, self.t, self.L = self.W, self.A, 1.0, 0.8 * self.L
+            return
+        t = 0.5 * (1.0 + math.sqrt(1.0 + 4.0 * self.t**2))
+        b = (self.t - 1.0) / t
+        self.Y, self.B, self.t = W + b * (W - self.W), A + b * (A - self.A), t
+        if b == 0.0:
+            self.Y, self.B = W, A
+        self.W, self.A, self.best = W, A, objective
+
+    def newton(self) -> None:
+        """A Newton step on the rows that are not zero; momentum starts again from there."""
+
+        def objective(W: Floats, scores: Floats) -> float:
+            return self.smooth.value_at(scores) + omega(self.blocks, W)
+
+        found = newton_step(self.inner, self.blocks, self.W, self.A, self.L, objective)
+        if found is not None:
+            self.W, self.A = found
+            self.best = objective(*found)
+        if self.inner.follow(self.A):
+            self.L = 0.7
+        self.Y, self.B, self.t = self.W, self.A, 1.0
+
+    def whole_newton(self, precision: float) -> bool:
+        """A Newton step on all rows, for a small problem; whether there was one."""
+        found = prox_newton_step(self.inner, self.blocks, self.W, self.A, precision)
+        if found is None:
+            return False
+        self.W, self.A = self.Y, self.B = found
+        self.t, self.best = 1.0, self.smooth.value_at(self.A) + omega(self.blocks, self.W)
+        return True
+
+
+def omega(blocks: Blocks, W: Floats) -> float:
+    """The penalty of a matrix by rows."""
+    squares = np.einsum("ij,ij->i", W, W)
+    total = float(blocks.weights @ np.sqrt(squares)) + 0.5 * float(blocks.ridge @ squares)
+    return total + float(blocks.l1 @ np.abs(W).sum(axis=1))
+
+
+def row_rounds(smooth: LinearSmooth, penalty: Any, theta: Floats, first: int = 100) -> Iterator[State]:
+    """The states of a run from theta; see `WorkingSet`."""
+    if type(smooth.loss) not in (MulticlassLogistic, Squared):
+        raise Unsupported(
+            f"a working set of a matrix takes the losses MulticlassLogistic and Squared, not "
+            f'{type(smooth.loss).__name__}; solver="fista" takes any smooth loss'
+        )
+    blocks, begin, k, L = row_blocks(penalty, smooth), time.perf_counter(), 0, 0.3
+    flat, exact = flat_blocks(blocks, theta.shape[1]), isinstance(smooth.loss, Squared)
+    theta, scores = theta.copy(), smooth.scores(theta)
+    inner: _Set | None = None
+    stop = no_progress()
+    run: _Fista | None = None
+    while True:
+        alpha = smooth.dual_at(scores)
+        loss, g = smooth.value_at(scores), smooth.adjoint(alpha)
+        objective = loss + omega(blocks, theta)
+        violations = flat.violations(theta.reshape(-1), g.reshape(-1))
+        yield State(
+            k=k,
+            theta=theta.copy(),
+            objective=objective,
+            loss=loss,
+            counters=Counters(gradients=k),
+            seconds=time.perf_counter() - begin,
+            internal={
+                "gap": np.array(linear_gap(smooth, penalty, objective, alpha, g, scores)),
+                "residual": np.array(violations.max(initial=0.0)),
+            },
+        )
+        if stop(float(violations.max(initial=0.0))):
+            return
+        rows = _choose(blocks, theta, violations, first)
+        if rows.size > LARGEST:
+            yield from BatchProximal(smooth, penalty, start=theta)
+        if inner is None or not np.array_equal(rows, inner.rows):
+            inner = _Set(smooth, rows)
+            run = _Fista(inner, blocks.restrict(rows), theta[rows], scores, 1.0 if exact else L)
+        assert run is not None  # made with `inner`
+        if theta.size**2 * scores.shape[0] <= SMALL and run.whole_newton(PRECISION * float(violations.max())):
+            k += 1
+        else:
+            for _ in range(STEPS):
+                run.round()
+                k += 1
+            if k > NEWTON_AFTER:
+                run.newton()
+        theta[rows], scores, L = run.W, run.A, run.L
+
+
+def no_progress(patience: int = 20) -> Callable[[float], bool]:
+    """A rule that says when the largest violation has not fallen for so many rounds: rounding is all there is."""
+    best, since = math.inf, 0
+
+    def stop(violation: float) -> bool:
+        nonlocal best, since
+        since = 0 if violation < 0.999 * best else since + 1
+        best = min(best, violation)
+        return violation == 0.0 or since >= patience
+
+    return stop
+
+
+def _choose(blocks: Blocks, theta: Floats, violations: Floats, first: int) -> Ints:
+    """All rows of a narrow matrix; else those in use and as many more that violate most."""
+    if blocks.count <= ALL:
+        return np.arange(blocks.count)
+    used = theta.any(axis=1) | blocks.free
+    need = int(used.sum())
+    count = need + min(int(np.count_nonzero((violations > 0.0) & ~used)), max(first, need))
+    count = max(min(count, LARGEST), need)
+    rank = np.where(used, np.inf, violations)
+    return np.sort(np.argpartition(-rank, count - 1)[:count]) if count else np.zeros(0, dtype=np.int64)

@@ -1,0 +1,116 @@
+"""Working sets: solve a sparse problem on the few blocks that matter, and let the gradient say which."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from spom.core.arrays import Floats, Ints
+from spom.core.registry import register
+from spom.core.state import Counters, State
+from spom.errors import Unsupported
+from spom.losses import Logistic, Squared
+from spom.solvers.batch.datafit import LinearSmooth
+from spom.solvers.batch.duality import linear_gap
+from spom.solvers.batch.working_set.blocks import blocks_of
+from spom.solvers.batch.working_set.models import inner_for
+from spom.solvers.batch.working_set.multiclass import no_progress, row_blocks, row_rounds
+
+
+def _examples() -> list[Any]:
+    from spom.losses import Squared
+    from spom.penalties import L1, GroupLasso
+
+    rng = np.random.default_rng(0)
+    smooth = LinearSmooth(rng.standard_normal((20, 6)), rng.standard_normal(20), Squared())
+    return [WorkingSet(smooth, L1(0.1)), WorkingSet(smooth, GroupLasso(0.05, 2))]
+
+
+@register("solver", "working-set", examples=_examples, cost="one gradient and one small problem a round")
+class WorkingSet:
+    """minimise f(theta) + Omega(w) over a set of blocks that grows until no block outside wants in.
+
+    f is a `LinearSmooth` with the squared, the logistic or the multiclass logistic loss, Omega one of L1,
+    ElasticNet, GroupLasso, SparseGroupLasso (of a matrix: with its rows as groups). Each round takes the
+    blocks that are not zero and as many more, those that break the optimality conditions most, and solves the
+    problem on them: by coordinate descent with Newton steps on the support (a quadratic model of the loss,
+    with a line search, where the loss is not squared).
+
+    Iterating yields a `State` a round; `internal["gap"]` is its duality gap, `internal["residual"]` the largest
+    violation of the optimality conditions. It ends by itself when rounding allows no progress.
+
+    >>> import numpy as np
+    >>> from spom.losses import Squared
+    >>> from spom.penalties import L1
+    >>> from spom.solvers.iterate import halt, last, small
+    >>> f = LinearSmooth(np.eye(3), np.array([3.0, 0.6, -1.5]), Squared())
+    >>> state = last(halt(WorkingSet(f, L1(0.3)), small("gap", 1e-12)))
+    >>> state.theta.round(6)
+    array([ 2.1,  0. , -0.6])
+    """
+
+    def __init__(
+        self, smooth: LinearSmooth, penalty: Any, *, first: int | None = None, start: State | Floats | None = None
+    ) -> None:
+        if smooth.outputs is None and type(smooth.loss) not in (Squared, Logistic):
+            raise Unsupported(
+                f"a working set takes the losses Squared and Logistic of one score, not "
+                f'{type(smooth.loss).__name__}; solver="fista" takes any smooth loss'
+            )
+        self.smooth, self.penalty, self.first = smooth, penalty, first
+        theta = start.theta if isinstance(start, State) else start
+        self.theta = np.zeros(smooth.shape) if theta is None else np.array(theta, dtype=np.float64)
+        if self.theta.shape != smooth.shape:
+            raise ValueError(f"start must have shape {smooth.shape}; it has {self.theta.shape}")
+        if smooth.outputs is None:
+            p = smooth.X.shape[1]
+            blocks = blocks_of(penalty, p)
+            self.blocks = blocks.with_free(p) if smooth.fit_intercept else blocks
+        else:
+            self.blocks = row_blocks(penalty, smooth)
+
+    def __iter__(self) -> Iterator[State]:
+        if self.smooth.outputs is not None:
+            return row_rounds(self.smooth, self.penalty, self.theta)
+        return self._rounds()
+
+    def _rounds(self) -> Iterator[State]:
+        smooth, begin, k = self.smooth, time.perf_counter(), 0
+        theta = self.theta.copy()
+        inner = inner_for(smooth, self.blocks)
+        scores = smooth.scores(theta)
+        first, order, stop = self.first or inner.first, self.blocks.order, no_progress()
+        while True:
+            alpha = smooth.dual_at(scores)
+            loss, g = smooth.value_at(scores), smooth.adjoint(alpha)
+            w = theta[order]
+            objective = loss + self.blocks.value(w)
+            gap = linear_gap(smooth, self.penalty, objective, alpha, g, scores)
+            violations = self.blocks.violations(w, g[order])
+            worst = float(violations.max(initial=0.0))
+            yield State(
+                k=k,
+                theta=theta.copy(),
+                objective=objective,
+                loss=loss,
+                counters=Counters(gradients=k + 1),
+                seconds=time.perf_counter() - begin,
+                internal={"gap": np.array(gap), "residual": np.array(worst)},
+            )
+            if stop(worst):
+                return
+            k += 1
+            used = (self.blocks.sums(np.abs(w)) > 0.0) | self.blocks.free
+            scores = inner.solve(choose(used, violations, first), theta, scores, g, worst)
+
+
+def choose(used: Any, violations: Floats, first: int) -> Ints:
+    """The blocks in use and as many more, at least `first`, that violate most; sorted."""
+    need = int(used.sum())
+    wanting = int(np.count_nonzero((violations > 0.0) & ~used))
+    count = need + min(wanting, max(first, need // 2))
+    rank = np.where(used, np.inf, violations)
+    return np.sort(np.argpartition(-rank, count - 1)[:count]) if count else np.zeros(0, dtype=np.int64)

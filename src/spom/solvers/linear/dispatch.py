@@ -1,0 +1,201 @@
+"""Which engine runs a problem: decided before any work, with an error that names what would work instead."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from spom.core.arrays import Floats, Ints
+from spom.errors import Unsupported
+from spom.mirror import PNorm
+from spom.penalties import L1, ElasticNet, L2Ball, SquaredL2, Sum, Zero
+from spom.solvers.linear.block_scales import KINDS, BlockScales
+from spom.solvers.linear.data import Rows, not_lazy, too_wide
+from spom.solvers.linear.full_update import Eager, MirrorLoop, has_pointer
+from spom.solvers.linear.lazy_multiclass import LazyRows, row_penalty
+from spom.solvers.linear.lazy_vector import LazyVector
+from spom.solvers.linear.p_norm import PNormVector
+from spom.solvers.linear.proximal_point import ProximalPoint
+from spom.solvers.linear.proximal_point_multiclass import ProximalPointRows
+from spom.solvers.linear.streaming_point import StreamingPoint
+from spom.solvers.steps import PLAIN, Auto, InverseSqrt, Step, Theory
+
+UPDATES = ("auto", "forward-backward", "dual-averaging", "proximal-point")
+
+
+class Engine(Protocol):
+    """What runs rounds: see the engines' own files."""
+
+    name: str
+
+    def run(self, rows: Rows, order: Ints, steps: Floats) -> float:
+        """Rounds over the rows in `order` with these steps; the sum of the losses met on the way."""
+        ...
+
+    def theta(self) -> Floats:
+        """A copy of the iterate."""
+        ...
+
+    def pack(self) -> dict[str, np.ndarray[Any, Any]]:
+        """What a saved run needs to go on."""
+        ...
+
+    def unpack(self, theta: Floats, internal: dict[str, np.ndarray[Any, Any]]) -> None:
+        """Go on from a saved run, or from a point alone."""
+        ...
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What is to be solved, and how; the fields are those of `OnlineProximal`."""
+
+    loss: Any
+    penalty: Any
+    mirror: Any
+    projection: Any
+    step: Step
+    update: str
+    shape: tuple[int, ...]
+    intercept: bool
+    batch: int
+    averages: bool
+    lazy: bool | None
+    stream: bool
+    jobs: int
+
+    @property
+    def penalised(self) -> tuple[int, ...]:
+        """The shape of the part of theta that the penalty sees."""
+        return (self.shape[0] - self.intercept, *self.shape[1:])
+
+
+def elastic_parts(penalty: Any) -> tuple[float, float] | None:
+    """(l1, l2) where the penalty is l1 norm1 + l2/2 norm2^2, else None."""
+    if isinstance(penalty, Zero):
+        return 0.0, 0.0
+    if isinstance(penalty, L1):
+        return float(penalty.strength), 0.0
+    if isinstance(penalty, SquaredL2):
+        return 0.0, float(penalty.strength)
+    if isinstance(penalty, ElasticNet):
+        return penalty._parts()
+    if isinstance(penalty, Sum):
+        net = penalty.as_elastic_net()
+        return None if net is None else net._parts()
+    return None
+
+
+def engine_for(problem: Problem, rows: Rows) -> Engine:
+    """The engine for this problem and data."""
+    if problem.update not in UPDATES:
+        raise Unsupported(f"there is no update {problem.update!r}; the updates are: {', '.join(UPDATES)}")
+    if problem.update == "proximal-point" or (problem.update == "auto" and _fits_proximal_point(problem) is None):
+        return _proximal_point(problem)
+    if problem.update == "dual-averaging":
+        from spom.solvers.linear.dual_averaging import dual_averaging
+
+        found: Engine = dual_averaging(problem, rows, elastic_parts(problem.penalty))
+        return found
+    return _forward_backward(problem, rows)
+
+
+def _fits_proximal_point(problem: Problem) -> str | None:
+    """What keeps the proximal point method from being used, or None."""
+    reasons = [
+        (not isinstance(problem.step, Auto), "it takes no step: leave step='auto'"),
+        (problem.mirror is not None, "it has a metric of its own: leave mirror=None"),
+        (problem.projection is not None, "it does not project"),
+        (
+            problem.loss.target == "class" and (problem.stream or problem.loss.hoelder[0] == 0.0),
+            "for several scores it needs the data in memory and a smooth loss",
+        ),
+        (_kind(problem) is None, "it works with l1 and squared l2 penalties, and with rows of a matrix"),
+        (problem.batch != 1, "it takes one example a round"),
+        (problem.averages, "its output is the last iterate"),
+    ]
+    return next((why for bad, why in reasons if bad), None)
+
+
+def _kind(problem: Problem) -> Any:
+    """The penalty as the proximal point engines take it, or None."""
+    parts = elastic_parts(problem.penalty)
+    if problem.loss.target != "class":
+        return parts
+    return row_penalty(problem.penalty, parts, problem.shape[0] - problem.intercept)
+
+
+def _proximal_point(problem: Problem) -> Engine:
+    why = _fits_proximal_point(problem)
+    if why is not None:
+        raise Unsupported(f"update='proximal-point' cannot do this: {why}; update='forward-backward' can")
+    kind = _kind(problem)
+    if problem.loss.target == "class" and kind is not None:
+        return ProximalPointRows(problem.loss, problem.penalty, kind, problem.shape, problem.intercept)
+    l1, l2 = elastic_parts(problem.penalty) or (0.0, 0.0)
+    features = problem.shape[0] - problem.intercept
+    engine = StreamingPoint if problem.stream else ProximalPoint
+    return engine(problem.loss, l1, l2, features, problem.intercept, problem.jobs)
+
+
+def _forward_backward(problem: Problem, rows: Rows) -> Engine:
+    p = problem
+    parts = elastic_parts(p.penalty)
+    plain = p.mirror is None and p.projection is None
+    vector = len(p.shape) == 1 and p.loss.target != "class"
+    may = plain and vector and parts is not None and not (p.step.mode != PLAIN and parts[1] > 0)
+    wanted = p.lazy is True or (p.lazy is None and not rows.dense)
+    if may and wanted and parts is not None:
+        features = p.shape[0] - p.intercept
+        return LazyVector(p.loss, parts[0], parts[1], features, p.intercept, p.step, p.batch, p.averages)
+    # Thresholds in the dual are not lazy: with l1 this is for data that are not too wide for full updates.
+    if _is_p_norm(p) and vector and parts is not None and parts[1] == 0.0 and (parts[0] == 0.0 or not too_wide(rows)):
+        return PNormVector(p.loss, p.mirror, parts[0], p.shape[0] - p.intercept, p.intercept)
+    if plain and vector and wanted and type(p.penalty) in KINDS and p.batch == 1 and not p.averages:
+        return BlockScales(p.loss, p.penalty, p.shape, p.intercept, p.step)
+    if plain and p.loss.target == "class" and p.batch == 1 and not p.averages:
+        kind = row_penalty(p.penalty, parts, p.shape[0] - p.intercept)
+        # Adaptive steps by rows are this engine's own, whatever the data.
+        adaptive = p.step.mode != PLAIN
+        if kind is not None and not (adaptive and kind[2] > 0) and (wanted or adaptive):
+            return LazyRows(p.loss, kind, p.shape, p.intercept, p.step)
+    if p.lazy is True or (p.lazy is None and too_wide(rows) and p.batch < len(rows)):
+        raise not_lazy(p.penalty, rows)
+    compiled = has_pointer(p.penalty, p.penalised) and (p.projection is None or has_pointer(p.projection, p.penalised))
+    if p.mirror is None and compiled:
+        norms = parts if p.step.mode != PLAIN and vector else None
+        return Eager(p.loss, p.penalty, p.projection, p.shape, p.intercept, p.step, p.batch, p.averages, norms)
+    return MirrorLoop(p.loss, p.penalty, p.projection, p.mirror, p.shape, p.intercept, p.step, p.batch, p.averages)
+
+
+def _is_p_norm(p: Problem) -> bool:
+    """Whether the p-norm map's own loop can run this: plain steps, one example a round, no projection."""
+    simple = p.batch == 1 and not p.averages and p.projection is None and p.step.mode == PLAIN and p.lazy is not False
+    return simple and type(p.mirror) is PNorm and p.mirror.exponent(p.shape[0] - p.intercept) < 2.0
+
+
+def resolve_step(step: Step, loss: Any, penalty: Any, mirror: Any, rows: Rows) -> Step:
+    """The rule itself, or the theory's largest eta0 / sqrt(t) for these data."""
+    if not isinstance(step, Theory):
+        return step
+    from spom.theory import largest_step
+
+    return InverseSqrt(largest_step(loss, penalty, mirror, rows.matrix(), rows.y))
+
+
+def resolve_projection(projection: Any, loss: Any, penalty: Any, rows: Rows, outputs: int | None) -> Any:
+    """None, a set of `spom.penalties`, a number (the radius of an l2 ball), or `"auto"`: the vacuous ball."""
+    if projection is None:
+        return None
+    if isinstance(projection, str):
+        if projection != "auto":
+            raise Unsupported(f'projection must be a set, a radius or "auto"; it is {projection!r}')
+        from spom.theory import vacuous_radius
+
+        return L2Ball(vacuous_radius(loss, penalty, rows.y, rows.weight, outputs))
+    if isinstance(projection, (int, float, np.integer, np.floating)) and not isinstance(projection, bool):
+        return L2Ball(float(projection))
+    if not getattr(projection, "indicator", False):
+        raise Unsupported(f"a projection must be onto a set, as L2Ball or Box; {projection!r} is none")
+    return projection

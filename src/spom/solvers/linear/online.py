@@ -1,0 +1,351 @@
+"""Algorithm 1 of SPOM, FOBOS and online composite mirror descent, as one iterator of states."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from spom.core.arrays import Floats, Ints, all_finite
+from spom.core.registry import make, register
+from spom.core.state import Counters, State
+from spom.errors import DataError, Unsupported
+from spom.penalties import Zero
+from spom.solvers import examples
+from spom.solvers.linear.data import Rows, as_rows
+from spom.solvers.linear.dispatch import Engine, Problem, engine_for, resolve_projection, resolve_step
+from spom.solvers.linear.proximal_point import ProximalPoint
+from spom.solvers.linear.proximal_point_multiclass import ProximalPointRows
+from spom.solvers.linear.scores import mean_loss
+from spom.solvers.linear.threads import Threaded
+from spom.solvers.steps import Auto, Step, as_step
+
+OUTPUTS = ("last", "average", "both")
+
+
+@register(
+    "solver",
+    "online-proximal",
+    examples=lambda: [OnlineProximal(*examples.signs(), epochs=3, random_state=0)],
+    cost="O(non-zeros) a round",
+)
+class OnlineProximal:
+    r"""min over theta of Omega(theta) + (1/N) sum_i phi(y_i, <theta, x_i>), one example after another.
+
+    A round takes a subgradient g of one example's loss (of the mean over a mini-batch), a step in the dual of
+    the mirror map, one proximal step for each term of the penalty, and a projection:
+
+        theta <- Pi( prox_{eta Omega_J}( ... prox_{eta Omega_1}(theta - eta g)))
+
+    Iterating yields a `State` after each pass over the data, after each block of a stream, or after every
+    `every` rounds. `theta` has shape (features,), or (features, outputs) for a loss of several scores; with
+    `fit_intercept` it has one row more, the last, which no penalty sees. `loss` of a state is the mean loss
+    before each update since the last state; `objective` is computed where `objective=True`.
+
+    Parameters
+    ----------
+    X, y : a dense or CSR matrix and targets (-1 and +1, real numbers, or class indices from 0, as the loss wants);
+        or, with y left out, a stream: an iterable of (X, y) or (X, y, sample_weight) blocks, read once.
+    loss, penalty, mirror : objects, or registered names. `penalty=None` is no penalty, `mirror=None` Euclidean.
+    step : `"auto"` (no number needed, see below), a number (constant), `"sqrt"` (1/sqrt(t)), `"epoch"`,
+        `"adagrad"`, `"theory"`, a rule of `spom.solvers.steps` with its own numbers, or a function of t = 1, 2, ...
+    update : `"forward-backward"`, `"dual-averaging"`, `"proximal-point"`, or `"auto"`.
+    projection : a set of `spom.penalties`, the radius of an l2 ball, or `"auto"`: the ball that holds the optimum
+        anyway (Prop. 9 of SPOM).
+    output : `"last"` iterate, `"average"` of the iterates, or `"both"`: theta is the last, `internal["average"]`
+        the average.
+    epochs, shuffle, batch_size, sample_weight, fit_intercept, random_state : as in scikit-learn;
+        `batch_size=None` takes the full gradient. Weights are scaled to mean one (in a stream they are not).
+    outputs : the number of scores of a multiclass loss; by default one more than the largest class in y.
+    lazy : None chooses; False updates all of theta in each round; True insists on the lazy update.
+    n_jobs : threads; each works on a part of the rows, and the result is the same for the same number. A pass in
+        more threads gets less far (on a million sparse rows 0.8, 3.6 and 9 % for 2, 4 and 8), so that many threads
+        are for many passes. Proximal points of several scores use one.
+    regret : keep sum over t of Omega(theta_t) + phi_t(theta_t) in `internal["cumulative"]`; a state each round.
+    start : a state to go on from: the same data resume to the same bits; other data go on learning.
+
+    Notes
+    -----
+    `step="auto"` needs no number. With an l1, squared l2 or elastic net penalty (for several scores also with l1/l2 or
+    l1/l-inf over rows) it is the proximal point method with implicit dual steps (`update="proximal-point"`), which
+    on data in memory remembers one number a score of each example and goes on to the optimum, and on a stream, for
+    one score, is implicit dual averaging. Anywhere else it
+    is distance over gradients, for each coordinate where the penalty allows it. Both are compared with the best
+    step of a grid in `benchmarks/online.py`.
+
+    Sparse rows cost what their non-zeros cost wherever skipped proximal steps have a closed form. Where they have
+    none and the data are wide, `Unsupported` is raised and names what would work.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from spom.penalties import L1
+    >>> from spom.solvers.iterate import last
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((500, 20))
+    >>> y = np.sign(X[:, 0] - X[:, 1])
+    >>> state = last(OnlineProximal(X, y, loss="logistic", penalty=L1(0.05), epochs=10, random_state=0))
+    >>> np.flatnonzero(state.theta)
+    array([0, 1])
+    """
+
+    def __init__(
+        self,
+        X: Any,
+        y: ArrayLike | None = None,
+        *,
+        loss: Any = "logistic",
+        penalty: Any = None,
+        mirror: Any = None,
+        step: Any = "auto",
+        update: str = "auto",
+        projection: Any = None,
+        output: str = "last",
+        epochs: int = 1,
+        shuffle: bool = True,
+        batch_size: int | None = 1,
+        fit_intercept: bool = False,
+        sample_weight: ArrayLike | None = None,
+        outputs: int | None = None,
+        lazy: bool | None = None,
+        n_jobs: int = 1,
+        objective: bool = False,
+        regret: bool = False,
+        every: int | None = None,
+        random_state: Any = None,
+        start: State | None = None,
+    ) -> None:
+        self.loss = make("loss", loss) if isinstance(loss, str) else loss
+        self.penalty = Zero() if penalty is None else make("penalty", penalty) if isinstance(penalty, str) else penalty
+        self.mirror = make("mirror", mirror) if isinstance(mirror, str) else mirror
+        if self.mirror is not None and type(self.mirror).__name__ == "Euclidean":
+            self.mirror = None
+        self.step: Step = as_step(step)
+        self.update, self.projection, self.output = update, projection, output
+        self.epochs, self.shuffle, self.batch_size = epochs, shuffle, batch_size
+        self.fit_intercept, self.outputs, self.lazy, self.n_jobs = bool(fit_intercept), outputs, lazy, n_jobs
+        self.objective, self.regret, self.start = objective, regret, start
+        self.every = 1 if regret else every
+        self.random_state = random_state
+        self._check()
+        self.X, self.y, self.sample_weight = X, y, sample_weight
+        self.engine: Engine | None = None
+
+    def _check(self) -> None:
+        if self.output not in OUTPUTS:
+            raise Unsupported(f"there is no output {self.output!r}; the outputs are: {', '.join(OUTPUTS)}")
+        for name, value, least in (("epochs", self.epochs, 0), ("n_jobs", self.n_jobs, 1)):
+            if not isinstance(value, (int, np.integer)) or value < least:
+                raise ValueError(f"{name} must be an integer >= {least}; it is {value!r}")
+        for name, size in (("batch_size", self.batch_size), ("every", self.every)):
+            if size is not None and (not isinstance(size, (int, np.integer)) or size < 1):
+                raise ValueError(f"{name} must be an integer >= 1 or None; it is {size!r}")
+
+    # --- the data --------------------------------------------------------------------------------------
+
+    @property
+    def stream(self) -> bool:
+        """Whether the data come in blocks."""
+        return self.y is None
+
+    @property
+    def _looks_later(self) -> bool:
+        """Whether the engine may find out by itself that X is not finite: to look first is a twentieth of a pass."""
+        return isinstance(self.step, Auto) and not self.stream and self.start is None
+
+    def _rows(self, X: Any, y: Any, weight: Any, columns: int | None) -> Rows:
+        mean, finite = not self.stream, not self._looks_later
+        return as_rows(X, y, weight, self.loss.target, columns=columns, mean=mean, finite=finite, jobs=self.n_jobs)
+
+    def _blocks(self) -> Iterator[Rows]:
+        columns: int | None = None
+        for block in self.X:
+            if not isinstance(block, tuple) or len(block) not in (2, 3):
+                raise DataError("a stream must give (X, y) or (X, y, sample_weight) blocks; did you forget y?")
+            rows = self._rows(block[0], block[1], block[2] if len(block) == 3 else None, columns)
+            columns = rows.columns
+            if len(rows):
+                yield rows
+
+    # --- the run ---------------------------------------------------------------------------------------
+
+    def __iter__(self) -> Iterator[State]:
+        run = _Run(self)
+        if self.stream:
+            for rows in self._blocks():
+                yield from run.block(rows)
+            return
+        rows = self._rows(self.X, self.y, self.sample_weight, None)
+        if len(rows) == 0:
+            raise DataError("X has no rows: there is nothing to learn from")
+        yield from run.passes(rows)
+
+
+class _Run:
+    """One iteration over a solver: its engine, its random numbers and its counts."""
+
+    def __init__(self, solver: OnlineProximal) -> None:
+        self.solver = solver
+        seed = solver.random_state
+        self.random = seed if isinstance(seed, np.random.Generator) else np.random.default_rng(seed)
+        self.start = solver.start
+        self.begin = time.perf_counter()
+        self.seconds = 0.0 if self.start is None else self.start.seconds
+        self.rounds = self.examples = self.epoch = 0
+        self.cumulative = 0.0
+        self.engine: Engine | None = None
+
+    def _set_up(self, rows: Rows) -> Engine:
+        """The engine, at its start: zero, or the state to go on from."""
+        s = self.solver
+        outputs = self._outputs(rows)
+        size = rows.columns + s.fit_intercept
+        shape: tuple[int, ...] = (size,) if outputs is None else (size, outputs)
+        self.step = resolve_step(s.step, s.loss, s.penalty, s.mirror, rows)
+        self.batch = len(rows) if s.batch_size is None else s.batch_size
+        problem = Problem(
+            s.loss,
+            s.penalty,
+            s.mirror,
+            resolve_projection(s.projection, s.loss, s.penalty, rows, outputs),
+            self.step,
+            s.update,
+            shape,
+            s.fit_intercept,
+            self.batch,
+            s.output != "last",
+            s.lazy,
+            s.stream,
+            s.n_jobs,
+        )
+        engine = self.engine = s.engine = engine_for(problem, rows)
+        if s._looks_later and not isinstance(engine, ProximalPoint):
+            rows.check_finite(s.n_jobs)
+        if s.n_jobs > 1 and not isinstance(engine, (ProximalPoint, ProximalPointRows)):
+            engine = self.engine = s.engine = Threaded(engine, s.n_jobs)
+        if self.start is not None:
+            self._go_on(engine, shape)
+        return engine
+
+    def _outputs(self, rows: Rows) -> int | None:
+        if self.solver.loss.target != "class":
+            return None
+        largest = int(rows.y.max()) + 1
+        wanted = self.solver.outputs if self.solver.outputs is not None else max(2, largest)
+        if largest > wanted:
+            raise DataError(f"y has the class {largest - 1}, but there are {wanted} outputs: announce all classes")
+        return wanted
+
+    def _go_on(self, engine: Engine, shape: tuple[int, ...]) -> None:
+        state = self.start
+        assert state is not None
+        theta = state.internal.get("iterate", state.theta)
+        if theta.shape != shape:
+            raise DataError(f"the state to go on from has theta of shape {theta.shape}, the data need {shape}")
+        inner = {name.removeprefix("engine."): a for name, a in state.internal.items() if name[:7] == "engine."}
+        engine.unpack(theta, inner)
+        self.rounds, self.examples = state.k, state.counters.examples
+        self.epoch = int(state.internal.get("epoch", np.array(0)))
+        self.cumulative = float(state.internal.get("cumulative", np.array(0.0)))
+        if state.random is not None:
+            self.random.bit_generator.state = state.random
+
+    # --- data in memory --------------------------------------------------------------------------------
+
+    def passes(self, rows: Rows) -> Iterator[State]:
+        """`epochs` passes over the rows, those of the state to go on from included."""
+        engine = self._set_up(rows)
+        left = np.zeros(0, dtype=np.int64)
+        if self.start is not None and "order" in self.start.internal:
+            left = self.start.internal["order"]
+        while self.epoch < self.solver.epochs or left.size:
+            if left.size:
+                order = left
+            else:
+                order = self.random.permutation(len(rows)) if self.solver.shuffle else np.arange(len(rows))
+                self.epoch += 1
+            left = left[:0]
+            yield from self._rounds(engine, rows, order)
+
+    def block(self, rows: Rows) -> Iterator[State]:
+        """One pass over a block of a stream."""
+        engine = self.engine or self._set_up(rows)
+        order = self.random.permutation(len(rows)) if self.solver.shuffle else np.arange(len(rows))
+        self.epoch += 1
+        yield from self._rounds(engine, rows, order)
+
+    def _rounds(self, engine: Engine, rows: Rows, order: Ints) -> Iterator[State]:
+        """The rounds of one pass, in parts of `every`."""
+        batch = min(self.batch, len(rows))
+        per_pass = -(-order.size // batch)
+        part = self.solver.every or per_pass
+        epoch_rounds = -(-len(rows) // batch)
+        for first in range(0, per_pass, part):
+            count = min(part, per_pass - first)
+            steps = self.step.sizes(self.rounds + 1, count, epoch_rounds)
+            chosen = np.ascontiguousarray(order[first * batch : (first + count) * batch])
+            omega = self.solver.penalty.value(self._penalised(engine.theta())) if self.solver.regret else 0.0
+            total = engine.run(rows, chosen, steps)
+            self.rounds += count
+            self.examples += chosen.size
+            mass = float(rows.weight[chosen].sum())
+            mean = total / mass if mass > 0 else np.nan
+            if self.solver.regret:
+                self.cumulative += omega + total / chosen.size
+            yield self._state(engine, rows, mean, float(steps[-1]), order[(first + count) * batch :])
+
+    # --- a state ---------------------------------------------------------------------------------------
+
+    def _penalised(self, theta: Floats) -> Floats:
+        return np.ascontiguousarray(theta[: theta.shape[0] - self.solver.fit_intercept])
+
+    def _state(self, engine: Engine, rows: Rows, mean: float, step: float, left: Ints) -> State:
+        s = self.solver
+        theta = iterate = engine.theta()
+        if not all_finite(iterate.reshape(-1)):
+            raise FloatingPointError(
+                f"theta became infinite in round {self.rounds}: the step is too large for these data; scale X, "
+                "lower the step, or take step='auto'"
+            )
+        internal: dict[str, Any] = {f"engine.{name}": a for name, a in engine.pack().items()}
+        internal["epoch"] = np.array(self.epoch)
+        if left.size:
+            internal["order"] = left.copy()
+        if s.regret:
+            internal["cumulative"] = np.array(self.cumulative)
+        if s.output != "last":
+            average = engine.average()  # type: ignore[attr-defined]  # engines that average have it
+            if s.output == "average":
+                theta, internal["iterate"] = average, iterate
+            else:
+                internal["average"] = average
+        return State(
+            k=self.rounds,
+            theta=theta,
+            step=np.nan if isinstance(self.step, Auto) else step,
+            loss=mean,
+            objective=self._objective(rows, theta) if s.objective else np.nan,
+            block_norms=self._block_norms(theta),
+            counters=Counters(gradients=self.rounds, proxes=self.rounds, examples=self.examples),
+            seconds=self.seconds + time.perf_counter() - self.begin,
+            internal=internal,
+            random=self.random.bit_generator.state,  # type: ignore[arg-type]  # numpy types it as a mapping
+        )
+
+    def _block_norms(self, theta: Floats) -> Floats | None:
+        norms = getattr(self.solver.penalty, "group_norms", None)
+        return None if norms is None else np.asarray(norms(self._penalised(theta)))
+
+    def _objective(self, rows: Rows, theta: Floats) -> float:
+        s = self.solver
+        omega = float(s.penalty.value(self._penalised(theta)))
+        if theta.ndim == 1:
+            order = np.arange(len(rows))
+            return mean_loss(rows, order, theta, s.fit_intercept, s.loss) + omega
+        scores = rows.matrix() @ theta[: rows.columns]
+        if s.fit_intercept:
+            scores = scores + theta[-1]
+        return float(rows.weight @ s.loss.value(rows.y.astype(np.int64), scores)) / float(rows.weight.sum()) + omega

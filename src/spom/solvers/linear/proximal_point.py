@@ -1,0 +1,204 @@
+r"""Proximal points by dual coordinate steps: what `step="auto"` runs on data that are in memory.
+
+The outer iteration is the proximal point method in a diagonal metric M, one pass over the data each:
+
+    theta_{k+1} ~ argmin  (1/N) sum_i phi(y_i, x_i . w) + Omega(w) + 1/2 norm_M(w - theta_k)^2.
+
+The inner problem has a dual with one number a_i for each example, its loss's derivative. With
+v = -(1/N) sum_i a_i x_i and Omega = l1 norm1 + l2/2 norm2^2 its primal point is
+
+    w_j = soft(M_j theta_kj + v_j, l1) / (M_j + l2),
+
+so only u = M theta_k + v is kept: a row of data costs what its non-zeros cost, no coordinate has to be caught
+up with later, and those below the threshold are exactly zero at all times. A step on example i minimises the
+dual along x_i, which is an implicit step: a = a_i solves a = phi'(y_i, x_i . w - q (a - a_i)), with q the
+squared norm of x_i over the coordinates that are not zero. In the first pass a_i starts from zero and this is
+dual averaging; later ones replace the example's old derivative by its new one, which removes the noise that
+keeps a plain stochastic step from the optimum (Shalev-Shwartz and Zhang 2013; Lin, Mairal and Harchaoui 2015).
+
+There is no step size. M_j = c L / N sqrt(s_j) sum_l sqrt(s_l), with s_j the mean square of feature j and L the
+loss's smoothness, makes the mean of L/N norm_{1/M}(x_i)^2 one for c = 1. c starts at 1/2, or above it where examples
+are many (`first_scale`), falls by a fifth after a pass that lowered the objective on a fixed sample of rows, and
+doubles after one that raised it, which is then taken back: any c > 0 converges, and the sample only decides how fast.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from spom.core.arrays import Floats, Ints
+from spom.solvers.linear.data import Rows, in_threads
+from spom.solvers.linear.proximal_point_loops import close_pass, dual_pass, open_pass, scale_metric, take_roots
+from spom.solvers.linear.proximal_point_threads import parallel_pass, ranges
+from spom.solvers.linear.scores import loss_arguments, mean_loss
+
+SMOOTH, LINEAR, HINGE, OTHER = 0, 1, 2, 3
+_CODES = {"Logistic": SMOOTH, "Squared": LINEAR, "Hinge": HINGE}
+# The scale c of the metric: where it starts, how it falls and rises, and its limits.
+START, DOWN, UP, LEAST, MOST = 0.5, 0.8, 2.0, 0.02, 8.0
+# A rise by more than this on the sample calls for a look at all rows: a sample's optimum is not the optimum.
+ROOM = 1e-2
+# Up to this many examples a feature, a first pass may take the largest steps.
+FEW = 5.0
+# The metric is measured on a sample of rows with about this many entries.
+ENTRIES = 8e6
+# A change of a derivative below this part of the mean change of the pass before is not worth an update.
+SMALL = 0.4
+
+
+def first_scale(n: float, total: float, squared: float) -> float:
+    """c for the first n examples: 1/2 sqrt(1 + n / (5 k)), k = (sum sqrt(s))^2 / sum(s) the features that count.
+
+    One pass leaves an error of about 1 / (n step) from the start and of step * k from the noise: where examples
+    are many for the features the step has to be smaller, and the best one falls with sqrt(k / n).
+    """
+    features = total**2 / squared if squared > 0 else 1.0
+    return START * math.sqrt(1.0 + n / (FEW * features))
+
+
+class ProximalPoint:
+    """The engine of `step="auto"`: theta, the dual numbers and the metric of a run; see the module's text.
+
+    With `exact` the passes are compared on all rows, which a run that goes on to the optimum needs.
+    """
+
+    name = "proximal-point"
+
+    def __init__(
+        self, loss: Any, l1: float, l2: float, features: int, intercept: bool, jobs: int = 1, exact: bool = False
+    ) -> None:
+        self.l1, self.l2, self.features, self.intercept = l1, l2, features, intercept
+        self.jobs, self.exact = jobs, exact
+        self.loss, self._whole = loss_arguments(loss), loss
+        ours = type(loss).__module__.startswith("spom.losses.")
+        self.code = _CODES.get(type(loss).__name__, OTHER) if ours else OTHER
+        exponent, constant = loss.hoelder
+        # A loss that is not smooth has no L: its derivative moves by this much over a margin of one.
+        self.smoothness = float(constant) if exponent > 0 else 1.0
+        self.size = features + intercept
+        self.anchor = np.zeros(self.size)
+        self.dual = np.zeros(self.size)
+        self.slopes = np.zeros(0)
+        self.metric = np.zeros(0)
+        self.scale, self.kept = START, math.inf
+        self.passes, self.least, self._omega = 0, 0.0, 0.0
+        self._sample: Ints = np.zeros(0, dtype=np.int64)
+        self._lent = False
+        # u_j and 1 / (M_j + l2) side by side: one place in memory for each entry of a row; for each thread.
+        self._u, self._spare = np.empty((jobs, self.size, 2)), np.zeros(self.size)
+
+    # --- the metric ----------------------------------------------------------------------------------
+
+    def _prepare(self, rows: Rows) -> None:
+        """The metric for c = 1, and the rows on which passes are compared."""
+        n = len(rows)
+        some = n if self.exact else max(250, n // 40)
+        self._sample = np.arange(0, n, max(1, n // some), dtype=np.int64)
+        chosen = rows.sample(ENTRIES)
+        squares, least = rows.squares(chosen, self.jobs), 0.0
+        if chosen.size < n:
+            # A feature that the sample has not met occurs about half a time in it.
+            typical = float(rows.data[:1000] @ rows.data[:1000]) / max(1, rows.data[:1000].size)
+            least = 0.5 * typical / chosen.size
+        # In place: for very many features new arrays cost more than the roots.
+        self.metric = np.append(squares, 1.0) if self.intercept else squares
+        total, squared = take_roots(self.metric, least)
+        if not math.isfinite(total):
+            rows.check_finite(self.jobs)
+        self.scale = first_scale(n, total, squared)
+        scale_metric(self.metric, self.smoothness / n * total)
+        if self.slopes.size != n:
+            self.slopes = np.zeros(n)
+
+    # --- a pass --------------------------------------------------------------------------------------
+
+    def run(self, rows: Rows, order: Ints, steps: Floats) -> float:
+        """One pass over the rows in `order`; the sum of the losses met on the way."""
+        if self._lent:
+            self.dual, self.slopes, self._lent = self.dual.copy(), self.slopes.copy(), False
+        if self.metric.size == 0:
+            self._prepare(rows)
+        elif self.passes == 1:
+            # The first pass is kept whatever it did, and its loss is needed only now.
+            self.kept += self._sampled(rows, self.anchor)
+        w = self._spare
+        total, omega = self._loop(rows, order, self.scale)
+        self.passes += 1
+        value = omega + (self._sampled(rows, w) if self.passes > 1 else 0.0)
+        if self._good(rows, w, value, omega):
+            self.scale *= DOWN if value < self.kept else 1.0
+            self.kept, self.anchor, self._spare, self._omega = value, w, self.anchor, omega
+        else:
+            self.scale *= UP
+        self.scale = min(max(self.scale, LEAST), MOST)
+        return total
+
+    def _good(self, rows: Rows, w: Floats, value: float, omega: float) -> bool:
+        """Whether a pass is kept: what the sample says of it, and where that is bad, what all rows say."""
+        if value <= self.kept * (1.0 + (ROOM if self._sample.size < len(rows) else 0.0)):
+            return True
+        if self._sample.size == len(rows):
+            return False
+        everything = np.arange(len(rows))
+        before = mean_loss(rows, everything, self.anchor, self.intercept, self._whole) + self._omega
+        return mean_loss(rows, everything, w, self.intercept, self._whole) + omega <= before
+
+    def _loop(self, rows: Rows, order: Ints, scale: float) -> tuple[float, float]:
+        """Steps on the rows from the anchor; the losses met on the way, and the penalty of the point, `_spare`."""
+        shared = (self.anchor, self.dual, self.metric)
+        in_threads(self.jobs, lambda k: open_pass(self._u[k], *shared, scale, self.l2, self.features))
+        if self.jobs > 1:
+            steps = (lambda *args: self._steps(rows, *args), order)
+            total, moved = parallel_pass(*steps, self._u, self.metric, self._spare)
+        else:
+            total, moved = self._steps(rows, order, self._u[0], 1.0)
+        if not math.isfinite(total):
+            rows.check_finite(self.jobs)
+        # Next time, changes far below the mean of this time's are left for later.
+        self.least = SMALL * moved / max(1, order.size)
+        rest = (self._spare, scale, self.l1, self.l2, self.features)
+        ends = ranges(self.size, self.jobs)
+        omega = in_threads(self.jobs, lambda k: close_pass(*(self._u[0], *shared, *rest, ends[k], ends[k + 1])))
+        return total, float(sum(omega))
+
+    def _steps(self, rows: Rows, order: Ints, u: Floats, boost: float) -> tuple[float, float]:
+        """The sum of the losses and that of the changes of derivatives."""
+        numbers = np.array([self.least, 0.0])
+        state = (u, self.slopes, numbers, self.intercept)
+        total = dual_pass(*(*rows.arguments(order), boost, self.l1, *state, self.code, *self.loss))
+        return float(total), float(numbers[1])
+
+    def _sampled(self, rows: Rows, w: Floats) -> float:
+        return mean_loss(rows, self._sample, w, self.intercept, self._whole)
+
+    # --- what a state holds --------------------------------------------------------------------------
+
+    def theta(self) -> Floats:
+        """The point of the last pass that was kept."""
+        return self.anchor.copy()
+
+    def pack(self) -> dict[str, np.ndarray[Any, Any]]:
+        """What a saved run needs to go on."""
+        # Copies are made when the next pass begins, if there is one.
+        self._lent = True
+        return {
+            "dual": self.dual,
+            "slopes": self.slopes,
+            # These two are never written to again.
+            "metric": self.metric,
+            "sample": self._sample,
+            "scalars": np.array([self.scale, self.kept, float(self.passes), self.least, self._omega]),
+        }
+
+    def unpack(self, theta: Floats, internal: dict[str, np.ndarray[Any, Any]]) -> None:
+        """Go on from a saved run, or from a point alone."""
+        self.anchor = theta.astype(np.float64).copy()
+        if "slopes" not in internal:
+            return
+        self.dual, self.slopes = internal["dual"].copy(), internal["slopes"].copy()
+        self.metric, self._sample = internal["metric"].copy(), internal["sample"].copy()
+        self.scale, self.kept, passes, self.least, self._omega = (float(x) for x in internal["scalars"])
+        self.passes = int(passes)

@@ -1,0 +1,221 @@
+r"""The proximal point method of `proximal_point` for several scores: the dual numbers of an example are a vector.
+
+theta is a matrix with one row a feature, u = M theta_k + v is one too, and a row of the primal point is the prox of
+the penalty's row at u_j, over M_j: entries thresholded (l1, with squared l2), or the whole row shrunk (sum over rows
+of l2 or l-inf norms). An example's step is one damped Newton step for its new scores, b = a - q (phi'(a) - s) / (1 +
+q L), and its new derivatives are those at b. Smooth losses only.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from spom.core.arrays import Floats, Ints
+from spom.core.jit import DERIVATIVE_ROW, kernel
+from spom.solvers.linear.data import ROWS, Rows
+from spom.solvers.linear.lazy_multiclass import shrink_largest
+from spom.solvers.linear.proximal_point import DOWN, LEAST, MOST, ROOM, UP, first_scale
+from spom.solvers.pointers import pointer
+
+
+@kernel("void(float64[:, ::1], int64, int64, float64, float64[:, ::1])")
+def row_point(u: Floats, j: int, kind: int, cut: float, out: Floats) -> None:
+    """The prox of the penalty's row at u_j, into the first row of `out`."""
+    if kind == 0:
+        for c in range(u.shape[1]):
+            z = u[j, c]
+            out[0, c] = z - min(max(z, -cut), cut)
+        return
+    norm = 0.0
+    for c in range(u.shape[1]):
+        out[0, c] = u[j, c]
+        norm += u[j, c] * u[j, c]
+    if kind == 2:
+        shrink_largest(out, 0, cut)
+        return
+    norm = math.sqrt(norm)
+    factor = (norm - cut) / norm if norm > cut else 0.0
+    for c in range(u.shape[1]):
+        out[0, c] *= factor
+
+
+@kernel(
+    f"float64({ROWS}, float64, int64, float64[::1], float64[:, ::1], float64[::1], float64[:, ::1], boolean, float64, "
+    f"FunctionType({DERIVATIVE_ROW}), float64[::1])"
+)
+def rows_dual_pass(
+    indptr: Ints,
+    indices: Any,
+    data: Floats,
+    dense: bool,
+    y: Floats,
+    weight: Floats,
+    order: Ints,
+    strength: float,
+    kind: int,
+    weights: Floats,
+    u: Floats,
+    inverse: Floats,
+    slopes: Floats,
+    intercept: bool,
+    smoothness: float,
+    loss: Any,
+    reals: Floats,
+) -> float:
+    """One step on each row in `order`; `inverse` is 1 / (M + l2). Returns the sum of the losses met."""
+    total = 0.0
+    bias = u.shape[0] - 1
+    size = u.shape[1]
+    scores = np.empty(size)
+    new = np.empty(size)
+    row = np.empty((1, size))
+    for place in range(order.size):
+        i = order[place]
+        shift = indptr[i] if dense else 0
+        q = inverse[bias] if intercept else 0.0
+        for c in range(size):
+            scores[c] = u[bias, c] * inverse[bias] if intercept else 0.0
+        for k in range(indptr[i], indptr[i + 1]):
+            j = indices[k - shift]
+            row_point(u, j, kind, strength * weights[j] if weights.size else strength, row)
+            some = False
+            for c in range(size):
+                some = some or row[0, c] != 0.0
+                scores[c] += data[k] * inverse[j] * row[0, c]
+            if some:
+                q += data[k] * data[k] * inverse[j]
+        share = weight[i] / y.size
+        q *= share
+        total += weight[i] * loss(int(y[i]), scores, reals, new)
+        for c in range(size):
+            scores[c] -= q * (new[c] - slopes[i, c]) / (1.0 + q * smoothness)
+        loss(int(y[i]), scores, reals, new)
+        for c in range(size):
+            scores[c] = share * (new[c] - slopes[i, c])
+            slopes[i, c] = new[c]
+        for k in range(indptr[i], indptr[i + 1]):
+            j = indices[k - shift]
+            for c in range(size):
+                u[j, c] -= data[k] * scores[c]
+        if intercept:
+            for c in range(size):
+                u[bias, c] -= scores[c]
+    return total
+
+
+@kernel("void(float64[:, ::1], float64[::1], int64, float64, float64[::1], boolean, float64[:, ::1])")
+def rows_point(
+    u: Floats, inverse: Floats, kind: int, strength: float, weights: Floats, intercept: bool, out: Floats
+) -> None:
+    """The primal point of all rows; an intercept, the last one, has no penalty."""
+    row = np.empty((1, u.shape[1]))
+    bias = u.shape[0] - 1
+    for j in range(bias):
+        row_point(u, j, kind, strength * weights[j] if weights.size else strength, row)
+        for c in range(u.shape[1]):
+            out[j, c] = row[0, c] * inverse[j]
+    for c in range(u.shape[1]):
+        out[bias, c] = u[bias, c] * inverse[bias] if intercept else 0.0
+
+
+class ProximalPointRows:
+    """The engine of `step="auto"` for smooth losses of several scores; see the module's text."""
+
+    name = "proximal-point, rows"
+    batch = 1
+
+    def __init__(
+        self, loss: Any, penalty: Any, kind: tuple[int, float, float, Floats], shape: tuple[int, ...], intercept: bool
+    ) -> None:
+        row, self.reals = loss.compiled()
+        self.row, self.loss, self.penalty = pointer(row), loss, penalty
+        self.kind, self.strength, self.l2, self.weights = kind
+        self.shape, self.intercept = shape, intercept
+        self.features = shape[0] - intercept
+        self.smoothness = float(loss.hoelder[1])
+        self.anchor = np.zeros((self.features + 1, shape[1]))
+        self.dual = np.zeros_like(self.anchor)
+        self.slopes, self.metric = np.zeros((0, shape[1])), np.zeros(0)
+        self.scale, self.kept, self.passes, self.rounds = 1.0, math.inf, 0, 0
+        self._sample: Ints = np.zeros(0, dtype=np.int64)
+
+    def _prepare(self, rows: Rows) -> None:
+        n = len(rows)
+        self._sample = np.arange(0, n, max(1, n // max(400, n // 25)), dtype=np.int64)
+        root = np.sqrt(np.append(rows.squares(np.arange(n)), 1.0 if self.intercept else 0.0))
+        self.scale = first_scale(n, float(root.sum()), float(root @ root))
+        self.metric = self.smoothness / n * root * float(root.sum())
+        self.metric[root == 0.0] = 1.0
+        if self.slopes.shape[0] != n:
+            self.slopes = np.zeros((n, self.shape[1]))
+
+    def run(self, rows: Rows, order: Ints, steps: Floats) -> float:
+        """One pass over the rows in `order`; the sum of the losses met on the way."""
+        if self.metric.size == 0:
+            self._prepare(rows)
+        metric = self.scale * self.metric
+        inverse = 1.0 / (metric + self.l2)
+        inverse[-1] = 1.0 / metric[-1]
+        u = metric[:, None] * self.anchor + self.dual
+        state = (self.strength, self.kind, self.weights, u, inverse, self.slopes, self.intercept, self.smoothness)
+        total = float(rows_dual_pass(*(*rows.arguments(order), *state, self.row, self.reals)))
+        point = np.empty_like(u)
+        rows_point(u, inverse, self.kind, self.strength, self.weights, self.intercept, point)
+        self.dual = u - metric[:, None] * self.anchor
+        value = self._value(rows, self._sample, point)
+        if self._good(rows, point, value):
+            self.scale *= DOWN if value < self.kept else 1.0
+            self.kept, self.anchor = value, point
+        else:
+            self.scale *= UP
+        self.scale = min(max(self.scale, LEAST), MOST)
+        self.passes += 1
+        self.rounds += steps.size
+        return total
+
+    def _good(self, rows: Rows, point: Floats, value: float) -> bool:
+        """Whether a pass is kept: what the sample says of it, and where that is bad, what all rows say."""
+        some = self._sample.size < len(rows)
+        if value <= self.kept * (1.0 + (ROOM if some else 0.0)):
+            return True
+        everything = np.arange(len(rows))
+        return some and self._value(rows, everything, point) <= self._value(rows, everything, self.anchor)
+
+    def _value(self, rows: Rows, order: Ints, point: Floats) -> float:
+        """The objective on the rows in `order`."""
+        w = np.ascontiguousarray(point[: self.features])
+        scores = rows.matrix()[order] @ w + (point[-1] if self.intercept else 0.0)
+        weight = rows.weight[order]
+        values = self.loss.value(rows.y[order].astype(np.int64), np.ascontiguousarray(scores))
+        return float(weight @ values) / max(float(weight.sum()), 1e-300) + float(self.penalty.value(w))
+
+    # --- what a state holds --------------------------------------------------------------------------
+
+    def theta(self) -> Floats:
+        """The point of the last pass that was kept."""
+        return self.anchor[: self.shape[0]].copy()
+
+    def pack(self) -> dict[str, np.ndarray[Any, Any]]:
+        """What a saved run needs to go on."""
+        scalars = np.array([self.scale, self.kept, float(self.passes), float(self.rounds)])
+        return {
+            "dual": self.dual,
+            "slopes": self.slopes.copy(),
+            "metric": self.metric,
+            "sample": self._sample,
+            "scalars": scalars,
+        }
+
+    def unpack(self, theta: Floats, internal: dict[str, np.ndarray[Any, Any]]) -> None:
+        """Go on from a saved run, or from a point alone."""
+        self.anchor = np.zeros_like(self.anchor)
+        self.anchor[: self.shape[0]] = theta
+        if "slopes" not in internal:
+            return
+        self.dual, self.slopes = internal["dual"].copy(), internal["slopes"].copy()
+        self.metric, self._sample = internal["metric"].copy(), internal["sample"].copy()
+        self.scale, self.kept, passes, rounds = (float(x) for x in internal["scalars"])
+        self.passes, self.rounds = int(passes), int(rounds)

@@ -1,0 +1,139 @@
+"""A pass of proximal points in threads: each on its own part of the rows and its own u, and the changes are added.
+
+Between two meetings the threads do not see each other, so that each takes its steps as if its own changes were larger
+by a factor, the boost (Ma et al. 2015). Several threads that all mend the same error mend it several times: the boost
+has to grow with their number, or they swing further each time. At a meeting they tell each other what became of the
+coordinates that occur often; rare ones are added up in a few full meetings. All this depends on the number of threads
+alone: the same number gives the same bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
+from itertools import pairwise
+
+import numpy as np
+
+from spom.core.arrays import Floats, Ints
+from spom.core.jit import kernel
+from spom.solvers.linear.data import in_threads
+
+# For each full meeting of a pass, how many small ones there are in front of it for each thread: the later ones count
+# for more. To move all of u costs more than the rounds between two small meetings would save. The boost for a thread.
+MEETINGS, BOOST = (1, 3), 0.65
+# Which share of the coordinates occurs often, and up to how many all of them do.
+SHARE, FEW = 1 / 32, 4096
+Steps = Callable[[Ints, Floats, float], tuple[float, float]]
+
+
+@kernel("void(float64[:, ::1], float64[::1], int64[::1], float64, float64[::1])")
+def tell(u: Floats, known: Floats, where: Ints, factor: float, news: Floats) -> None:
+    """news = factor times the change of u since it was `known`, at the places `where`; u becomes known + news."""
+    for k in range(where.size):
+        news[k] = factor * (u[where[k], 0] - known[k])
+        known[k] += news[k]
+        u[where[k], 0] = known[k]
+
+
+@kernel("void(float64[:, ::1], float64[::1], int64[::1], float64[::1])")
+def hear(u: Floats, known: Floats, where: Ints, news: Floats) -> None:
+    """u, and what is known of it, change by the news of another thread."""
+    for k in range(where.size):
+        known[k] += news[k]
+        u[where[k], 0] = known[k]
+
+
+@kernel("void(float64[:, :, ::1], float64[::1], float64[::1], float64, float64, boolean, int64, int64)")
+def meet(
+    copies: Floats, agreed: Floats, metric: Floats, cut: float, factor: float, last: bool, first: int, end: int
+) -> None:
+    """agreed <- agreed + factor (sum of the changes of the copies) for rare coordinates in a range; copies become it.
+
+    The coordinates above the cut have been told and heard: every copy has them but for rounding. The last time, only
+    the first copy is needed.
+    """
+    for j in range(first, end):
+        now = copies[0, j, 0]
+        if metric[j] <= cut:
+            change = 0.0
+            for k in range(copies.shape[0]):
+                change += copies[k, j, 0] - agreed[j]
+            now = agreed[j] + factor * change
+            copies[0, j, 0] = now
+        if not last:
+            agreed[j] = now
+            for k in range(1, copies.shape[0]):
+                copies[k, j, 0] = now
+
+
+def often(metric: Floats) -> float:
+    """The metric above which the coordinates lie that occur most (or all, where they are few)."""
+    if metric.size <= FEW:
+        return -1.0
+    # The metric grows with a feature's mean square; a sample of it tells where the cut is.
+    return float(np.quantile(metric[:: max(1, metric.size // FEW)], 1 - SHARE))
+
+
+class _Thread:
+    """One thread: its copy of u, what all know of the frequent coordinates, and what it tells of them."""
+
+    def __init__(self, u: Floats, where: Ints, shares: list[Ints]) -> None:
+        self.u, self.where, self.shares = u, where, shares
+        self.known = np.ascontiguousarray(u[where, 0])
+        # Two, because a thread may tell its next news while another still hears the last.
+        self.news = np.empty((2, where.size))
+        self.told: list[Future[tuple[float, float]]] = []
+        self.heard: list[Future[None]] = []
+
+    def work(self, number: int, steps: Steps, boost: float) -> tuple[float, float]:
+        """The steps of one part of the rows; what they changed is told."""
+        if number:
+            # Raises what went wrong before, in this thread or in another.
+            self.heard[number - 1].result()
+        found = steps(self.shares[number], self.u, boost)
+        tell(self.u, self.known, self.where, 1.0 / boost, self.news[number % 2])
+        return found
+
+    def hear(self, number: int, threads: list[_Thread]) -> None:
+        """Wait for what the others tell, and take it over."""
+        for other in threads:
+            other.told[number].result()
+            if other is not self:
+                hear(self.u, self.known, self.where, other.news[number % 2])
+
+
+def ranges(size: int, parts: int) -> Ints:
+    """Where each of `parts` ranges of about the same size begins, and the end."""
+    return np.linspace(0, size, parts + 1).astype(np.int64)
+
+
+def parallel_pass(steps: Steps, order: Ints, copies: Floats, metric: Floats, agreed: Floats) -> tuple[float, float]:
+    """The sums over the threads of what `steps(rows, u, boost)` returns; all start from the same u, each in its copy.
+
+    The first copy becomes where all of them have gone. `agreed` is room for the u of the last full meeting.
+    """
+    total, moved, jobs = 0.0, 0.0, len(copies)
+    cut, boost = often(metric), max(1.0, BOOST * jobs)
+    where, ends = np.flatnonzero(metric > cut), ranges(len(metric), jobs)
+    parts = [slice(first, end) for first, end in pairwise(ends.tolist())]
+    in_threads(jobs, lambda k: np.copyto(agreed[parts[k]], copies[0, parts[k], 0]))
+    with ExitStack() as stack:
+        pools = [stack.enter_context(ThreadPoolExecutor(1)) for _ in range(jobs)]
+        for full, part in enumerate(np.array_split(order, len(MEETINGS))):
+            pieces = [np.array_split(piece, jobs) for piece in np.array_split(part, jobs * MEETINGS[full])]
+            threads = [_Thread(copies[k], where, [piece[k] for piece in pieces]) for k in range(jobs)]
+            for number in range(len(pieces)):
+                for pool, thread in zip(pools, threads, strict=True):
+                    thread.told.append(pool.submit(thread.work, number, steps, boost))
+                for pool, thread in zip(pools, threads, strict=True):
+                    thread.heard.append(pool.submit(thread.hear, number, threads))
+            for thread in threads:
+                thread.heard[-1].result()
+            shared = (copies, agreed, metric, cut, 1.0 / boost, full + 1 == len(MEETINGS))
+            for future in [pool.submit(meet, *shared, ends[k], ends[k + 1]) for k, pool in enumerate(pools)]:
+                future.result()
+            for losses, changes in (future.result() for thread in threads for future in thread.told):
+                total, moved = total + losses, moved + changes
+    return total, moved

@@ -1,0 +1,82 @@
+"""Any engine in several threads: each runs its own part of the rows, and what they learnt is averaged.
+
+Parameter mixing (Zinkevich, Weimer, Li and Smola 2010), several times a pass. The loops release the GIL. The parts
+depend on the number of threads alone, so the same seed and number give the same bits.
+"""
+
+from __future__ import annotations
+
+import copy
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+
+from spom.core.arrays import Floats, Ints
+from spom.solvers.linear.data import Rows
+
+# How often the threads meet in one pass.
+MEETINGS = 4
+
+
+class Threaded:
+    """The engine, and copies of it for the other threads."""
+
+    def __init__(self, engine: Any, jobs: int) -> None:
+        self.engine, self.jobs = engine, jobs
+        self.name = f"{engine.name}, {jobs} threads"
+
+    def run(self, rows: Rows, order: Ints, steps: Floats) -> float:
+        """Rounds over the rows in `order`, dealt out to the threads."""
+        batch = self.engine.batch
+        total = 0.0
+        for rounds in np.array_split(np.arange(steps.size), MEETINGS):
+            shares = [share for share in np.array_split(rounds, self.jobs) if share.size]
+            if not shares:
+                continue
+            engines = [copy.deepcopy(self.engine) for _ in shares]
+
+            def work(engine: Any, share: Ints) -> float:
+                part = order[share[0] * batch : (share[-1] + 1) * batch]
+                # Steps of one size for all parts of a meeting: the threads stand for rounds at the same time.
+                sizes = np.ascontiguousarray(steps[share])
+                return float(engine.run(rows, np.ascontiguousarray(part), sizes))
+
+            with ThreadPoolExecutor(self.jobs) as pool:
+                total += sum(pool.map(work, engines, shares))
+            self._meet(engines, [share.size for share in shares])
+        return total
+
+    def _meet(self, engines: list[Any], sizes: list[int]) -> None:
+        """The weighted mean of theta, and of what belongs to it, goes back to the engine."""
+        weights = np.array(sizes, dtype=np.float64) / sum(sizes)
+        before = self.engine.rounds
+        states = [engine.pack() for engine in engines]
+        mixed: dict[str, np.ndarray[Any, Any]] = {}
+        for name in states[0]:
+            mixed[name] = sum(w * state[name] for w, state in zip(weights, states, strict=True))
+        theta = sum(w * engine.theta() for w, engine in zip(weights, engines, strict=True))
+        if "rounds" in mixed:
+            mixed["rounds"] = np.array(before + max(sizes))
+        if "clock" in mixed:
+            mixed["clock"] = np.array([float(before + max(sizes)), float(states[0]["clock"][1])])
+        self.engine.unpack(np.asarray(theta), mixed)
+
+    def theta(self) -> Floats:
+        """The iterate."""
+        found: Floats = self.engine.theta()
+        return found
+
+    def average(self) -> Floats:
+        """The mean of the iterates."""
+        found: Floats = self.engine.average()
+        return found
+
+    def pack(self) -> dict[str, np.ndarray[Any, Any]]:
+        """What a saved run needs to go on."""
+        found: dict[str, np.ndarray[Any, Any]] = self.engine.pack()
+        return found
+
+    def unpack(self, theta: Floats, internal: dict[str, np.ndarray[Any, Any]]) -> None:
+        """Go on from a saved run, or from a point alone."""
+        self.engine.unpack(theta, internal)

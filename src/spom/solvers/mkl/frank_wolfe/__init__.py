@@ -1,0 +1,1 @@
+"""Multiple kernels to the optimum by block-coordinate Frank-Wolfe."""

@@ -1,0 +1,320 @@
+r"""Structured support vector machines with several kernels, to the optimum, with a certificate.
+
+    P(theta) = h(norm(theta_1), ..., norm(theta_M)) + (1/N) sum_i L(theta; x_i, y_i),
+    L = max over y of score(x_i, y) + cost(y, y_i) - score(x_i, y_i).
+
+Its dual has a weight for each output of each sequence. With A the right labels less the expected ones, and v_m what
+A is in the space of kernel m,
+
+    D = (1/N) (expected cost) - h*(norm(v_1) / N, ..., norm(v_M) / N)   <=  min P  <=  P(theta).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from spom.core.arrays import Floats, Ints, check_positive
+from spom.core.registry import register
+from spom.core.state import Counters, State
+from spom.errors import DataError
+from spom.penalties import SparseMKL
+from spom.solvers import examples
+from spom.solvers.mkl.frank_wolfe.gram import Mixture, parts_of
+from spom.solvers.mkl.frank_wolfe.passes import find_gaps, forget, sweep_double, sweep_single, total_cost, total_hinge
+from spom.solvers.mkl.frank_wolfe.penalties import BlockPenalty, block_penalty
+from spom.solvers.mkl.frank_wolfe.pool import Pool
+from spom.solvers.mkl.frank_wolfe.weights import Weights
+from spom.solvers.mkl.problem import KernelProblem
+
+# An output without weight is dropped after so many passes in which it was not the best.
+PATIENCE = 10
+# In so many parts every other pass is made, each to the sequences with the largest gaps at its start.
+PARTS = 4
+# The kernel weights stay where they are until this share of the rest of the gap is theirs: less is noise.
+SHARE = 0.05
+
+
+@register(
+    "solver",
+    "frank-wolfe-mkl",
+    examples=lambda: [FrankWolfeMKL(examples.two_kernels(), max_epochs=5, random_state=0)],
+    cost="one Gram row a changed token",
+)
+class FrankWolfeMKL:
+    """minimise h(block norms) + mean structured hinge loss, by block-coordinate Frank-Wolfe on the dual.
+
+    The sequences' own problems are solved in turn, each on the outputs found for it so far, with the kernel weights
+    fixed for a pass; then the kernel weights move towards the best ones for the block norms. Each round ends with a
+    certificate: the objective at the present point less the best value of the dual so far, which is never less than
+    the distance to the optimum.
+
+    Iterating yields a `State` a round, whose `theta` is `coef` and `internal["gap"]` the gap; it ends when that is at
+    most `tol` times the objective. With float32 Gram matrices the gap has an error below 1e-6 times the objective.
+
+    Parameters
+    ----------
+    problem : a `KernelProblem`; sequences of length one are a problem with several classes.
+    penalty : `SparseMKL` (default), `LqMKL` with q < 2, `ElasticNetMKL`, `GroupLasso`, or `SquaredL2` for the plain sum
+        of the kernels. Its groups are the blocks, whatever it says itself. The paper's C is 1 / (strength N), N the
+        number of sequences; by default C = 1.
+    transitions : `"fixed"` puts strength/2 norm(theta_0)^2 on the transitions beside the penalty (beta_0 = 1),
+        `"learnt"` makes them one more block of it, the last.
+    tol : the relative gap at which to stop.
+    max_epochs : the most passes over the sequences.
+    passes : passes in a round (default: 1, more where there are many kernels, 3 where there are no weights to learn).
+    cost : the cost of a wrong token.
+    start : a state to go on from, to the same bits.
+
+    Attributes
+    ----------
+    coef, scale : (tokens, labels) and (blocks): theta_m = scale[m] sum_t coef[t] phi_m(x_t); `parts()` multiplies out.
+    transition : (labels, labels), the scores of pairs.
+    beta : the weights of the penalty's blocks, which sum to one.
+    objective, bound, gap, converged : P(theta), the best D, their difference, and whether that is small enough.
+    support : the tokens whose row of `coef` is not zero.
+
+    Examples
+    --------
+    >>> from spom.penalties import SparseMKL
+    >>> x = np.array([[0.0, 1.0], [1.0, 1.0], [3.0, -1.0], [4.0, -1.0]])
+    >>> problem = KernelProblem.of([np.outer(x[:, 0], x[:, 0]), np.outer(x[:, 1], x[:, 1])], y=[0, 0, 1, 1])
+    >>> solver = FrankWolfeMKL(problem, SparseMKL(0.1), tol=1e-9).solve()
+    >>> solver.converged, solver.beta.round(3)
+    (True, array([0., 1.]))
+    >>> round(solver.objective, 6)
+    0.025
+    """
+
+    def __init__(
+        self,
+        problem: KernelProblem,
+        penalty: Any = None,
+        *,
+        transitions: str = "fixed",
+        tol: float = 1e-2,
+        max_epochs: int = 1000,
+        passes: int | None = None,
+        cost: float = 1.0,
+        random_state: Any = None,
+        start: State | None = None,
+    ) -> None:
+        if problem.n_sequences == 0 or problem.n_labels < 1:
+            raise DataError("the problem has no sequences: there is nothing to learn from")
+        if problem.n_blocks == 0:
+            raise DataError("the problem has no kernels")
+        if transitions not in ("fixed", "learnt"):
+            raise ValueError(f"transitions must be 'fixed' or 'learnt'; it is {transitions!r}")
+        self.problem = problem
+        self.penalty = SparseMKL(1.0 / problem.n_sequences) if penalty is None else penalty
+        self.transitions = transitions
+        self.tol, self.cost = check_positive(tol, "tol"), check_positive(cost, "cost", zero=False)
+        self.max_epochs, self.passes = int(max_epochs), passes
+        self.random_state, self.start = random_state, start
+        self.learnt = transitions == "learnt" and problem.transitions
+        self.blocks: BlockPenalty = block_penalty(self.penalty, problem.n_blocks + self.learnt)
+        self.objective, self.bound, self.gap, self.converged = np.inf, -np.inf, np.inf, False
+        self.loss = np.nan
+
+    # --- the run ---------------------------------------------------------------------------------------------
+
+    def solve(self) -> FrankWolfeMKL:
+        """Run to the end; returns itself."""
+        for _ in self:
+            pass
+        return self
+
+    def __iter__(self) -> Iterator[State]:
+        self._begin()
+        # Looking costs a product with each kernel, a pass as much as a few of them.
+        passes = self.passes or (min(1 + self.problem.n_blocks // 4, 10) if self.weights.moving else 3)
+        while not self.converged and self._epochs < self.max_epochs:
+            for _ in range(min(passes, self.max_epochs - self._epochs)):
+                self._pass()
+            self._look()
+            yield self._state()
+
+    def _begin(self) -> None:
+        p = self.problem
+        k, n = p.n_labels, p.n_tokens
+        self._clock, self._before = time.perf_counter(), 0.0
+        self._loss_weight = p.weight if p.weight.size else np.ones(p.n_sequences)
+        self._mixture = Mixture(p)
+        self._pool = Pool(p.offsets, p.y, self._loss_weight)
+        self._visited = np.flatnonzero(self._pool.counts)
+        self.weights = Weights(self.blocks)
+        self._A, self._V = np.zeros((k, n)), np.zeros((k, k))
+        self._tally = np.zeros(3, dtype=np.int64)
+        longest = int(np.diff(p.offsets).max())
+        labels = np.zeros(longest, dtype=np.int64)
+        self._work = np.zeros((2, longest, k)), np.zeros(longest * longest), labels, self._tally
+        self._random = np.random.default_rng(self.random_state)
+        self._epochs = 0
+        self.objective, self.bound, self.gap, self.converged = np.inf, -np.inf, np.inf, False
+        if self.start is not None:
+            self._resume(self.start)
+        self._each = [np.zeros((k, n))] * p.n_blocks if not self._A.any() else self._mixture.products(self._A)
+        self._rescale()
+
+    def _rescale(self) -> None:
+        """Take the kernel weights as they are now; the sum of the kernels is made when it is needed."""
+        p, scales = self.problem, self.weights.scales / self.problem.n_sequences
+        if self.learnt:
+            self._scale, self._pair = np.ascontiguousarray(scales[:-1]), float(scales[-1])
+        else:
+            self._scale = scales
+            self._pair = 1.0 / (self.blocks.strength * p.n_sequences) if p.transitions else 0.0
+        self._K: tuple[Any, float] | None = None
+        self._refresh()
+
+    def _refresh(self) -> None:
+        """Scores from the products of each kernel, without the rounding of the pass."""
+        self._F = np.zeros_like(self._A)
+        for s, part in zip(self._scale, self._each, strict=True):
+            if s:
+                self._F += s * part
+        self._T = self._pair * self._V
+
+    def _pass(self) -> None:
+        p, pool = self.problem, self._pool
+        if self._K is None:
+            self._K = self._mixture.combine(self._scale)
+        dual = (self._A, self._F, self._V, self._T)
+        K, scale = self._K
+        numbers = (scale, self._pair, self.cost)
+        sweep = sweep_single if K.dtype == np.float32 else sweep_double
+        for order in self._orders():
+            pool.make_room()
+            sweep(order, p.offsets, p.y, K, numbers, dual, pool.arguments(), self._work)
+        forget(p.offsets, pool.arguments(), PATIENCE)
+        self._epochs += 1
+
+    def _orders(self) -> Iterator[Ints]:
+        """A pass is as many visits as there are sequences: to each of them, and the next to those with most to gain.
+
+        Decoding all sequences to find those costs little beside the rows of the kernel that a visit reads.
+        """
+        p, visits = self.problem, self._visited.size
+        if self._epochs % 2 == 0:
+            yield self._random.permutation(self._visited)
+            return
+        gaps = np.zeros(p.n_sequences)
+        for part in np.array_split(np.arange(visits), min(PARTS, visits)):
+            find_gaps(p.offsets, p.y, self.cost, self._F, self._T, self._pool.arguments(), gaps)
+            most = np.argsort(-gaps[self._visited], kind="stable")[: part.size]
+            yield self._random.permutation(self._visited[most])
+
+    def _look(self) -> None:
+        """The certificate at these kernel weights, then other weights."""
+        p, N = self.problem, self.problem.n_sequences
+        self._each = self._mixture.products(self._A)
+        self._refresh()
+        pairs = float(np.vdot(self._V, self._V))
+        squares = [float(np.vdot(self._A, part)) for part in self._each]
+        norms = np.sqrt(np.maximum([*squares, pairs] if self.learnt else squares, 0.0)) / N
+        free = 0.5 * pairs / (N * N * self.blocks.strength) if p.transitions and not self.learnt else 0.0
+        b = self.weights.scales * norms
+        self.block_norms = b if self.learnt else np.append(b, self._pair * np.sqrt(pairs))
+        self.scale, self.transition = self._scale, self._T.copy()
+        # The weights that go with the norms: those of the pass, at the optimum, and none for a block that is zero.
+        best = self.blocks.normalised(self.blocks.target(b))
+        self.beta = best / best.sum() if best.any() else best
+        self.loss = float(total_hinge(p.offsets, p.y, self._loss_weight, self.cost, self._F, self._T)) / N
+        self.objective = self.loss + self.blocks.value(b) + free
+        cost = self.cost * float(total_cost(p.offsets, p.y, self._pool.arguments())) / N
+        self.bound = max(self.bound, dual_bound(self.blocks, cost, norms, free))
+        self.gap = max(self.objective - self.bound, 0.0)
+        self.converged = bool(self.gap <= self.tol * self.objective)
+        # What the gap owes to the kernel weights (Fenchel-Young), and to the machine at these weights.
+        outer = self.blocks.value(b) + self.blocks.conjugate(norms) - float(b @ norms)
+        inner = self.loss + float(b @ norms) + 2.0 * free - cost
+        if not self.converged and outer > SHARE * inner and self.weights.update(norms):
+            self._rescale()
+
+    # --- what comes out --------------------------------------------------------------------------------------
+
+    @property
+    def coef(self) -> Floats:
+        """(tokens, labels): theta_m = scale[m] sum_t coef[t] phi_m(x_t)."""
+        return np.ascontiguousarray(self._A.T)
+
+    def parts(self) -> tuple[Floats, Floats, Floats]:
+        """(coefficients of each kernel, weights of explicit blocks, transitions), as the online solver has them."""
+        return parts_of(self.problem, self.coef, self.scale, self.transition)
+
+    @property
+    def support(self) -> Ints:
+        """The tokens whose row of `coef` is not zero."""
+        return np.flatnonzero(self._A.any(axis=0))
+
+    def _state(self) -> State:
+        weights, pool = self.weights, self._pool.packed()
+        numbers = np.array([self.gap, self.objective, self.bound, self.loss])
+        internal = {
+            "gap": np.array(self.gap),
+            "relative_gap": np.array(self.gap / self.objective if self.objective > 0.0 else 0.0),
+            "beta": self.beta.copy(),
+            "epochs": np.array(self._epochs),
+            "numbers": numbers,
+            "pairs": self._V.copy(),
+            "tally": self._tally.copy(),
+            "scale": self.scale.copy(),
+            "transition": self.transition.copy(),
+            "scales": weights.scales.copy(),
+            "pace": weights.pace.copy(),
+            "before": weights.before.copy(),
+            **{f"pool.{name}": a for name, a in pool.items()},
+        }
+        return State(
+            k=self._epochs,
+            theta=self.coef,
+            objective=self.objective,
+            loss=self.loss,
+            block_norms=self.block_norms.copy(),
+            counters=Counters(gradients=int(self._tally[0]), examples=self._epochs * self.problem.n_sequences),
+            seconds=self._before + time.perf_counter() - self._clock,
+            internal=internal,
+            random=dict(self._random.bit_generator.state),
+        )
+
+    def _resume(self, state: State) -> None:
+        """Go on from a state of a run on the same problem."""
+        if state.theta.shape != self._A.T.shape or state.internal["scales"].shape != self.weights.scales.shape:
+            raise ValueError(f"start is a state of another problem: theta has shape {state.theta.shape}")
+        kept = state.internal
+        self._A, self._V = np.ascontiguousarray(state.theta.T), kept["pairs"].copy()
+        self._pool.restore({name: kept[f"pool.{name}"] for name in ("outputs", "weights", "ages", "counts")})
+        self.weights.scales, self.weights.pace = kept["scales"].copy(), kept["pace"].copy()
+        self.weights.before = kept["before"].copy()
+        self.gap, self.objective, self.bound, self.loss = (float(x) for x in kept["numbers"])
+        if state.block_norms is not None:
+            self.block_norms = state.block_norms.copy()
+        self.scale, self.transition, self.beta = kept["scale"].copy(), kept["transition"].copy(), kept["beta"].copy()
+        self.converged = bool(self.gap <= self.tol * self.objective)
+        self._tally[:] = kept["tally"]
+        self._epochs, self._before = int(kept["epochs"]), state.seconds
+        if state.random is not None:
+            self._random.bit_generator.state = state.random
+
+
+def dual_bound(blocks: BlockPenalty, cost: float, norms: Floats, free: float) -> float:
+    """The largest value of the dual on the way from zero, where every sequence has its right output, to this point.
+
+    s cost - h*(s norms) - s^2 free is concave in s; s < 1 where the point itself is not feasible (a group lasso whose
+    v is too long) or not far enough. `free` is the conjugate of what has a fixed weight.
+    """
+
+    def value(s: float) -> float:
+        return s * cost - blocks.conjugate(s * norms) - s * s * free
+
+    low, high, ratio = 0.0, 1.0, 0.5 * (np.sqrt(5.0) - 1.0)
+    best = max(value(1.0), 0.0)
+    for _ in range(60):
+        width = ratio * (high - low)
+        a, b = value(high - width), value(low + width)
+        best = max(best, a, b)
+        low, high = (low, low + width) if a >= b else (high - width, high)
+    return best

@@ -1,0 +1,1 @@
+"""SPOM with kernels, round by round."""

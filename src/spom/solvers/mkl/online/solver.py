@@ -1,0 +1,310 @@
+"""SPOM with kernels: structured predictors and the weights of their kernels, learnt online (Martins et al. 2011)."""
+
+from __future__ import annotations
+
+import copy
+import time
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from spom.core.arrays import Floats, check_positive
+from spom.core.registry import make, register
+from spom.core.state import Counters, State
+from spom.errors import Unsupported
+from spom.penalties import L2, ElasticNetMKL, GroupLasso, LqMKL, SparseMKL, SquaredL2, Zero
+from spom.solvers import examples
+from spom.solvers.mkl.online.pieces import HINGE, LOG, PERCEPTRON
+from spom.solvers.mkl.online.rounds import SQUARED, rounds_double, rounds_single
+from spom.solvers.mkl.online.steps import step_for
+from spom.solvers.mkl.online.workspace import Workspace
+from spom.solvers.mkl.problem import KernelProblem
+from spom.solvers.pointers import pointer
+
+LOSSES = {"hinge": HINGE, "log": LOG, "perceptron": PERCEPTRON}
+# Penalties that look at block norms alone.
+KINDS = (SparseMKL, GroupLasso, LqMKL, ElasticNetMKL, SquaredL2, L2, Zero)
+OUTPUTS = ("last", "average")
+# Expected labels of the log loss that are this close to the gold ones are left as they are.
+TOLERANCE = 1e-3
+# A block is held at zero where its gradient is below this share of the threshold.
+HOLD = 0.8
+
+
+def thresholds(penalty: Any, norms: Floats) -> Floats:
+    """How long the gradient of a block that is zero may be: the slope of the penalty there, in that block.
+
+    >>> thresholds(SparseMKL(0.5), np.array([1.0, 3.0, 0.0]))
+    array([2., 2., 2.])
+    """
+    own = getattr(penalty, "weights", None)
+    d = np.ones(norms.size) if own is None else np.asarray(own, dtype=np.float64)
+    if isinstance(penalty, SparseMKL):
+        return penalty.strength * d * float(d @ norms)
+    if isinstance(penalty, GroupLasso):
+        return penalty.strength * d
+    if isinstance(penalty, ElasticNetMKL):
+        return penalty.strength * penalty.l1_ratio * float(norms.sum()) * d
+    return np.zeros(norms.size)
+
+
+def on_norms(penalty: Any) -> Any:
+    """The penalty as a function of the vector of block norms, or `Unsupported` where it is none.
+
+    >>> on_norms(SparseMKL(2.0)).value([1.0, 2.0])
+    9.0
+    """
+    if not isinstance(penalty, KINDS):
+        names = ", ".join(kind.__name__ for kind in KINDS)
+        raise Unsupported(f"blocks of kernels take a penalty of their norms ({names}), not {penalty!r}")
+    found: Any = copy.copy(penalty)
+    if hasattr(found, "groups"):
+        found.groups, found._cached = 1, None
+    return found
+
+
+@register(
+    "solver",
+    "online-kernels",
+    examples=lambda: [OnlineKernels(examples.two_kernels(), epochs=3, random_state=0)],
+    cost="one Gram row a kernel and wrong token",
+)
+class OnlineKernels:
+    r"""min over theta of Omega(theta) + (1/N) sum_i L(theta; x_i, y_i), one sequence after another, with kernels.
+
+    A round decodes one sequence with its current scores, takes a step along the wrong parts, and shrinks the blocks'
+    norms by the prox of the penalty. Each kernel's block is kept as coefficients of training tokens and a scale, with
+    its scores of all training tokens; these change only by a row of the Gram matrix for each token that was wrong.
+
+    Iterating yields a `State` after each pass: `theta` has, flat, the coefficients (kernels, tokens, labels), the
+    weights of explicit blocks (features, labels) and the transitions (labels, labels): see `parts`. `block_norms` are
+    those of the blocks and, last, of the transitions.
+
+    Parameters
+    ----------
+    problem : a `KernelProblem`.
+    loss : `"hinge"` (the cost is the number of wrong tokens), `"log"` (a conditional random field) or `"perceptron"`.
+    penalty : one of block norms: `SparseMKL`, `LqMKL`, `ElasticNetMKL`, `GroupLasso`, `SquaredL2` (the sum of the
+        kernels), `L2`, `Zero`. Its groups are the blocks, whatever it says itself.
+    transitions : `"fixed"` puts strength/2 norm(theta_0)^2 on the transitions beside the penalty (beta_0 = 1),
+        `"learnt"` makes them one more block of it.
+    step : `"auto"`, `"paper"`, a number, a name or a rule of `spom.solvers.steps`: see `spom.solvers.mkl.online.steps`.
+    output : `"last"` iterate, or the `"average"` of those of all rounds after the first `burn_in` passes.
+    radius : an upper bound of norm(theta) that each round projects to.
+    screen : after the passes 2, 4, 8, ..., hold blocks at zero whose mean gradient in that pass is clearly too small
+        for the penalty to let them be anything else, and let them go when it is not: kernels of no use then cost
+        nothing. A round's proximal step seldom does that by itself: each wrong sequence fills all blocks again.
+    objective : compute the objective in each state (one more pass of decoding).
+    slots : how many rows are kept where Gram matrices are computed; see `spom.kernels.memory`.
+    copies : whether states own their arrays; without, they are good until the next pass begins.
+    start : a state to go on from, to the same bits.
+
+    Examples
+    --------
+    >>> from spom.kernels import Gaussian, Linear, build
+    >>> from spom.solvers.iterate import last
+    >>> X = np.random.default_rng(0).standard_normal((200, 2))
+    >>> y = (X[:, 0] * X[:, 1] > 0).astype(int)
+    >>> problem = KernelProblem.of(build([Linear(), Gaussian(1.0)], X), y)
+    >>> state = last(OnlineKernels(problem, penalty=SparseMKL(0.01), epochs=5, random_state=0))
+    >>> bool(state.block_norms[1] > state.block_norms[0])
+    True
+    """
+
+    def __init__(
+        self,
+        problem: KernelProblem,
+        *,
+        loss: str = "hinge",
+        penalty: Any = None,
+        transitions: str = "fixed",
+        step: Any = "auto",
+        epochs: int = 20,
+        output: str = "last",
+        burn_in: int = 0,
+        cost: float = 1.0,
+        radius: float = np.inf,
+        shuffle: bool = True,
+        objective: bool = False,
+        screen: bool = False,
+        slots: int | None = None,
+        tolerance: float = TOLERANCE,
+        random_state: Any = None,
+        copies: bool = True,
+        start: State | None = None,
+    ) -> None:
+        if loss not in LOSSES:
+            raise Unsupported(f"loss must be one of {', '.join(LOSSES)}; it is {loss!r}")
+        if transitions not in ("fixed", "learnt"):
+            raise Unsupported(f"transitions must be 'fixed' or 'learnt'; it is {transitions!r}")
+        if output not in OUTPUTS:
+            raise Unsupported(f"output must be one of {', '.join(OUTPUTS)}; it is {output!r}")
+        if not isinstance(epochs, (int, np.integer)) or isinstance(epochs, bool) or epochs < 1:
+            raise ValueError(f"epochs must be a whole number >= 1; it is {epochs!r}")
+        given = SparseMKL(1e-3) if penalty is None else penalty
+        given = make("penalty", given) if isinstance(given, str) else given
+        self.problem, self.loss, self.penalty = problem, loss, on_norms(given)
+        self.learnt, self.epochs, self.output, self.burn_in = transitions == "learnt", epochs, output, burn_in
+        self.cost, self.shuffle, self.objective, self.slots = check_positive(cost, "cost"), shuffle, objective, slots
+        self.radius, self.screen = float(radius), screen
+        self.tolerance = check_positive(tolerance, "tolerance") if loss == "log" else 0.0
+        self.random_state, self.copies, self.start = random_state, copies, start
+        self.step = step_for(step, self)
+        self.strength = float(getattr(self.penalty, "strength", 0.0))
+
+    # --- the iterator -----------------------------------------------------------------------------------
+
+    def __iter__(self) -> Iterator[State]:
+        problem = self.problem
+        work = Workspace(problem, self.output == "average", self.slots, self.screen)
+        rng = np.random.default_rng(self.random_state)
+        done, rounds, seconds, averaged = 0, 0, 0.0, 0
+        if self.start is not None:
+            done, rounds, averaged = self._resume(work, rng)
+            seconds = self.start.seconds
+        loop = rounds_single if work.dtype == np.float32 else rounds_double
+        prox = self._prox()
+        fixed = (self.learnt, LOSSES[self.loss], self.cost, self.tolerance)
+        for epoch in range(done, self.epochs):
+            begin = time.perf_counter()
+            order = rng.permutation(problem.n_sequences) if self.shuffle else np.arange(problem.n_sequences)
+            steps = self.step.sizes(rounds + 1, order.size, max(1, order.size))
+            if epoch == self.burn_in and work.averaged:
+                for sums in (work.sums, work.vsums, work.tsums):
+                    sums[...] = 0.0
+                averaged = 0
+            work.gradients[...] = 0.0
+            loss = work.run(loop, order, steps, fixed, prox)
+            work.settle()
+            if self.screen and epoch & (epoch + 1) == 0 and 0 < epoch < self.epochs - 1:
+                work.freeze(self._held(work, rng))
+            rounds, averaged = rounds + order.size, averaged + order.size
+            objective = self._objective(work, loop, fixed, prox) if self.objective else np.nan
+            seconds += time.perf_counter() - begin
+            yield self._state(work, epoch + 1, rounds, averaged, loss, objective, steps, seconds, rng)
+
+    def _held(self, work: Workspace, rng: np.random.Generator) -> np.ndarray[Any, Any]:
+        """Which blocks to hold at zero in the next passes."""
+        norms = np.sqrt(work.table[SQUARED])
+        edge = thresholds(self.penalty, norms if self.learnt and self.problem.transitions else norms[:-1])
+        edge = edge[: self.problem.n_blocks]
+        size = work.gradient_norms(rng)
+        held = np.where(work.frozen, size <= edge, size < HOLD * edge)
+        # Never all of them.
+        return np.asarray(held & (size < size.max(initial=0.0)))
+
+    def _prox(self) -> tuple[Any, ...]:
+        count = self.problem.n_blocks + (self.problem.transitions and self.learnt)
+        kernel, reals, ints = self.penalty.compiled((count,))
+        return pointer(kernel), reals, ints, self.strength, self.radius
+
+    def _objective(self, work: Workspace, loop: Any, fixed: tuple[Any, ...], prox: tuple[Any, ...]) -> float:
+        """Rounds of step zero change nothing but counters, and add the losses up."""
+        counts, table = work.counts.copy(), work.table.copy()
+        order = np.arange(self.problem.n_sequences)
+        loss = work.run(loop, order, np.zeros(order.size), fixed, prox)
+        work.counts[:], work.table[:] = counts, table
+        return loss / max(1, order.size) + self.penalty_value(np.sqrt(work.table[SQUARED]))
+
+    def penalty_value(self, norms: Floats) -> float:
+        """Omega, from the norms of the blocks and, last, of the transitions."""
+        if not self.problem.transitions:
+            return float(self.penalty.value(norms[:-1])) if norms.size > 1 else 0.0
+        if self.learnt:
+            return float(self.penalty.value(norms))
+        own = 0.5 * self.strength * float(norms[-1]) ** 2
+        return own + (float(self.penalty.value(norms[:-1])) if norms.size > 1 else 0.0)
+
+    # --- states -----------------------------------------------------------------------------------------
+
+    def _state(
+        self,
+        work: Workspace,
+        epoch: int,
+        rounds: int,
+        averaged: int,
+        loss: float,
+        objective: float,
+        steps: Floats,
+        seconds: float,
+        rng: np.random.Generator,
+    ) -> State:
+        current = work.theta.copy() if self.copies else work.theta
+        internal: dict[str, np.ndarray[Any, Any]] = {
+            "scores": work.F.copy() if self.copies else work.F,
+            "counts": work.counts.copy(),
+            "frozen": work.frozen.copy(),
+            "rounds": np.array([rounds, averaged]),
+            "settings": np.frombuffer(repr(self._settings()).encode(), dtype=np.uint8).copy(),
+        }
+        norms = np.sqrt(work.table[SQUARED])
+        theta = current
+        if work.averaged:
+            internal["current"] = current
+            internal["sums"] = np.concatenate([part.reshape(-1) for part in (work.sums, work.vsums, work.tsums)])
+            theta = internal["sums"] / max(1, averaged)
+            # A product with each Gram matrix: for the last state alone; those before it tell of the last iterate.
+            norms = self._norms(theta) if epoch == self.epochs else norms
+        return State(
+            k=epoch,
+            theta=theta,
+            step=float(steps[-1]) if steps.size else np.nan,
+            objective=objective,
+            loss=loss / max(1, self.problem.n_sequences),
+            block_norms=norms,
+            counters=Counters(gradients=rounds, proxes=rounds, examples=rounds),
+            seconds=seconds,
+            internal=internal,
+            random=dict(rng.bit_generator.state),
+        )
+
+    def _settings(self) -> tuple[Any, ...]:
+        p = self.problem
+        features = [block.n_features for block in p.explicit]
+        return ("by label", p.n_tokens, p.n_labels, len(p.grams), features, p.transitions, self.loss, self.output)
+
+    def _resume(self, work: Workspace, rng: np.random.Generator) -> tuple[int, int, int]:
+        state = self.start
+        assert state is not None
+        internal = state.internal
+        settings = internal.get("settings", np.zeros(0, dtype=np.uint8)).tobytes().decode()
+        if settings != repr(self._settings()):
+            raise ValueError(f"the state to start from is of another run: {settings or 'no kernels'}")
+        current = internal.get("current", state.theta)
+        work.theta[...] = current
+        if work.averaged:
+            A, work.vsums[...], work.tsums[...] = self.parts(internal["sums"])
+            work.sums[...] = A.transpose(0, 2, 1)
+        work.F[...] = internal["scores"]
+        work.counts[...] = internal["counts"]
+        work.frozen[...] = internal["frozen"]
+        # Nothing is off that is not zero: the norms are summed up from what is there.
+        work.table[SQUARED] = 1.0
+        work.settle()
+        if state.random is not None:
+            rng.bit_generator.state = state.random
+        rounds, averaged = (int(x) for x in internal["rounds"])
+        return state.k, rounds, averaged
+
+    def parts(self, theta: Floats) -> tuple[Floats, Floats, Floats]:
+        """(coefficients by block, token and label, explicit weights, transitions) of a state's theta, as views."""
+        p = self.problem
+        shapes = (
+            (len(p.grams), p.n_labels, p.n_tokens),
+            (sum(block.n_features for block in p.explicit), p.n_labels),
+            (p.n_labels, p.n_labels),
+        )
+        ends = np.cumsum([int(np.prod(shape)) for shape in shapes])
+        pieces = np.split(theta, ends[:-1])
+        A, V, T = (piece.reshape(shape) for piece, shape in zip(pieces, shapes, strict=True))
+        return A.transpose(0, 2, 1), V, T
+
+    def _norms(self, theta: Floats) -> Floats:
+        """Block norms of any coefficients, by products with the Gram matrices."""
+        A, V, T = self.parts(theta)
+        squares = [float(np.vdot(a, gram.dot(a))) for a, gram in zip(A, self.problem.grams, strict=True)]
+        ends = np.cumsum([0, *(block.n_features for block in self.problem.explicit)])
+        squares += [float(np.vdot(V[a:b], V[a:b])) for a, b in pairwise(ends.tolist())]
+        return np.sqrt(np.maximum([*squares, float(np.vdot(T, T))], 0.0))

@@ -1,0 +1,1 @@
+"""Wrapper methods of multiple-kernel learning: Gauss-Seidel and SimpleMKL."""

@@ -1,0 +1,238 @@
+"""Multiple kernel learning by calling a support vector machine again and again: the baselines of SPOM."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from spom.core.arrays import Floats, check_positive
+from spom.core.registry import register
+from spom.core.state import Counters, State
+from spom.errors import DataError, Unsupported
+from spom.penalties import SparseMKL
+from spom.solvers import examples
+from spom.solvers.mkl.frank_wolfe.gram import Mixture, parts_of
+from spom.solvers.mkl.frank_wolfe.passes import total_hinge
+from spom.solvers.mkl.frank_wolfe.penalties import SquaredSum, block_penalty
+from spom.solvers.mkl.problem import KernelProblem
+from spom.solvers.mkl.wrapper.passes import pegasos_double, pegasos_single
+
+METHODS = ("gauss-seidel", "simple")
+# So many trials, each nearer than the one before, has a line search.
+TRIALS = 4
+
+
+@register(
+    "solver",
+    "wrapper-mkl",
+    examples=lambda: [WrapperMKL(examples.two_kernels(), epochs=5, random_state=0)],
+    cost="a run of Pegasos for each set of kernel weights",
+)
+class WrapperMKL:
+    """min over kernel weights s of [min over w of 1/2 norm(w)^2 + mean hinge loss, with the kernel sum_m s_m K_m].
+
+    The machine inside is structured Pegasos, `first` passes in the first call and `later` passes in the others, which
+    start from where the one before ended and go on counting their steps. What is done with its answer:
+
+    - `method="gauss-seidel"`: the weights become the best ones for the block norms (Kloft et al. 2010);
+    - `method="simple"`: a step along the reduced gradient, to where a weight reaches zero, or as far as the slope is
+      downhill (SimpleMKL, Rakotomamonjy et al. 2008); each trial of the line search is a call of the machine.
+
+    Iterating yields a `State` after each pass of Pegasos, trials included, with the objective of the penalised problem
+    (the one of `FrankWolfeMKL`) at that point; `internal["call"]` counts the calls.
+
+    >>> x = np.array([[0.0, 1.0], [1.0, 1.0], [3.0, -1.0], [4.0, -1.0]])
+    >>> problem = KernelProblem.of([np.outer(x[:, 0], x[:, 0]), np.outer(x[:, 1], x[:, 1])], y=[0, 0, 1, 1])
+    >>> solver = WrapperMKL(problem, SparseMKL(0.1), epochs=100, random_state=0).solve()
+    >>> solver.beta.round(2)
+    array([0., 1.])
+    """
+
+    def __init__(
+        self,
+        problem: KernelProblem,
+        penalty: Any = None,
+        method: str = "gauss-seidel",
+        *,
+        transitions: str = "fixed",
+        epochs: int = 100,
+        first: int = 20,
+        later: int = 3,
+        cost: float = 1.0,
+        random_state: Any = None,
+    ) -> None:
+        if problem.n_sequences == 0 or problem.n_blocks == 0:
+            raise DataError("the problem has no sequences or no kernels: there is nothing to learn from")
+        if method not in METHODS:
+            raise ValueError(f"method must be one of {', '.join(METHODS)}; it is {method!r}")
+        if transitions not in ("fixed", "learnt"):
+            raise ValueError(f"transitions must be 'fixed' or 'learnt'; it is {transitions!r}")
+        self.problem, self.method, self.transitions = problem, method, transitions
+        self.penalty = SparseMKL(1.0 / problem.n_sequences) if penalty is None else penalty
+        self.learnt = transitions == "learnt" and problem.transitions
+        self.blocks = block_penalty(self.penalty, problem.n_blocks + self.learnt)
+        if method == "simple" and not (isinstance(self.blocks, SquaredSum) and self.blocks.ratio == 1.0):
+            raise Unsupported(f"method='simple' has kernel weights on a simplex: it takes SparseMKL, not {penalty!r}")
+        self.epochs, self.first, self.later = int(epochs), int(first), int(later)
+        self.cost, self.random_state = check_positive(cost, "cost", zero=False), random_state
+
+    def solve(self) -> WrapperMKL:
+        """Run to the end; returns itself."""
+        for _ in self:
+            pass
+        return self
+
+    def __iter__(self) -> Iterator[State]:
+        self._begin()
+        yield from self._call(self.blocks.start(), self.first)
+        yield from self._gauss_seidel() if self.method == "gauss-seidel" else self._simple()
+
+    # --- what is done with the machine -------------------------------------------------------------------------
+
+    def _gauss_seidel(self) -> Iterator[State]:
+        while self._passes < self.epochs:
+            b = self._scales * self._norms
+            yield from self._call(self.blocks.normalised(self.blocks.target(b)), self.later)
+
+    def _simple(self) -> Iterator[State]:
+        share, step = self.blocks.shares(self._scales), np.inf
+        while self._passes < self.epochs:
+            way, kept = self._descent(share), self._machine()
+            slope = float(way @ self._gradient())
+            # Steps at most double, and the first changes no share by more than a tenth.
+            first = 0.1 / max(float(np.abs(way).max()), 1e-300)
+            step = min(2.0 * step if np.isfinite(step) else first, _reach(share, way))
+            for _ in range(TRIALS):
+                trial = np.maximum(share + step * way, 0.0)
+                yield from self._call(self.blocks.normalised(trial), self.later)
+                # The slope there says whether the lowest point was passed. Values of the objective do not: the
+                # machine of each trial had more passes than the one before.
+                after = float(way @ self._gradient())
+                if after <= 0.0:
+                    share = trial / trial.sum()
+                    break
+                step *= min(max(slope / (slope - after), 0.1), 0.9)
+                self._restore(kept)
+            else:
+                yield from self._call(self.blocks.normalised(share), self.later)
+
+    def _machine(self) -> tuple[Any, ...]:
+        return tuple(a.copy() for a in self._dual), self._numbers.copy(), self._each, self._norms, self._steps
+
+    def _restore(self, kept: tuple[Any, ...]) -> None:
+        """The machine before a trial that went too far; its passes stay counted."""
+        dual, numbers, self._each, self._norms, self._steps = kept
+        for array, old in zip((*self._dual, self._numbers), (*dual, numbers), strict=True):
+            array[:] = old
+
+    def _gradient(self) -> Floats:
+        """The derivative of the machine's optimum in each share: -norm(v_m)^2 / (2 strength d_m^2)."""
+        return np.asarray(-0.5 * self._norms**2 / (self.blocks.strength * self.blocks.weights**2))
+
+    def _descent(self, share: Floats) -> Floats:
+        """The reduced gradient: what the largest share pays for the others, which do not go below zero."""
+        gradient, most = self._gradient(), int(share.argmax())
+        way = gradient[most] - gradient
+        way[(share <= 0.0) & (way < 0.0)] = 0.0
+        way[most] = 0.0
+        way[most] = -way.sum()
+        return np.asarray(way)
+
+    # --- the machine -------------------------------------------------------------------------------------------
+
+    def _begin(self) -> None:
+        p = self.problem
+        k, n = p.n_labels, p.n_tokens
+        self._clock = time.perf_counter()
+        self._weight = p.weight if p.weight.size else np.ones(p.n_sequences)
+        self._order = np.flatnonzero(np.diff(p.offsets) > 0)
+        self._mixture = Mixture(p)
+        self._dual = np.zeros((k, n)), np.zeros((k, n)), np.zeros((k, k)), np.zeros((k, k))
+        self._each = [np.zeros((k, n))] * p.n_blocks
+        self._numbers = np.array([1.0, 0.0])
+        longest = int(np.diff(p.offsets).max())
+        self._tally, labels = np.zeros(3, dtype=np.int64), np.zeros(longest, dtype=np.int64)
+        self._work = np.zeros((2, longest, k)), np.zeros(longest * longest), labels, self._tally
+        self._largest = self.cost * float(self._weight @ np.diff(p.offsets)) / p.n_sequences
+        self._random = np.random.default_rng(self.random_state)
+        self._passes = self._calls = self._steps = 0
+
+    def _take(self, scales: Floats) -> None:
+        """These scales of the blocks: the sum of the kernels, and the scores and the norm that go with it."""
+        p = self.problem
+        self._scales = scales
+        self.scale = np.ascontiguousarray(scales[:-1]) if self.learnt else scales
+        fixed = 1.0 / self.blocks.strength if p.transitions else 0.0
+        self._pair = float(scales[-1]) if self.learnt else fixed
+        self._K = self._mixture.combine(self.scale)
+        A, F, V, T = self._dual
+        F[:] = sum(s * part for s, part in zip(self.scale, self._each, strict=True))
+        T[:] = self._pair * V
+        size = float(np.vdot(A, F)) + self._pair * float(np.vdot(V, V))
+        self._numbers[1] = self._numbers[0] ** 2 * size
+
+    def _call(self, scales: Floats, passes: int) -> Iterator[State]:
+        """The machine with these kernel weights, from where it was."""
+        self._take(scales)
+        self._calls += 1
+        for _ in range(min(passes, self.epochs - self._passes)):
+            p, (K, scale) = self.problem, self._K
+            settings = (scale, self._pair, self.cost, self._largest)
+            order = self._random.permutation(self._order)
+            pegasos = pegasos_single if K.dtype == np.float32 else pegasos_double
+            pegasos(
+                order, p.offsets, p.y, self._weight, K, settings, self._steps, self._numbers, self._dual, self._work
+            )
+            self._passes += 1
+            self._steps += order.size
+            self._look()
+            yield self._state()
+
+    def _look(self) -> None:
+        """The objective of the penalised problem here, and the norms that the kernel weights follow."""
+        p = self.problem
+        A, F, V, T = self._dual
+        self._each = self._mixture.products(A)
+        factor = float(self._numbers[0])
+        squares = [float(np.vdot(A, part)) for part in self._each]
+        pairs = factor * factor * float(np.vdot(V, V))
+        own = factor * np.sqrt(np.maximum(squares, 0.0))
+        self._norms = np.append(own, np.sqrt(pairs)) if self.learnt else own
+        loss = total_hinge(p.offsets, p.y, self._weight, self.cost, factor * F, factor * T)
+        self.loss = float(loss) / p.n_sequences
+        free = 0.0 if self.learnt else 0.5 * self._pair * pairs
+        b = self._scales * self._norms
+        self.block_norms = b if self.learnt else np.append(b, self._pair * np.sqrt(pairs))
+        self.objective = self.loss + self.blocks.value(b) + free
+        self.beta = self._scales / self._scales.sum()
+        self.transition = factor * T
+
+    @property
+    def coef(self) -> Floats:
+        """(tokens, labels): theta_m = scale[m] sum_t coef[t] phi_m(x_t)."""
+        return np.ascontiguousarray(self._numbers[0] * self._dual[0].T)
+
+    def parts(self) -> tuple[Floats, Floats, Floats]:
+        """(coefficients of each kernel, weights of explicit blocks, transitions), as the online solver has them."""
+        return parts_of(self.problem, self.coef, self.scale, self.transition)
+
+    def _state(self) -> State:
+        return State(
+            k=self._passes,
+            theta=self.coef,
+            objective=self.objective,
+            loss=self.loss,
+            block_norms=self.block_norms.copy(),
+            counters=Counters(gradients=int(self._tally[0]), examples=self._passes * self.problem.n_sequences),
+            seconds=time.perf_counter() - self._clock,
+            internal={"beta": self.beta.copy(), "call": np.array(self._calls)},
+        )
+
+
+def _reach(share: Floats, way: Floats) -> float:
+    """How far until the first share is zero."""
+    down = way < 0.0
+    return float((-share[down] / way[down]).min()) if down.any() else 0.0

@@ -1,0 +1,1 @@
+"""Solvers of label sequences and trees."""

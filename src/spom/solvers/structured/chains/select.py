@@ -1,0 +1,162 @@
+r"""Which blocks of features a chain needs: group dual averaging with the log loss, on a part of the sentences.
+
+    theta_m = -eta u_m max(0, 1 - t s d_m / norm(u_m)),   u_m the sum of all gradients of block m in t rounds
+
+The gradient of one sentence has about the same norm in every block, and any step that follows it refills all of them.
+Sums of gradients average that noise away: norm(u_m) / t goes to what the block could still explain, and the blocks
+below s d_m stay at exactly zero. The strength is a multiple of what noise alone leaves, rms(norm of a gradient) /
+sqrt(sentences). The weights d_m are sqrt(concentration), scaled to mean one, where concentration is the norm of the
+features' shares of tokens: a template with few frequent features has larger sums of pure noise than one with many rare
+ones. What is left is shrunk, so that a refit on the kept blocks belongs to the method.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from spom.core.arrays import Floats, Ints
+from spom.penalties import GroupLasso
+from spom.solvers.structured.chains.blocks import SCALE, SQUARED
+from spom.solvers.structured.chains.data import Blocks, Tokens
+from spom.solvers.structured.chains.noise import gradient_squares
+from spom.solvers.structured.chains.residual import LOSSES
+from spom.solvers.structured.chains.scaled import BlockEngine
+
+ETA, EPOCHS, SKIP = 0.1, 3, 0.95
+# Sentences that a selection looks at, at least, and the share of a large set.
+LEAST, SHARE = 1500, 0.1
+# The strength in units of noise / sqrt(sentences), and how many sentences the noise is estimated from.
+UNITS, SAMPLE = 1.5, 500
+
+
+@dataclass(frozen=True)
+class Selection:
+    """What a selection found: block m is kept where its evidence norm(u_m) / (t s d_m) is above one."""
+
+    kept: Ints
+    evidence: Floats
+    weights: Floats
+    strength: float
+    noise: float
+    sentences: int
+    seconds: float
+
+
+def block_weights(tokens: Tokens, blocks: Blocks) -> Floats:
+    """sqrt(concentration) of each block, with mean one."""
+    share = np.bincount(tokens.indices, minlength=blocks.features)[: blocks.features] / max(1, tokens.count)
+    squares = np.concatenate([[0.0], np.cumsum(share * share)])[blocks.starts]
+    root = np.sqrt(np.sqrt(np.maximum(np.diff(squares), 0.0)))
+    mean = float(root.mean()) if root.size else 1.0
+    # A block without a feature in these sentences has no gradient either: any weight will do.
+    return np.where(root > 0.0, root, 1.0) / mean if mean > 0.0 else np.ones(root.size)
+
+
+def select(
+    tokens: Tokens,
+    y: Ints,
+    blocks: Blocks,
+    forbidden: Floats,
+    how: Any,
+    *,
+    transitions: str | None = "fixed",
+    random_state: Any = None,
+) -> Selection:
+    """The blocks to keep: `how` is `"auto"`, a number of blocks (an integer), or a strength (a float)."""
+    begin = time.perf_counter()
+    random = np.random.default_rng(random_state)
+    n = len(tokens)
+    size = min(n, max(LEAST, int(SHARE * n)))
+    part = np.sort(random.permutation(n)[:size])
+    weights, gold = block_weights(tokens, blocks), y[_tokens_of(tokens, part)]
+    sample, few = _sample(tokens, blocks, part)
+    run = _Run(sample, gold, few, forbidden, weights, transitions is not None, random.integers(2**32))
+    by_number = isinstance(how, (int, np.integer)) and not isinstance(how, bool)
+    if not by_number and how != "auto":
+        found = run.at(float(how))
+    else:
+        found = run.auto()
+        if by_number:
+            found = _closest(run, found, int(how))
+    return replace(found, seconds=time.perf_counter() - begin)
+
+
+def _tokens_of(tokens: Tokens, part: Ints) -> Ints:
+    """The tokens of some sentences."""
+    inside = np.zeros(len(tokens), dtype=bool)
+    inside[part] = True
+    return np.flatnonzero(np.repeat(inside, np.diff(tokens.offsets)))
+
+
+def _sample(tokens: Tokens, blocks: Blocks, part: Ints) -> tuple[Tokens, Blocks]:
+    """Some sentences with the features that occur in them, numbered anew in their order: small tables stay in cache."""
+    sample = tokens.part(part)
+    used = np.bincount(sample.indices, minlength=blocks.features) > 0
+    place = np.cumsum(used, dtype=np.int32) - np.int32(1)
+    starts = np.concatenate([[0], np.cumsum(used)])[blocks.starts].astype(np.int64)
+    return replace(sample, indices=place[sample.indices]), Blocks(starts, blocks.names)
+
+
+def _closest(run: _Run, found: Selection, count: int) -> Selection:
+    """Raise the strength until no more than `count` blocks are left, and keep those with the most evidence."""
+    for _ in range(8):
+        if found.kept.size <= count:
+            break
+        after = run.at(1.5 * found.strength)
+        if after.kept.size < count:
+            break
+        found = after
+    best = np.argsort(-found.evidence, kind="stable")[:count]
+    return replace(found, kept=np.sort(best))
+
+
+class _Run:
+    """Selections from one sample of sentences."""
+
+    def __init__(
+        self, tokens: Tokens, y: Ints, blocks: Blocks, forbidden: Floats, weights: Floats, learn_chain: bool, seed: Any
+    ) -> None:
+        self.tokens, self.y, self.blocks, self.forbidden = tokens, y, blocks, forbidden
+        self.weights, self.learn_chain, self.seed = weights, learn_chain, seed
+
+    def auto(self) -> Selection:
+        """The strength by rule."""
+        noise = self.noise()
+        return replace(self.at(UNITS * noise / np.sqrt(max(1, len(self.tokens)))), noise=noise)
+
+    def noise(self) -> float:
+        """The rms norm of a sentence's gradient after one pass over a few of them, without a penalty."""
+        few = np.random.default_rng(self.seed).permutation(len(self.tokens))[:SAMPLE]
+        engine, squares = self._engine(0.0), np.zeros(few.size)
+        engine.run(self.tokens, self.y, few, np.full(few.size, ETA), LOSSES["log"], 0.0, SKIP)
+        W, chain = engine.weights()
+        gradient_squares(*self.tokens.arguments(), self.y, few, W, chain + self.forbidden, squares)
+        return float(np.sqrt(squares.mean())) if few.size else 1.0
+
+    def _engine(self, strength: float) -> BlockEngine:
+        return BlockEngine(
+            self.blocks,
+            self.forbidden,
+            GroupLasso(strength, weights=self.weights),
+            dual=True,
+            average=False,
+            learn_chain=self.learn_chain,
+            penalise_chain=False,
+            l2_chain=0.0,
+        )
+
+    def at(self, strength: float) -> Selection:
+        """The selection at a strength."""
+        engine, random = self._engine(strength), np.random.default_rng(self.seed)
+        steps = np.full(len(self.tokens), ETA)
+        for _ in range(EPOCHS):
+            engine.run(self.tokens, self.y, random.permutation(len(self.tokens)), steps, LOSSES["log"], 0.0, SKIP)
+        norms = np.sqrt(np.maximum(engine.numbers[SQUARED, :-1], 0.0))
+        level = max(1, engine.rounds) * strength * self.weights
+        evidence = norms / level if strength > 0.0 else np.where(norms > 0.0, np.inf, 0.0)
+        kept = np.flatnonzero(engine.numbers[SCALE, :-1] != 0.0)
+        return Selection(kept, evidence, self.weights, strength, np.nan, len(self.tokens), 0.0)

@@ -1,0 +1,255 @@
+"""Learning chains sentence by sentence, as an iterator of states."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from spom.core.arrays import Floats, Ints, check_positive
+from spom.core.registry import make, register
+from spom.core.state import Counters, State
+from spom.decoders.schemes import Constraints
+from spom.errors import DataError
+from spom.penalties import Zero
+from spom.solvers import examples
+from spom.solvers.structured.chains.data import as_blocks, as_tokens, check_gold
+from spom.solvers.structured.chains.dispatch import COORDINATES, Engine, chain_step, chain_update, make_engine
+from spom.solvers.structured.chains.objective import penalty_value, summarised, total_loss
+from spom.solvers.structured.chains.residual import Singles, loss_code
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """What a pass over the sentences was: its number, the mean loss met, the share of tokens with an update."""
+
+    epoch: int
+    loss: float
+    touched: float
+    step: float
+    seconds: float
+
+
+def forbidden_scores(constraints: Constraints | None, k: int) -> Floats:
+    """(k + 2, k): -inf for steps, beginnings and ends that are not allowed, else 0."""
+    out = np.zeros((k + 2, k))
+    if constraints is not None:
+        allowed = np.vstack([constraints.transition, constraints.begin[None], constraints.end[None]])
+        if allowed.shape != out.shape:
+            raise ValueError(f"constraints are for {allowed.shape[1]} labels, there are {k}")
+        out[~allowed] = -np.inf
+    return out
+
+
+@register(
+    "solver",
+    "online-chain",
+    examples=lambda: [OnlineChain(*examples.two_sentences(), epochs=3, random_state=0)],
+    cost="O(non-zeros + labels^2) a token",
+)
+class OnlineChain:
+    r"""min over theta of Omega(theta) + (1/N) sum_i L(theta; x_i, y_i) over label sequences, sentence by sentence.
+
+    Theta is a weight for each feature and label, and the block of the chain: a score for each pair of neighbouring
+    labels, first label and last label. Iterating yields a `State` after each pass; `theta` is the weights of features
+    (features x labels, row by row), then those of the chain ((labels + 2) x labels). Iterating copies the tables at
+    each state; `passes` does not.
+
+    Parameters
+    ----------
+    rows : `spom.features.Rows`, or anything with `indptr`, `indices`, `values` and `offsets`.
+    y : the number of the label of each token, all sentences in a row.
+    labels : how many labels there are.
+    blocks : anything with `starts`: block m has the features starts[m] .. starts[m + 1] - 1. One block by default.
+    loss : `"log"` (a conditional random field), `"hinge"`, `"perceptron"`, `"softmax-margin"`.
+    penalty : `L1`, `ElasticNet`, `SquaredL2`, `Zero` on single weights; `SparseMKL`, `GroupLasso`, `LqMKL`,
+        `ElasticNetMKL`, with groups left out, on the norms of blocks. None is no penalty.
+    update : `"forward-backward"` (SPOM), `"dual-averaging"`, or `"auto"`.
+    step : `"auto"`, `"adagrad"` (0.5, delta 0.1), `"linear"` (falls to zero over the epochs), `"sqrt"`, `"epoch"`, a
+        number, a rule, or a function of the round.
+    transitions : the chain's block is `"fixed"` (always on; it pays the squared l2 part of the penalty, if there is
+        one), `"learnt"` (a block as the others, penalised as they are), or None: labels are independent.
+    constraints : what `tag_constraints` gives; gold sequences must satisfy it.
+    cost : what a wrong token costs in the losses with a margin.
+    average : the mean of all iterates instead of the last one; `"auto"`: for losses with a margin under penalties of
+        blocks whose step does not fall to zero.
+    skip : tokens whose gold label has a probability above this get no update (log and softmax-margin).
+    epochs, shuffle, random_state : as everywhere.
+    start : a state to go on from, to the same bits.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from types import SimpleNamespace
+    >>> from spom.penalties import L1
+    >>> from spom.solvers.iterate import last
+    >>> rows = SimpleNamespace(indptr=[0, 1, 2, 3, 4], indices=[0, 1, 0, 1], values=[], offsets=[0, 2, 4])
+    >>> state = last(OnlineChain(rows, [0, 1, 0, 1], 2, penalty=L1(0.01), epochs=5, random_state=0))
+    >>> state.theta[:4].reshape(2, 2).argmax(axis=1)
+    array([0, 1])
+    """
+
+    def __init__(
+        self,
+        rows: Any,
+        y: ArrayLike,
+        labels: int,
+        *,
+        blocks: Any = None,
+        loss: str = "log",
+        penalty: Any = None,
+        update: str = "auto",
+        step: Any = "auto",
+        transitions: str | None = "fixed",
+        constraints: Constraints | None = None,
+        cost: float = 1.0,
+        average: bool | str = "auto",
+        epochs: int = 8,
+        shuffle: bool = True,
+        skip: float = 0.999,
+        objective: bool = False,
+        random_state: Any = None,
+        start: State | None = None,
+    ) -> None:
+        self.blocks = as_blocks(blocks, _features(rows))
+        self.tokens = as_tokens(rows, self.blocks.features)
+        self.labels, self.loss = int(labels), loss
+        self.y: Ints = check_gold(y, self.tokens, self.labels)
+        self._loss = loss_code(loss)
+        self.penalty = Zero() if penalty is None else make("penalty", penalty) if isinstance(penalty, str) else penalty
+        self.update = chain_update(update, self.penalty)
+        if not isinstance(epochs, (int, np.integer)) or epochs < 0:
+            raise ValueError(f"epochs must be an integer >= 0; it is {epochs!r}")
+        self.epochs, self.shuffle, self.objective = int(epochs), shuffle, objective
+        self.step = chain_step(step, self.penalty, self.update, loss, self.epochs)
+        self.cost, self.skip = check_positive(cost, "cost"), check_positive(skip, "skip")
+        self.transitions, self.constraints = transitions, constraints
+        self.average = self._averages() if average == "auto" else bool(average)
+        self.random_state, self.start = random_state, start
+        self.forbidden = forbidden_scores(constraints, self.labels)
+        self._check_gold_allowed()
+        self.engine: Engine = self._engine()
+        self._set_up()
+
+    def _averages(self) -> bool:
+        margin = self.loss in ("hinge", "perceptron")
+        coordinates = self.update == "dual-averaging" and isinstance(self.penalty, COORDINATES)
+        return margin and not coordinates and type(self.step).__name__ in ("Constant", "InverseSqrt")
+
+    def _engine(self) -> Engine:
+        return make_engine(
+            self.blocks, self.forbidden, self.penalty, self.update, self.step, self.transitions, self.average
+        )
+
+    def _check_gold_allowed(self) -> None:
+        if self.constraints is None:
+            return
+        y, offsets, k = self.y, self.tokens.offsets, self.labels
+        bad = self.forbidden[y[:-1], y[1:]] < 0 if y.size else np.zeros(0, dtype=bool)
+        bad = np.append(bad, False)[: y.size]
+        some = np.flatnonzero(np.diff(offsets) > 0)
+        bad[offsets[some + 1] - 1] = self.forbidden[k + 1, y[offsets[some + 1] - 1]] < 0
+        bad[offsets[some]] |= self.forbidden[k, y[offsets[some]]] < 0
+        if bad.any():
+            token = int(np.argmax(bad))
+            i = int(np.searchsorted(offsets, token, side="right")) - 1
+            where = f"sentence {i}, token {token - int(offsets[i])}"
+            raise DataError(f"{where}: the gold labels break the constraints there; mend them, or set constraints=None")
+
+    def _set_up(self) -> None:
+        seed = self.random_state
+        self.random = seed if isinstance(seed, np.random.Generator) else np.random.default_rng(seed)
+        self.done, self.rounds, self.seconds, self._last = 0, 0, 0.0, np.nan
+        if self.start is not None:
+            inner = {n.removeprefix("engine."): a for n, a in self.start.internal.items() if n[:7] == "engine."}
+            if inner["table"].shape != self.engine.pack()["table"].shape:
+                raise DataError("the state to go on from is of another model: other features or labels")
+            self.engine.unpack(inner)
+            self.done, self.rounds = int(self.start.internal["epoch"]), self.start.k
+            self.seconds = self.start.seconds
+            if self.start.random is not None:
+                self.random.bit_generator.state = self.start.random
+
+    def start_at(self, W: Singles, chain: Floats) -> None:
+        """Begin from these weights instead of zero."""
+        self.engine.start_at(W, chain, float(self.step.sizes(1, 1, max(1, len(self.tokens)))[0]))
+
+    # --- the run ---------------------------------------------------------------------------------------
+
+    def passes(self) -> Iterator[Epoch]:
+        """Pass after pass up to `epochs`, those of the state to go on from included; nothing is copied."""
+        while self.done < self.epochs:
+            yield self.one_pass()
+
+    def one_pass(self) -> Epoch:
+        """One pass over the sentences."""
+        begin, n = time.perf_counter(), len(self.tokens)
+        order = self.random.permutation(n) if self.shuffle else np.arange(n)
+        steps = self.step.sizes(self.rounds + 1, n, n)
+        total, touched = self.engine.run(self.tokens, self.y, order, steps, self._loss, self.cost, self.skip)
+        self.rounds += n
+        self.done += 1
+        self.seconds += time.perf_counter() - begin
+        if not np.isfinite(total):
+            raise FloatingPointError(f"the loss became {total} in epoch {self.done}: lower the step")
+        self._last = total / n if n else np.nan
+        share = touched / max(1, self.tokens.count)
+        return Epoch(self.done, self._last, share, float(steps[-1]) if n else np.nan, self.seconds)
+
+    def __iter__(self) -> Iterator[State]:
+        self.engine = self._engine()
+        self._set_up()
+        for epoch in self.passes():
+            yield self.state(epoch)
+
+    # --- what it has learnt ----------------------------------------------------------------------------
+
+    def weights(self) -> tuple[Singles, Floats]:
+        """(features, labels padded to whole vectors) and (labels + 2, labels): what a tagger tags with."""
+        return self.engine.weights()
+
+    def block_norms(self, W: Singles | None = None) -> Floats:
+        """The norm of each block of features now."""
+        return block_norms(self.weights()[0] if W is None else W, self.blocks.starts)
+
+    def objective_now(self) -> float:
+        """Omega(theta) + the mean loss of all sentences at the present weights: one more pass, without updates."""
+        W, chain = self.weights()
+        losses = total_loss(self.tokens, self.y, W, chain + self.forbidden, self._loss, self.cost)
+        omega = penalty_value(self.penalty, summarised(W, chain, self.blocks.starts), self.transitions)
+        return omega + losses / max(1, len(self.tokens))
+
+    def state(self, epoch: Epoch | None = None) -> State:
+        """The run so far, as a copy that can be saved and gone on from."""
+        W, chain = self.weights()
+        theta = np.concatenate([W[:, : self.labels].astype(np.float64).reshape(-1), chain.reshape(-1)])
+        internal: dict[str, Any] = {f"engine.{name}": a for name, a in self.engine.pack().items()}
+        internal["epoch"] = np.array(self.done)
+        return State(
+            k=self.rounds,
+            theta=theta,
+            step=np.nan if epoch is None else epoch.step,
+            objective=self.objective_now() if self.objective else np.nan,
+            loss=self._last,
+            block_norms=self.block_norms(W),
+            counters=Counters(gradients=self.rounds, proxes=self.rounds, examples=self.rounds),
+            seconds=self.seconds,
+            internal=internal,
+            random=self.random.bit_generator.state,  # type: ignore[arg-type]  # numpy types it as a Mapping
+        )
+
+
+def block_norms(W: Singles, starts: Ints) -> Floats:
+    """norm2 of the rows of each block."""
+    parts = [np.asarray(W[a:b], dtype=np.float32).reshape(-1) for a, b in pairwise(starts)]
+    return np.asarray(np.sqrt([float(np.dot(part, part)) for part in parts]))
+
+
+def _features(rows: Any) -> int:
+    indices = np.asarray(rows.indices)
+    return int(indices.max()) + 1 if indices.size else 0

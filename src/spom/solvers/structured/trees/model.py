@@ -1,0 +1,162 @@
+"""Weights that score arcs: what learning gives and parsing uses."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from spom.core.arrays import Floats, Ints, aligned_singles
+from spom.features.arc_spaces import AT, LENGTHS, START, WIDE, Shorts
+from spom.features.arcs import ArcCodes, ArcLayout, ArcTemplates
+from spom.solvers.structured.trees.scoring import Singles, parse_sentences
+
+NONE: Ints = np.empty(0, dtype=np.int64)
+# The column that the filter of arcs reads.
+FILTER = "upos"
+
+
+@dataclass(frozen=True)
+class ArcModel:
+    """Templates, their weights, and the filter of arcs. It keeps no state: threads may share it."""
+
+    templates: ArcTemplates
+    layout: ArcLayout
+    limits: Shorts
+    weights: Singles
+
+    def arguments(self) -> tuple[Any, ...]:
+        """The layout as kernels take it."""
+        return layout_arguments(self.templates, self.layout, self.limits)
+
+    @cached_property
+    def folded(self) -> tuple[ArcLayout, Singles]:
+        """The same scores with one weight for each family and arc: the sum of its up to three."""
+        active = self.templates.active
+        finest = np.zeros_like(active)
+        finest[np.arange(active.shape[0]), 2 - np.argmax(active[:, ::-1], axis=1)] = True
+        layout = self.layout.with_slots(finest)
+        weights = aligned_singles(layout.size)
+        for f, slot in self.templates.places:
+            into = int(np.argmax(finest[f]))
+            # A direction stands for six bins of distance.
+            times = LENGTHS[into] // LENGTHS[slot]
+            block_view(weights, layout, f, into)[:] += np.repeat(
+                block_view(self.weights, self.layout, f, slot), times, 1
+            )
+        return layout, weights
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "folded"}
+
+    def parse(
+        self,
+        codes: ArcCodes,
+        projective: bool = False,
+        guides: Ints | None = None,
+        n_jobs: int = 1,
+        bounds: tuple[int, int] | None = None,
+    ) -> tuple[Ints, int]:
+        """(the heads, laid out as the codes are; how many arcs were scored); `bounds` are sentences from and to."""
+        begin, end = (0, codes.first.size) if bounds is None else bounds
+        out = np.zeros(codes.codes.shape[1], dtype=np.int64)
+        common = (codes.codes, codes.kinds, codes.first, codes.sizes, NONE if guides is None else guides)
+        layout, weights = self.folded
+        arguments = layout_arguments(self.templates, layout, self.limits)
+
+        def part(bounds: tuple[int, int]) -> int:
+            place = (weights, projective, out, np.empty((0, 0)), *bounds)
+            return int(run(parse_sentences, *common, *arguments, *place))
+
+        if n_jobs == 1 or end - begin < 2 * n_jobs:
+            return out, part((begin, end))
+        cuts = np.linspace(begin, end, 4 * n_jobs + 1).astype(np.int64).tolist()
+        with ThreadPoolExecutor(n_jobs) as pool:
+            return out, sum(pool.map(part, itertools.pairwise(cuts)))
+
+    def scores(self, codes: ArcCodes, sentence: int, guides: Ints | None = None) -> Floats:
+        """The scores of a sentence, head by modifier, -inf for what is no arc or is filtered out."""
+        n = int(codes.sizes[sentence])
+        matrix = np.full((n + 1, n + 1), -np.inf)
+        common = (codes.codes, codes.kinds, codes.first, codes.sizes, NONE if guides is None else guides)
+        if n:
+            place = (np.zeros(codes.codes.shape[1], dtype=np.int64), matrix, sentence, sentence + 1)
+            layout, weights = self.folded
+            arguments = layout_arguments(self.templates, layout, self.limits)
+            run(parse_sentences, *common, *arguments, weights, False, *place)
+        return matrix
+
+    def block_norms(self) -> Floats:
+        """The Euclidean norm of the weights of each template."""
+        blocks = (block_view(self.weights, self.layout, f, slot) for f, slot in self.templates.places)
+        return np.array([float(np.sqrt(np.einsum("ij,ij->", b, b, dtype=np.float64))) for b in blocks])
+
+    def entries(self) -> tuple[Ints, Singles]:
+        """(places, weights) of all that are not zero, template after template, each row by row.
+
+        Places do not depend on how weights lie in memory: this is what a model file has.
+        """
+        places, values, begin = [], [], 0
+        for f, slot in self.templates.places:
+            block = block_view(self.weights, self.layout, f, slot)
+            flat = block.reshape(-1)
+            found = np.flatnonzero(flat)
+            places.append(begin + found)
+            values.append(flat[found])
+            begin += block.size
+        return np.concatenate(places), np.concatenate(values)
+
+    @classmethod
+    def of(cls, templates: ArcTemplates, layout: ArcLayout, limits: Shorts, places: Ints, values: Singles) -> ArcModel:
+        """The model with these `entries`, whose places rise."""
+        weights, begin = aligned_singles(layout.size), 0
+        for f, slot in templates.places:
+            block = block_view(weights, layout, f, slot)
+            first, last = np.searchsorted(places, [begin, begin + block.size])
+            rows, entries = np.divmod(places[first:last] - begin, block.shape[1])
+            block[rows, entries] = values[first:last]
+            begin += block.size
+        return cls(templates, layout, limits, weights)
+
+    def kept(self, blocks: Ints) -> ArcModel:
+        """The model of some templates alone: tables of families that have none of them are left out."""
+        templates = self.templates.keep(blocks)
+        layout = templates.layout()
+        weights = aligned_singles(layout.size)
+        before = {family.name: f for f, family in enumerate(self.templates.families)}
+        for f, slot in templates.places:
+            old = before[templates.families[f].name]
+            block_view(weights, layout, f, slot)[:] = block_view(self.weights, self.layout, old, slot)
+        return ArcModel(templates, layout, self.limits, weights)
+
+
+def run(function: Callable[..., Any], *arguments: Any) -> Any:
+    """A kernel with arguments from several tuples."""
+    return function(*arguments)
+
+
+def block_view(weights: Singles, layout: ArcLayout, f: int, slot: int) -> Singles:
+    """The weights of one template, (rows, entries of its slot), without a copy."""
+    rows = layout.counts[f]
+    start, wide, at = (int(layout.families[f, k]) for k in (START, WIDE, AT + slot))
+    return weights[start : start + rows * wide].reshape(rows, wide)[:, at : at + LENGTHS[slot]]
+
+
+def weight_count(templates: ArcTemplates, layout: ArcLayout) -> int:
+    """How many weights the templates have; places in memory that are there for alignment alone do not count."""
+    rows = layout.counts
+    return sum(rows[f] * LENGTHS[slot] for f, slot in templates.places)
+
+
+def layout_arguments(templates: ArcTemplates, layout: ArcLayout, limits: Shorts) -> tuple[Any, ...]:
+    """ends, atoms, families, sets, the filter's column, upos, limits."""
+    columns, sets = templates.columns, np.array(layout.columns, dtype=np.int64)
+    return (
+        *(layout.ends, layout.atoms, layout.families, sets),
+        *(columns.index(FILTER), columns.index("upos"), limits),
+    )

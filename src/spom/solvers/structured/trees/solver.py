@@ -1,0 +1,208 @@
+"""SPOM, MIRA and their kin for arc-factored parsers, as an iterator of states: one state an epoch."""
+
+from __future__ import annotations
+
+import copy
+import time
+from collections.abc import Iterator
+from typing import Any, cast
+
+import numpy as np
+
+from spom.core.arrays import Floats, Ints, aligned_singles, check_positive
+from spom.core.jit import kernel
+from spom.core.state import Counters, State
+from spom.errors import Unsupported
+from spom.features.arc_spaces import AT, BASE, LENGTHS, START, TABLE, WIDE, Shorts
+from spom.features.arcs import ArcCodes, ArcTemplates
+from spom.penalties import L1, ElasticNetMKL, GroupLasso, LqMKL, SparseMKL
+from spom.solvers.pointers import pointer
+from spom.solvers.structured.trees import learning
+from spom.solvers.structured.trees.arc_filter import arc_limits
+from spom.solvers.structured.trees.model import FILTER, NONE, ArcModel, layout_arguments, run
+from spom.solvers.structured.trees.scoring import Singles
+
+LOSSES = {"mira": learning.MIRA, "hinge": learning.HINGE, "perceptron": learning.PERCEPTRON, "log": learning.CRF}
+# The first step of each loss times the number of templates; for MIRA the largest step.
+STEPS = {"mira": 1.0, "hinge": 0.3, "perceptron": 1.0, "log": 1.0}
+KINDS = (SparseMKL, GroupLasso, LqMKL, ElasticNetMKL)
+
+
+@kernel(f"void({TABLE}, int64, float32[::1], float32[::1], float64[:, :, ::1], float64, float32[::1])")
+def averages(
+    families: Ints, rows: int, weights: Singles, sums: Singles, blocks: Floats, rounds: float, out: Singles
+) -> None:
+    """out = (S w - u) / rounds, the mean of theta over the rounds; with no rounds, theta. `out` is zero before."""
+    for f in range(families.shape[0]):
+        end = families[f + 1, BASE] if f + 1 < families.shape[0] else rows
+        for slot in range(3):
+            if families[f, AT + slot] < 0:
+                continue
+            factor = blocks[1, f, slot] if rounds > 0.0 else blocks[0, f, slot]
+            for row in range(end - families[f, BASE]):
+                begin = families[f, START] + row * families[f, WIDE] + families[f, AT + slot]
+                for i in range(begin, begin + LENGTHS[slot]):
+                    if rounds > 0.0:
+                        out[i] = np.float32((factor * weights[i] - sums[i]) / rounds)
+                    else:
+                        out[i] = np.float32(factor * weights[i])
+
+
+class ArcSolver:
+    """min over theta of Omega(theta) + (1/N) sum_i L(theta; sentence i, tree i), one sentence after another.
+
+    `loss` is `"mira"` (the smallest step that mends the cost-augmented hinge, at most `step`), `"hinge"`,
+    `"perceptron"` or `"log"` (a random field over trees). `penalty` is None or one on block norms (`SparseMKL`: SPOM,
+    `GroupLasso`, `LqMKL`, `ElasticNetMKL`), each template a block. `step` defaults to a multiple of one over the
+    number of templates, and falls as one over the square root of the epoch for all losses but MIRA. With `ranking` the
+    progressive score of each template is summed up on the way (`progress`). Iterating yields a
+    `State` after each epoch, without end: its `theta` is the iterate (a copy unless `copies=False`), `internal` has
+    the sums of the average. `start` goes on from a state, to the same bits.
+    """
+
+    def __init__(
+        self,
+        templates: ArcTemplates,
+        codes: ArcCodes,
+        gold: Ints,
+        *,
+        loss: str = "mira",
+        penalty: Any = None,
+        step: float | None = None,
+        cost: float = 1.0,
+        projective: bool = False,
+        guides: Ints | None = None,
+        limits: Shorts | None = None,
+        shuffle: bool = True,
+        seed: Any = 0,
+        ranking: bool = False,
+        copies: bool = True,
+        start: State | None = None,
+    ) -> None:
+        if loss not in LOSSES:
+            raise Unsupported(f"there is no loss {loss!r} for trees; there are: {', '.join(LOSSES)}")
+        self.templates, self.codes, self.gold = templates, codes, gold
+        self.loss, self.projective, self.shuffle, self.ranking, self.copies = loss, projective, shuffle, ranking, copies
+        self.layout = templates.layout()
+        self.places = np.array(templates.places, dtype=np.int64).reshape(-1, 2)
+        self.cost = check_positive(cost, "cost")
+        self.step = STEPS[loss] / len(self.places) if step is None else check_positive(step, "step", zero=False)
+        self.guides = NONE if guides is None else guides
+        self.limits = arc_limits(codes, templates.columns.index(FILTER), templates.radix(FILTER), gold, limits)
+        self.penalty = penalty
+        self._prox = _prox_on_norms(penalty, len(self.places))
+        self.random = np.random.default_rng(seed)
+        self.weights = aligned_singles(self.layout.size)
+        self.sums = aligned_singles(self.layout.size)
+        self.blocks = np.zeros((5, len(templates.families), 3))
+        self.blocks[learning.SCALE], self.blocks[learning.ACTIVE] = 1.0, templates.active
+        self.k, self.rounds, self.seconds = 0, 0, 0.0
+        if start is not None:
+            self.restore(start)
+
+    def __iter__(self) -> Iterator[State]:
+        while True:
+            yield self.epoch()
+
+    def epoch(self, only: Ints | None = None) -> State:
+        """One pass over all sentences, or over some, in a new random order."""
+        begin = time.perf_counter()
+        chosen = np.arange(self.codes.first.size) if only is None else np.asarray(only, dtype=np.int64)
+        order = self.random.permutation(chosen) if self.shuffle else chosen
+        size = self.step if self.loss == "mira" else self.step / np.sqrt(self.k + 1.0)
+        common = (self.codes.codes, self.codes.kinds, self.codes.first, self.codes.sizes, self.guides, self.gold, order)
+        loss = run(
+            learning.learn,
+            *common,
+            *layout_arguments(self.templates, self.layout, self.limits),
+            *(self.weights, self.sums, self.blocks, LOSSES[self.loss], self.projective, self.cost),
+            *(
+                np.full(order.size, size),
+                self.penalty is not None,
+                *self._prox,
+                self.places,
+                self.layout.rows,
+                self.ranking,
+            ),
+        )
+        self.k += 1
+        self.rounds += int((self.codes.sizes[order] > 0).sum())
+        self.seconds += time.perf_counter() - begin
+        return self._state(loss / max(order.size, 1), size)
+
+    def feed(self, codes: ArcCodes, gold: Ints, guides: Ints | None = None) -> None:
+        """Go on with other sentences, of the same words and templates."""
+        column = self.templates.columns.index(FILTER)
+        self.limits = arc_limits(codes, column, self.templates.radix(FILTER), gold, self.limits)
+        self.codes, self.gold, self.guides = codes, gold, NONE if guides is None else guides
+
+    def model(self, averaged: bool = True) -> ArcModel:
+        """The weights as a model: their mean over all rounds, or the last ones."""
+        out = aligned_singles(self.weights.size)
+        rounds = float(self.rounds) if averaged else 0.0
+        averages(self.layout.families, self.layout.rows, self.weights, self.sums, self.blocks, rounds, out)
+        return ArcModel(self.templates, self.layout, self.limits, out)
+
+    @property
+    def progress(self) -> Floats:
+        """The progressive score of each template: sum over rounds of (what it had learnt) . (minus its gradient)."""
+        return cast("Floats", self.blocks[learning.PROGRESS][self.places[:, 0], self.places[:, 1]])
+
+    @property
+    def norms(self) -> Floats:
+        """The norm of each template's block."""
+        squared = self.blocks[learning.NORM][self.places[:, 0], self.places[:, 1]]
+        return cast("Floats", np.sqrt(np.maximum(squared, 0.0)))
+
+    def _state(self, loss: float, size: float) -> State:
+        norms = self.norms
+        penalty = 0.0 if self.penalty is None else _on_norms(self.penalty, norms.size).value(norms)
+        internal: dict[str, Any] = {
+            "sums": self.sums,
+            "blocks": self.blocks,
+            "rounds": np.array(self.rounds),
+            "limits": self.limits,
+        }
+        if self.copies:
+            internal = {name: a.copy() for name, a in internal.items()}
+        theta = self.weights.copy() if self.copies else self.weights
+        return State(
+            k=self.k,
+            theta=cast("Floats", theta),
+            step=size,
+            loss=loss,
+            objective=loss + penalty,
+            block_norms=norms,
+            counters=Counters(gradients=self.rounds, examples=self.rounds),
+            seconds=self.seconds,
+            internal=internal,
+            random=dict(self.random.bit_generator.state),
+        )
+
+    def restore(self, state: State) -> None:
+        """Go on from a state, to the same bits."""
+        if state.theta.shape != self.weights.shape:
+            raise ValueError(
+                f"the state has {state.theta.size} weights, these templates and words {self.weights.size}: "
+                "go on with the data and templates that it was made with"
+            )
+        self.weights[:], self.sums[:] = state.theta, state.internal["sums"]
+        self.blocks[:], self.limits = state.internal["blocks"], state.internal["limits"].copy()
+        self.k, self.rounds, self.seconds = state.k, int(state.internal["rounds"]), state.seconds
+        if state.random is not None:
+            self.random.bit_generator.state = state.random
+
+
+def _on_norms(penalty: Any, count: int) -> Any:
+    """The penalty as a function of block norms: the same with groups of one."""
+    if not isinstance(penalty, KINDS):
+        names = ", ".join(kind.__name__ for kind in KINDS)
+        raise Unsupported(f"{type(penalty).__name__} is no penalty on block norms; for trees there are: {names}")
+    on_norms = copy.copy(penalty)
+    on_norms.groups, on_norms._cached = 1, None
+    return on_norms
+
+
+def _prox_on_norms(penalty: Any, count: int) -> tuple[Any, Floats, Ints]:
+    prox, reals, ints = (L1(0.0) if penalty is None else _on_norms(penalty, count)).compiled((count,))
+    return pointer(prox), reals, ints

@@ -1,0 +1,158 @@
+"""The solver as an iterator: optima, resuming to the bit, what it refuses; and the choice of blocks."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+
+from spom.core.protocols import Solver
+from spom.core.state import State
+from spom.decoders import tag_constraints
+from spom.errors import DataError, Unsupported
+from spom.penalties import L1, GroupLasso, LInf, SparseMKL, SquaredL2
+from spom.solvers.iterate import last, take
+from spom.solvers.steps import AdaGrad
+from spom.solvers.structured.chains import OnlineChain
+from spom.solvers.structured.chains.data import as_blocks, as_tokens
+from spom.solvers.structured.chains.select import select
+from tests.solvers.structured.chains.naive_chains import dense, loss_and_gradient, problem
+
+
+def test_dual_averaging_reaches_the_optimum_of_the_random_field() -> None:
+    p = problem(21, sentences=8, features=6)
+    p.blocks.starts = np.array([0, 6])
+    strength, n = 0.1, 8
+    size = p.features * p.k + (p.k + 2) * p.k
+    spans = [(i, *p.rows.offsets[i : i + 2]) for i in range(n) if p.rows.offsets[i + 1] > p.rows.offsets[i]]
+
+    def objective(theta: np.ndarray) -> tuple[float, np.ndarray]:
+        value, gradient = 0.5 * strength * theta @ theta, strength * theta
+        for i, a, b in spans:
+            v, g, _ = loss_and_gradient("log", theta, dense(p, i), p.y[a:b], p.k, 0.0)
+            value, gradient = value + v / n, gradient + g / n
+        return value, gradient
+
+    best = minimize(objective, np.zeros(size), jac=True, method="L-BFGS-B", options={"gtol": 1e-8})
+    for update, step in (("dual-averaging", AdaGrad(0.5, 0.1)), ("forward-backward", "linear")):
+        solver = OnlineChain(
+            p.rows, p.y, p.k, blocks=p.blocks, penalty=SquaredL2(strength), update=update, step=step, epochs=300,
+            skip=1.0, objective=True, random_state=0,
+        )  # fmt: skip
+        for _ in solver.passes():
+            pass
+        assert solver.objective_now() == pytest.approx(objective(solver.state().theta)[0], rel=1e-5)
+        assert best.fun <= solver.objective_now() <= best.fun * 1.005
+
+
+RUNS = [
+    {"penalty": L1(1e-3)},
+    {"penalty": SparseMKL(1e-2), "loss": "hinge"},
+    {"penalty": SparseMKL(1e-2), "loss": "hinge", "step": 0.3},
+    {"penalty": GroupLasso(0.05), "update": "dual-averaging", "loss": "softmax-margin", "transitions": "learnt"},
+    {"loss": "perceptron", "update": "forward-backward"},
+]
+
+
+@pytest.mark.parametrize("run", RUNS, ids=repr)
+def test_a_saved_run_goes_on_to_the_same_bits(run, tmp_path) -> None:
+    p = problem(22, sentences=15)
+    make = lambda **more: OnlineChain(p.rows, p.y, p.k, blocks=p.blocks, epochs=5, random_state=7, **run, **more)  # noqa: E731
+    whole = list(make())
+    assert isinstance(make(), Solver)
+    assert [state.k for state in whole] == [15, 30, 45, 60, 75]
+    assert not np.array_equal(whole[0].theta, whole[-1].theta)
+    last(take(make(), 2)).save(tmp_path / "state")
+    resumed = list(make(start=State.load(tmp_path / "state")))
+    assert len(resumed) == 3
+    for a, b in zip(whole[2:], resumed, strict=True):
+        np.testing.assert_array_equal(a.theta, b.theta)
+        assert a.loss == b.loss
+    again = list(make())
+    np.testing.assert_array_equal(again[-1].theta, whole[-1].theta)
+
+
+def test_without_transitions_labels_are_independent() -> None:
+    p = problem(23)
+    state = last(OnlineChain(p.rows, p.y, p.k, transitions=None, penalty=L1(1e-3), epochs=2, random_state=0))
+    assert not state.theta[-(p.k + 2) * p.k :].any()
+    assert state.theta.any()
+
+
+def test_constraints_hold_while_learning() -> None:
+    rows = SimpleNamespace(indptr=[0, 1, 2, 3], indices=[0, 1, 0], values=[], offsets=[0, 2, 3])
+    allowed = tag_constraints(["O", "B-X", "I-X"])
+    solver = OnlineChain(rows, [1, 2, 0], 3, constraints=allowed, penalty=L1(0.0), epochs=3, random_state=0)
+    assert np.isfinite(last(solver).loss)
+    with pytest.raises(DataError, match="sentence 1, token 0: the gold labels break the constraints"):
+        OnlineChain(rows, [1, 2, 2], 3, constraints=allowed)
+    with pytest.raises(DataError, match="sentence 0, token 0"):
+        OnlineChain(rows, [0, 2, 0], 3, constraints=allowed)
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ({"loss": "squared"}, "there is no loss 'squared' for chains"),
+        ({"penalty": LInf(1.0)}, "chains take one of the penalties"),
+        ({"penalty": GroupLasso(1.0, groups=2)}, "leave groups= out"),
+        ({"penalty": GroupLasso(1.0, weights=[1.0])}, "one for each of the 3 blocks"),
+        ({"penalty": L1(1.0), "update": "forward-backward"}, "needs update='dual-averaging'"),
+        ({"update": "newton"}, "there is no update 'newton'"),
+        ({"penalty": SparseMKL(1.0), "step": "adagrad"}, "AdaGrad on chains takes"),
+        ({"step": "theory"}, "is no step for chains"),
+        ({"penalty": L1(1.0), "average": True}, "has no mean of iterates"),
+        ({"transitions": "free"}, "transitions must be"),
+        ({"epochs": -1}, "epochs must be an integer >= 0"),
+        ({"cost": -1.0}, "cost must be"),
+    ],
+)
+def test_what_is_refused(more, message) -> None:
+    p = problem(24)
+    with pytest.raises((Unsupported, ValueError), match=message):
+        OnlineChain(p.rows, p.y, p.k, blocks=p.blocks, **more)
+
+
+def test_rows_that_do_not_fit() -> None:
+    p = problem(25)
+    with pytest.raises(DataError, match=f"there are 2 labels for {len(p.y)} tokens"):
+        OnlineChain(p.rows, [0, 1], p.k)
+    with pytest.raises(DataError, match="labels must be numbers from 0 to 1"):
+        OnlineChain(p.rows, np.where(p.y == 2, 2, p.y), 2)
+    bad = SimpleNamespace(indptr=[0, 1, 2], indices=[0, 1], values=[1.0, np.nan], offsets=[0, 1, 2])
+    with pytest.raises(DataError, match="sentence 1, token 0: a feature's value is nan"):
+        OnlineChain(bad, [0, 1], 2)
+    with pytest.raises(DataError, match="the feature id -1"):
+        OnlineChain(SimpleNamespace(indptr=[0, 1], indices=[-1], values=[], offsets=[0, 1]), [0], 2)
+    with pytest.raises(DataError, match="rows do not fit together"):
+        OnlineChain(SimpleNamespace(indptr=[0, 1], indices=[0], values=[], offsets=[0, 2]), [0, 1], 2)
+
+
+def noisy(sentences: int, seed: int):
+    """Two blocks that tell the label, three that are noise with as many features."""
+    rng = np.random.default_rng(seed)
+    n = sentences * 6
+    y = rng.integers(0, 4, n)
+    told = [np.where(rng.random(n) < 0.8, y * 5 + rng.integers(0, 5, n), rng.integers(0, 20, n)) for _ in range(2)]
+    columns = [told[0], rng.integers(0, 20, n), rng.integers(0, 20, n), told[1], rng.integers(0, 20, n)]
+    indices = np.stack([column + 20 * m for m, column in enumerate(columns)], axis=1).reshape(-1)
+    rows = SimpleNamespace(
+        indptr=np.arange(n + 1) * 5, indices=indices, values=np.zeros(0), offsets=np.arange(0, n + 1, 6)
+    )
+    return rows, y, as_blocks(SimpleNamespace(starts=np.arange(6) * 20, names=tuple("abcde")))
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_selection_drops_noise_and_keeps_what_tells(seed: int) -> None:
+    rows, y, blocks = noisy(300, seed)
+    tokens, free = as_tokens(rows, 100), np.zeros((6, 4))
+    found = select(tokens, y, blocks, free, "auto", random_state=seed)
+    np.testing.assert_array_equal(found.kept, [0, 3])
+    assert (found.evidence[[0, 3]] > 1).all()
+    assert (found.evidence[[1, 2, 4]] < 1).all()
+    assert select(tokens, y, blocks, free, 1, random_state=seed).kept.size == 1
+    np.testing.assert_array_equal(select(tokens, y, blocks, free, 4, random_state=seed).kept[[0]], [0])
+    assert select(tokens, y, blocks, free, 0.0, random_state=seed).kept.size == 5
+    assert select(tokens, y, blocks, free, 100.0, random_state=seed).kept.size == 0
