@@ -69,7 +69,7 @@ class MKLClassifier(Saving, ClassifierMixin, BaseEstimator):  # type: ignore[mis
     penalty : a penalty of block norms: `SparseMKL`, `LqMKL`, `ElasticNetMKL`, `GroupLasso`, `SquaredL2` (a plain sum of
         the kernels). None is `SparseMKL(1 / (2 N))`, which is C = 2.
     solver : `"online"`, or `"frank-wolfe"`, which goes on until the duality gap is `tol` of the objective.
-    step, epochs, output : of the online solver, `spom.solvers.mkl.online.solver.OnlineKernels`; `"auto"` needs no number.
+    step, epochs, output : of the online solver (`solvers.mkl.online`); `"auto"` needs no number.
     memory : what Gram matrices may take: they are kept where they fit, else rows are computed and cached, else kernels
         become explicit features. `memory_plan_` says what was chosen; so does the log, `spom.kernels`.
     precision : of the Gram matrices, `"single"` or `"double"`.

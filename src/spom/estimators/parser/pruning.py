@@ -1,7 +1,7 @@
 """Which templates a parser needs: the non-negative garrote on held-out sentences ranks them, and what they cost counts.
 
 A parser with all templates learns from part of the sentences, once. On others each template gets a weight beta >= 0
-for what it adds to the scores of arcs (see `solvers.structured.trees.garrote`); most are zero. Templates that share rows of
+for what it adds to the scores of arcs (`solvers.structured.trees.garrote`); most are zero. Templates that share rows of
 weights share their cost too, so families are taken in the order of their betas over the root of their cost, within a
 budget that makes a parser with a fifth of the templates four times as fast.
 """
