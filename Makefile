@@ -9,7 +9,7 @@ export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 export SPOM_DATA ?= $(if $(wildcard ../shared/data),$(abspath ../shared/data),)
 
-.PHONY: demo test check bench docs lock clean
+.PHONY: demo test check bench docs lock clean mutate
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -56,3 +56,7 @@ lock:
 
 clean:
 	rm -rf $(VENV) docs/_build docs/auto_examples docs/generated .pytest_cache .mypy_cache .ruff_cache .hypothesis
+
+# Changes single lines of compiled loops and prints what no test noticed; MUTATE="--sample 10 --paths src/spom/solvers/mkl" narrows it.
+mutate: $(VENV)/.test
+	$(BIN)/python tools/mutate.py $(MUTATE)

@@ -75,6 +75,16 @@ def test_svmlight_lines_keep_all_but_the_label(spom: Command, here: Path) -> Non
     assert np.mean(labels == Y[ORDER[100:]]) == pytest.approx(scores["accuracy"])
 
 
+def test_a_bad_line_in_a_later_block_has_its_own_number(
+    spom: Command, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    good = "0 1:5.1 2:3.5 3:1.4 4:0.2\n"
+    bad = here / "late.svm"
+    bad.write_text("# first\n\n" + good * 8 + "# then\n\n" + good + "0 1:oops\n")
+    monkeypatch.setattr("spom.cli.vectors._CHUNK", 60)
+    assert f"late.svm, line {2 + 8 + 2 + 1 + 1}:" in spom.fails("predict", "--model", here / "svm.spom", bad)
+
+
 def test_long_files_are_predicted_in_blocks(spom: Command, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = [spom.well("predict", "--model", here / f"{k}.spom", here / f"test.{k}").out for k in ("svm", "csv")]
     monkeypatch.setattr("spom.cli.vectors._CHUNK", 100)

@@ -1,0 +1,162 @@
+"""Change one line of a compiled loop, run the tests of its package, and print which changes nobody noticed.
+
+    python tools/mutate.py --sample 40 --seed 7
+    python tools/mutate.py --paths src/spom/solvers/mkl --sample 10
+
+A mutation swaps an operator or a comparison, shifts an integer by one, flips a sign or negates a condition inside
+a function marked with `@kernel`. Each is tried in a copy of the tree, so the checkout is never touched. A mutation
+counts as caught when a test fails, a kernel no longer compiles, or the tests run longer than `--timeout` seconds.
+Arguments of prefetches are left alone: they change the speed, never the result.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+BINARY = {ast.Add: "-", ast.Sub: "+", ast.Mult: "/", ast.Div: "*", ast.FloorDiv: "*"}
+COMPARE = {ast.Lt: "<=", ast.LtE: "<", ast.Gt: ">=", ast.GtE: ">", ast.Eq: "!=", ast.NotEq: "=="}
+BOOLEAN = {ast.And: "or", ast.Or: "and"}
+# What is tested elsewhere than in the folder of the same name, from the most special to the most general.
+ALSO = {
+    "solvers/linear": ["tests/solvers/test_every_solver.py", "tests/estimators/test_online.py"],
+    "solvers/batch": ["tests/solvers/test_every_solver.py", "tests/estimators/test_proximal.py"],
+    "solvers/structured/chains": ["tests/estimators/test_tagger.py"],
+    "solvers/structured/trees": ["tests/estimators/test_parser.py"],
+    "solvers/mkl": ["tests/estimators/test_mkl_classifier.py", "tests/estimators/test_mkl_tagger.py"],
+}
+
+
+@dataclass(frozen=True)
+class Mutation:
+    """One change: the text from `start` to `end` (line, column) becomes `text`."""
+
+    path: Path
+    start: tuple[int, int]
+    end: tuple[int, int]
+    text: str
+
+    def apply(self, source: str) -> str:
+        """The source with the change."""
+        lines = source.splitlines(keepends=True)
+        (row, left), (last, right) = self.start, self.end
+        head, tail = lines[row - 1].encode()[:left].decode(), lines[last - 1].encode()[right:].decode()
+        return "".join([*lines[: row - 1], head + self.text + tail, *lines[last:]])
+
+    def describe(self, source: str) -> str:
+        """Where it is, and the line before and after."""
+        before = source.splitlines()[self.start[0] - 1].strip()
+        after = self.apply(source).splitlines()[self.start[0] - 1].strip()
+        return f"{self.path}:{self.start[0]}\n    - {before}\n    + {after}"
+
+
+def mutations(path: Path, source: str) -> Iterator[Mutation]:
+    """Every mutation of the kernels of one file."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.FunctionDef) and any("kernel" in ast.unparse(d) for d in node.decorator_list):
+            for statement in node.body:
+                yield from _inside(path, source, statement)
+
+
+def _inside(path: Path, source: str, node: ast.AST) -> Iterator[Mutation]:
+    if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+        return
+    if isinstance(node, ast.Call) and "prefetch" in ast.unparse(node.func):
+        return
+    if isinstance(node, ast.expr):
+        yield from _changes(path, source, node)
+    for child in ast.iter_child_nodes(node):
+        if not isinstance(node, ast.AnnAssign) or child is not node.annotation:
+            yield from _inside(path, source, child)
+
+
+def _changes(path: Path, source: str, node: ast.expr) -> Iterator[Mutation]:
+    def whole(text: str) -> Mutation:
+        end = (node.end_lineno or 0, node.end_col_offset or 0)
+        return Mutation(path, (node.lineno, node.col_offset), end, text)
+
+    def part(other: ast.expr) -> str:
+        return ast.get_source_segment(source, other) or ast.unparse(other)
+
+    if isinstance(node, ast.BinOp) and type(node.op) in BINARY:
+        yield whole(f"({part(node.left)}) {BINARY[type(node.op)]} ({part(node.right)})")
+    elif isinstance(node, ast.Compare) and len(node.ops) == 1 and type(node.ops[0]) in COMPARE:
+        yield whole(f"({part(node.left)}) {COMPARE[type(node.ops[0])]} ({part(node.comparators[0])})")
+    elif isinstance(node, ast.BoolOp):
+        yield whole("(" + f" {BOOLEAN[type(node.op)]} ".join(f"({part(v)})" for v in node.values) + ")")
+    elif isinstance(node, ast.UnaryOp) and isinstance(node.op, (ast.USub, ast.Not)):
+        yield whole(part(node.operand))
+    elif isinstance(node, ast.Constant) and type(node.value) is int:
+        yield whole(str(node.value + 1))
+    elif isinstance(node, ast.IfExp):
+        yield whole(f"({part(node.orelse)} if {part(node.test)} else {part(node.body)})")
+
+
+def tests_for(path: Path) -> list[str]:
+    """The tests that should notice a change in this file: the nearest test folder, then what is named in `ALSO`."""
+    inside = path.relative_to("src/spom").parent
+    folder = next(f for f in [inside, *inside.parents] if (ROOT / "tests" / f).is_dir())
+    more = [also for key, names in ALSO.items() if str(inside).startswith(key) for also in names]
+    return [f"tests/{folder}", *more]
+
+
+def caught(tree: Path, mutation: Mutation, timeout: float) -> str | None:
+    """How the mutation was noticed, or None where it survived."""
+    target = tree / mutation.path
+    original = target.read_bytes()
+    stat = target.stat()
+    target.write_text(mutation.apply(original.decode()))
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *tests_for(mutation.path)]
+    environment = {**os.environ, "PYTHONPATH": f"{tree / 'src'}{os.pathsep}{tree}", "PYTHONDONTWRITEBYTECODE": "1"}
+    try:
+        done = subprocess.run(command, cwd=tree, env=environment, capture_output=True, timeout=timeout, check=False)
+    except subprocess.TimeoutExpired:
+        return "too slow"
+    finally:
+        target.write_bytes(original)
+        os.utime(target, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+    return None if done.returncode == 0 else "test failed"
+
+
+def main() -> int:
+    """Try a sample, print the survivors, and return 0 where at least `--floor` of it was caught."""
+    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    options.add_argument("--paths", nargs="*", default=["src/spom"], help="files or folders to mutate")
+    options.add_argument("--sample", type=int, default=40)
+    options.add_argument("--seed", type=int, default=0)
+    options.add_argument("--timeout", type=float, default=600.0)
+    options.add_argument("--floor", type=float, default=0.95)
+    given = options.parse_args()
+    files = sorted(f for p in given.paths for f in ([ROOT / p] if (ROOT / p).is_file() else (ROOT / p).rglob("*.py")))
+    sources = {f.relative_to(ROOT): f.read_text() for f in files}
+    sites = [m for path, source in sources.items() for m in mutations(path, source)]
+    sample = random.Random(given.seed).sample(sites, min(given.sample, len(sites)))
+    survivors: list[Mutation] = []
+    with tempfile.TemporaryDirectory() as folder:
+        tree = Path(folder) / "tree"
+        shutil.copytree(ROOT, tree, ignore=shutil.ignore_patterns(".git", ".venv*", "_build", ".mypy_cache"))
+        for count, mutation in enumerate(sample, 1):
+            how = caught(tree, mutation, given.timeout)
+            print(f"{count}/{len(sample)} {mutation.path}:{mutation.start[0]} {how or 'SURVIVED'}", flush=True)
+            if how is None:
+                survivors.append(mutation)
+    for mutation in survivors:
+        print(mutation.describe(sources[mutation.path]))
+    share = 1.0 - len(survivors) / max(len(sample), 1)
+    found = len(sample) - len(survivors)
+    print(f"{found} of {len(sample)} caught ({share:.0%}), from {len(sites)} places; seed {given.seed}")
+    return 0 if share >= given.floor else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
