@@ -4,6 +4,10 @@ A module full of kernels costs nothing to import: numba itself is imported when 
 called. Kernels have explicit signatures, release the GIL and are cached on disk. A kernel may call
 other kernels, also of other files, by their names.
 
+Many arrays travel as a bundle: a `NamedTuple` whose fields are annotated with their numba types,
+`Annotated[Ints, "int64[::1]"]`, or are bundles themselves. A signature names the class:
+`@kernel("float64(Rows, float64[::1])")`. The types must fit exactly: a read-only array only where the field says so.
+
 >>> @kernel("float64(float64[::1])")
 ... def total(w):
 ...     s = 0.0
@@ -19,9 +23,10 @@ from __future__ import annotations
 
 import hashlib
 import inspect
+import re
 import types
 from collections.abc import Callable
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar, cast, get_type_hints
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -33,6 +38,43 @@ PROX = "void(float64[::1], float64, float64[::1], int64[::1], float64[::1])"
 DERIVATIVE = "float64(float64, float64, float64[::1])"
 # The same for a loss of k scores: (class, scores, reals, out) -> value, with the derivative in `out`.
 DERIVATIVE_ROW = "float64(int64, float64[::1], float64[::1], float64[::1])"
+
+
+def is_bundle(thing: Any) -> bool:
+    """Whether this is a class of named tuples whose fields say how numba sees them.
+
+    >>> from typing import Annotated, NamedTuple
+    >>> class Rows(NamedTuple):
+    ...     indptr: Annotated[Any, "int64[::1]"]
+    ...     data: Annotated[Any, "float64[::1]"]
+    >>> is_bundle(Rows), is_bundle(tuple)
+    (True, False)
+    """
+    return isinstance(thing, type) and issubclass(thing, tuple) and hasattr(thing, "_fields")
+
+
+def bundle_fields(bundle: Any) -> dict[str, Any]:
+    """The fields of a bundle: each the string of a numba type, or another bundle."""
+    hints = get_type_hints(bundle, include_extras=True)
+    return {
+        name: hints[name].__metadata__[0] if hasattr(hints[name], "__metadata__") else hints[name]
+        for name in bundle._fields
+    }
+
+
+def bundle_text(bundle: Any) -> str:
+    """The fields of a bundle and of the bundles inside it, as text."""
+    fields = bundle_fields(bundle).items()
+    return f"{bundle.__qualname__}({', '.join(f'{n}: {bundle_text(t) if is_bundle(t) else t}' for n, t in fields)})"
+
+
+def bundle_type(bundle: Any) -> Any:
+    """The numba type of a bundle."""
+    from numba import types as kinds
+
+    found = [bundle_type(t) if is_bundle(t) else eval(t, dict(vars(kinds))) for t in bundle_fields(bundle).values()]
+    make: Any = kinds.BaseTuple.from_types
+    return make(tuple(found), bundle)
 
 
 class Kernel:
@@ -62,9 +104,26 @@ class Kernel:
         found = {name: self.function.__globals__.get(name) for name in names}
         return {name: value for name, value in found.items() if isinstance(value, Kernel) and value is not self}
 
+    def _bundles(self) -> dict[str, Any]:
+        """The bundles that the signature or the code names."""
+        text = self.signature if isinstance(self.signature, str) else " ".join(self.signature)
+        names = {*re.findall(r"[A-Za-z_]\w*", text), *self.function.__code__.co_names}
+        known = self.function.__globals__
+        return {name: known[name] for name in sorted(names) if is_bundle(known.get(name))}
+
+    def _signature(self, bundles: dict[str, Any]) -> Any:
+        """The signature as numba takes it: a string, or, where it names bundles, what the string stands for."""
+        if not bundles or not isinstance(self.signature, str):
+            return self.signature
+        from numba import types as kinds
+
+        return eval(self.signature, {**vars(kinds), **{name: bundle_type(kind) for name, kind in bundles.items()}})
+
     def _sources(self) -> dict[str, str]:
         """The source of this kernel and, recursively, of all that it calls, by qualified name."""
-        found = {f"{self.__module__}.{self.function.__qualname__}": inspect.getsource(self.function)}
+        name = f"{self.__module__}.{self.function.__qualname__}"
+        found = {name: inspect.getsource(self.function)}
+        found |= {f"{name}.{bundle}": bundle_text(kind) for bundle, kind in self._bundles().items()}
         for other in self._called().values():
             found.update(other._sources())
         return found
@@ -72,9 +131,9 @@ class Kernel:
     def _compile(self) -> Callable[..., Any]:
         import numba
 
-        called = self._called()
+        called, bundles = self._called(), self._bundles()
         function = self.function
-        if called:
+        if called or bundles:
             scope = {**function.__globals__, **{name: k.dispatcher for name, k in called.items()}}
             function = types.FunctionType(function.__code__, scope, function.__name__, function.__defaults__)
             # numba's cache looks at the caller's file alone. A name that depends on the text of what is
@@ -84,14 +143,15 @@ class Kernel:
             function.__qualname__ = f"{self.function.__qualname__}_{digest}"
             function.__module__ = self.function.__module__
         options = {"nogil": True, "cache": True, "error_model": "numpy", **self.options}
+        signature = self._signature(bundles)
         try:
-            return cast("Callable[..., Any]", numba.njit(self.signature, **options)(function))
+            return cast("Callable[..., Any]", numba.njit(signature, **options)(function))
         except RuntimeError as error:
             if "cannot cache" not in str(error):
                 raise
         # Neither the install nor the user's cache folder can be written to: compile in this process only.
         options["cache"] = False
-        return cast("Callable[..., Any]", numba.njit(self.signature, **options)(function))
+        return cast("Callable[..., Any]", numba.njit(signature, **options)(function))
 
 
 def kernel(signature: str | list[str], **options: Any) -> Callable[[F], F]:
