@@ -8,19 +8,15 @@ from spom.core.arrays import Floats, Ints
 from spom.core.jit import kernel
 
 
-@kernel("int64(float64[::1], int64[::1], boolean)")
-def first_best(row: Floats, depth: Ints, fewest_roots: bool) -> int:
-    """The first arc into a node that no other is better than, or -1 where there is none."""
-    u = -1
-    if fewest_roots:
-        for h in range(row.size):
-            if row[h] > -np.inf and (u < 0 or depth[h] > depth[u] or (depth[h] == depth[u] and row[h] > row[u])):
-                u = h
-        return u
-    best = -np.inf
-    for h in range(row.size):
+@kernel("int64(float64[::1], boolean)")
+def first_best(row: Floats, fewest_roots: bool) -> int:
+    """The first arc into a node that no other beats, or -1; with `fewest_roots` the root only where nothing else is."""
+    u, best = -1, -np.inf
+    for h in range(1 if fewest_roots else 0, row.size):
         if row[h] > best:
             best, u = row[h], h
+    if u < 0 and row[0] > -np.inf:
+        u = 0
     return u
 
 
@@ -30,21 +26,18 @@ def grow(scores: Floats, fewest_roots: bool, heads: Ints) -> int:
 
     A path grows backwards along best incoming arcs. When it meets itself, the cycle becomes one node, and the arcs
     into it are scored by what they gain over the arc of the cycle that they replace. When it meets the root,
-    or a path that did, it is done. With `fewest_roots` arcs are compared by (-roots, score): the same additions
-    and comparisons on pairs, exact where a large penalty on root arcs would drown the scores.
+    or a path that did, it is done. With `fewest_roots` arcs are compared by (-roots, score), exact where a large
+    penalty on root arcs would drown the scores: only an arc from the root itself has a root, also after merging.
     """
     N = scores.shape[0]
-    into, roots = np.empty((N, N)), np.zeros((N, N), dtype=np.int64)  # [slot of a node, source]
-    word = np.empty((N, N), dtype=np.int64)  # which word of a node the arc leads to
+    into, word = np.empty((N, N)), np.empty((N, N), dtype=np.int64)  # [slot of a node, source]: score, word led to
     for m in range(N):
         for h in range(N):
             into[m, h], word[m, h] = scores[h, m], m
-        if fewest_roots:
-            roots[m, 0] = -1
     nodes = 2 * N
-    gain, tables = np.zeros(nodes), np.zeros((7, nodes), dtype=np.int64)
+    gain, tables = np.zeros(nodes), np.zeros((6, nodes), dtype=np.int64)
     slot, node_of, parent, state = tables[0], tables[1], tables[2], tables[3]  # state: 0 new, 1 on the path, 2 done
-    source, target, order, path = tables[4], tables[5], tables[6], np.empty(nodes, dtype=np.int64)
+    source, target, path = tables[4], tables[5], np.empty(nodes, dtype=np.int64)
     for x in range(N):
         slot[x] = node_of[x] = x
     state[0], made = 2, N
@@ -55,11 +48,11 @@ def grow(scores: Floats, fewest_roots: bool, heads: Ints) -> int:
         state[path[0]] = 1
         while True:
             c = path[length - 1]
-            row, depth = into[slot[c]], roots[slot[c]]
-            u = first_best(row, depth, fewest_roots)
+            row = into[slot[c]]
+            u = first_best(row, fewest_roots)
             if u < 0:
                 return -1
-            source[c], target[c], gain[c], order[c] = u, word[slot[c], u], row[u], depth[u]
+            source[c], target[c], gain[c] = u, word[slot[c], u], row[u]
             d = node_of[u]
             if state[d] == 2:
                 for i in range(length):
@@ -80,14 +73,9 @@ def grow(scores: Floats, fewest_roots: bool, heads: Ints) -> int:
                 for h in range(N):
                     if node_of[h] == x:
                         node_of[h] = new
-                    v, r = into[y, h] - gain[x], roots[y, h] - order[x]
-                    better = v > into[s, h]
-                    if fewest_roots:
-                        better = v > -np.inf and (
-                            into[s, h] == -np.inf or r > roots[s, h] or (r == roots[s, h] and better)
-                        )
-                    if first or better:
-                        into[s, h], roots[s, h], word[s, h] = v, r, word[y, h]
+                    v = into[y, h] - gain[x]
+                    if first or v > into[s, h]:
+                        into[s, h], word[s, h] = v, word[y, h]
                 first = False
                 if x == d:
                     break

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from spom.core.state import State
 from spom.penalties import L1, L2, ElasticNet, ElasticNetMKL, GroupLasso, LqMKL, SparseMKL, SquaredL2, Zero
+from spom.solvers.iterate import last, take
 from spom.solvers.steps import AdaGrad, InverseSqrt
 from spom.solvers.structured.chains import LinearDecay, OnlineChain
 from spom.solvers.structured.chains.adaptive import AdaptiveEngine
@@ -139,6 +142,76 @@ def test_blocks_go_off_and_on_again() -> None:
         state = list(solver)[-1]
         expected = naive_blocks(p, "hinge", GroupLasso(1.2), False, lambda t: 0.5, 2, True, 1.0)[int(average)]
         np.testing.assert_allclose(state.theta, expected, atol=2e-5)
+
+
+@pytest.mark.parametrize("values", [False, True])
+def test_a_block_that_is_filled_and_cleared_in_every_round_leaves_the_mean_alone(values: bool) -> None:
+    """The last block never survives its prox, the first mostly does; each round of both is in the mean."""
+    p = problem(8, sentences=25, values=values)
+    penalty = GroupLasso(0.3, weights=[1.0, 1.0, 40.0])
+    solver = OnlineChain(
+        p.rows, p.y, p.k, blocks=p.blocks, loss="log", penalty=penalty, step=0.5, epochs=2,
+        transitions="learnt", average=True, shuffle=False, skip=1.0, update="forward-backward",
+    )  # fmt: skip
+    states = list(solver)
+    for epochs, state in enumerate(states, 1):
+        expected = naive_blocks(p, "log", penalty, False, lambda t: 0.5, epochs, True, 0.0)[1]
+        np.testing.assert_allclose(state.theta, expected, atol=2e-5)
+    size = p.features * p.k
+    np.testing.assert_allclose(states[-1].theta[4 * p.k : size], 0.0, atol=1e-6)
+    assert np.abs(states[-1].theta[: 4 * p.k]).max() > 1e-2
+
+
+TRAJECTORIES = [
+    ("hinge", SparseMKL(0.3), "forward-backward", True),
+    ("log", GroupLasso(0.25, weights=[1.0, 2.0, 0.5]), "forward-backward", True),
+    ("softmax-margin", ElasticNetMKL(0.2), "dual-averaging", False),
+    ("perceptron", SparseMKL(0.1), "dual-averaging", True),
+]
+
+
+@pytest.mark.parametrize(("loss", "penalty", "update", "learnt"), TRAJECTORIES, ids=repr)
+@pytest.mark.parametrize("average", [False, True])
+def test_the_whole_run_is_that_of_the_naive_twin_also_after_a_restart(
+    loss: str, penalty: Any, update: str, learnt: bool, average: bool, tmp_path: Path
+) -> None:
+    p = problem(17, sentences=14, values=True)
+    make = lambda **more: OnlineChain(  # noqa: E731
+        p.rows, p.y, p.k, blocks=p.blocks, loss=loss, penalty=penalty, update=update, step=InverseSqrt(0.7),
+        transitions="learnt" if learnt else "fixed", cost=0.8, average=average, epochs=4, shuffle=False, skip=1.0,
+        **more,
+    )  # fmt: skip
+    states = list(make())
+    last(take(make(), 2)).save(tmp_path / "state")
+    states[2:] = list(make(start=State.load(tmp_path / "state")))
+    for epochs, state in enumerate(states, 1):
+        found = naive_blocks(
+            p, loss, penalty, update == "dual-averaging", lambda t: 0.7 / np.sqrt(t), epochs, learnt, 0.8
+        )
+        np.testing.assert_allclose(state.theta, found[int(average)], atol=3e-5)
+    assert len(states) == 4
+
+
+ENGINES = [
+    {"penalty": L1(1e-3)},
+    {"penalty": L1(1e-3), "step": 0.3},
+    {"penalty": GroupLasso(0.0), "update": "dual-averaging", "step": 0.3},
+    {"penalty": SparseMKL(1e-2), "loss": "hinge"},
+    {"penalty": SparseMKL(1e-2), "loss": "hinge", "transitions": "learnt"},
+]
+
+
+@pytest.mark.parametrize("engine", ENGINES, ids=repr)
+def test_weights_to_start_at_are_given_back(engine: dict[str, Any]) -> None:
+    p = problem(14)
+    solver = OnlineChain(p.rows, p.y, p.k, blocks=p.blocks, **engine)
+    rng = np.random.default_rng(0)
+    W, chain = np.zeros((p.features, 8), dtype=np.float32), rng.standard_normal((p.k + 2, p.k))
+    W[:, : p.k] = rng.standard_normal((p.features, p.k))
+    solver.start_at(W, chain)
+    found = solver.weights()
+    np.testing.assert_allclose(found[0], W, rtol=1e-6)
+    np.testing.assert_allclose(found[1], chain, rtol=1e-12)
 
 
 def test_small_scales_are_folded_into_the_table() -> None:

@@ -17,7 +17,7 @@ from spom.solvers.iterate import last, take
 from spom.solvers.steps import AdaGrad
 from spom.solvers.structured.chains import OnlineChain
 from spom.solvers.structured.chains.data import as_blocks, as_tokens
-from spom.solvers.structured.chains.select import select
+from spom.solvers.structured.chains.select import block_weights, select
 from tests.solvers.structured.chains.naive_chains import dense, loss_and_gradient, problem
 
 
@@ -156,3 +156,15 @@ def test_selection_drops_noise_and_keeps_what_tells(seed: int) -> None:
     np.testing.assert_array_equal(select(tokens, y, blocks, free, 4, random_state=seed).kept[[0]], [0])
     assert select(tokens, y, blocks, free, 0.0, random_state=seed).kept.size == 5
     assert select(tokens, y, blocks, free, 100.0, random_state=seed).kept.size == 0
+
+
+def test_weights_of_blocks_are_the_fourth_roots_of_squared_shares() -> None:
+    """One feature in every token has the share 1, each of 100 that occur once 1/100: norms 1 and 1/10."""
+    n = 100
+    indices = np.stack([np.zeros(n, dtype=np.int64), 1 + np.arange(n)], axis=1).reshape(-1)
+    rows = SimpleNamespace(indptr=2 * np.arange(n + 1), indices=indices, values=[], offsets=[0, n])
+    blocks = as_blocks(SimpleNamespace(starts=[0, 1, 101, 101], names=("constant", "singletons", "none")))
+    roots = np.array([1.0, np.sqrt(0.1), 0.0])
+    found = block_weights(as_tokens(rows, 101), blocks)
+    np.testing.assert_allclose(found[:2], roots[:2] / roots.mean())
+    assert found[2] > 0.0

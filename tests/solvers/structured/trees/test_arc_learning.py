@@ -176,6 +176,45 @@ def test_the_filter_lets_gold_arcs_pass_and_forgets_no_word() -> None:
     np.testing.assert_array_equal(found, free.parse(codes)[0])
 
 
+def test_other_sentences_leave_the_arcs_of_the_first_ones_allowed() -> None:
+    """The first trees have arcs that the second ones never show."""
+    bank, other = random_bank(10, sentences=30), random_bank(20, sentences=2, longest=2)
+    templates = ArcTemplates(SOME, min_count=1)
+    codes = templates.fit(bank)
+    solver = ArcSolver(templates, codes, with_roots(bank.heads, codes))
+    solver.epoch()
+    second = templates.transform(other)
+    solver.feed(second, with_roots(other.heads, second))
+    solver.epoch()
+    for s in range(len(bank)):
+        scores = solver.model().scores(codes, s)
+        heads = bank.heads[bank.offsets[s] : bank.offsets[s + 1]]
+        assert np.isfinite(scores[heads, np.arange(1, heads.size + 1)]).all()
+    alone = ArcSolver(templates, second, with_roots(other.heads, second))
+    assert (alone.limits <= solver.limits).all()
+    assert (alone.limits < solver.limits).any()
+
+
+@pytest.mark.parametrize("loss", ["mira", "log"])
+def test_every_epoch_and_a_restart_are_those_of_plain_python(loss: str, tmp_path: Path) -> None:
+    bank, penalty = random_bank(13), GroupLasso(0.4)
+    names = ArcTemplates(SOME).blocks
+    naive = NaiveLearner(names, "log", STEP, GroupLasso(0.4, groups=1))
+    solver = solver_for(bank, names, penalty=penalty, step=STEP, loss="log")
+    for epoch in range(4):
+        naive.loss = solver.loss = "log" if epoch == 0 else loss
+        state = solver.epoch()
+        for s in range(len(bank)):
+            gold = [-1, *bank.heads[bank.offsets[s] : bank.offsets[s + 1]].tolist()]
+            naive.round(words_of(bank, s), gold, gold, STEP if naive.loss == "mira" else STEP / np.sqrt(epoch + 1.0))
+        compare(solver, naive, bank)
+        state.save(tmp_path / "state.npz")
+        solver = solver_for(
+            bank, names, penalty=penalty, step=STEP, loss="log", start=State.load(tmp_path / "state.npz")
+        )
+        solver.limits[:] = 30000
+
+
 def test_what_is_not_there_is_said() -> None:
     bank = random_bank(11)
     with pytest.raises(Unsupported, match="no loss 'squared'"):
