@@ -15,6 +15,7 @@ from spom.data import conllu_parser as parser
 from spom.data.columns import Columns
 from spom.data.dataset import Dataset
 from spom.data.opening import opened, read_all
+from spom.data.splicing import spliced
 from spom.data.treebank import NAMES, Treebank
 from spom.errors import DataError
 
@@ -117,6 +118,51 @@ def conllu_text(bank: Treebank) -> bytes:
     out = np.empty(parser.put_trees(*arguments, np.empty(0, dtype=np.uint8)), dtype=np.uint8)
     parser.put_trees(*arguments, out)
     return out.tobytes()
+
+
+def join_treebanks(banks: Iterable[Treebank], name: str = "") -> Treebank:
+    """The sentences of several treebanks as one."""
+    return parse_conllu(b"".join(conllu_text(bank) for bank in banks), name)
+
+
+def replace_columns(bank: Treebank, columns: dict[str, Any]) -> Treebank:
+    """A treebank with other values in some columns: see `Treebank.with_columns`."""
+    for name in columns:
+        if name not in NAMES or name in ("id", "head", "deprel"):
+            raise ValueError(f"there is no column {name!r} to replace; with_trees changes heads and relations")
+    if not columns:
+        return bank
+    whole = join_treebanks([bank], bank.columns.source)
+    at = sorted(NAMES.index(name) for name in columns)
+    fields: list[bytes] = []
+    codes = np.empty((bank.n_words, len(at)), dtype=np.int64)
+    for j, k in enumerate(at):
+        found, names = _coded(columns[NAMES[k]], bank, NAMES[k])
+        codes[:, j] = found + len(fields)
+        fields += [text.encode() for text in names]
+    begin = whole.columns.start[:, at]
+    end = begin + whole.columns.length[:, at]
+    content = spliced(whole.columns.buffer, begin.reshape(-1), end.reshape(-1), codes.reshape(-1), fields)
+    return parse_conllu(content, bank.columns.source)
+
+
+def _coded(values: Any, bank: Treebank, name: str) -> tuple[Any, list[str]]:
+    """(a code for each word, the strings) of a column in any form that `with_columns` takes, checked."""
+    if isinstance(values, tuple) and len(values) == 2 and isinstance(values[0], np.ndarray):
+        codes, names = np.asarray(values[0]), [str(text) for text in values[1]]
+    else:
+        flat = list(values)
+        if flat and not isinstance(flat[0], str):
+            flat = [text for sentence in flat for text in sentence]
+        seen: dict[str, int] = {}
+        codes = np.array([seen.setdefault(text, len(seen)) for text in flat], dtype=np.int64)
+        names = list(seen)
+    if codes.shape != (bank.n_words,):
+        raise DataError(f"column {name!r} has {codes.size} values for {bank.n_words} words: there must be one for each")
+    bad = next((text for text in names if not text or "\t" in text or "\n" in text), None)
+    if bad is not None:
+        raise DataError(f"column {name!r}: {bad!r} is empty or has a tab or a line end in it")
+    return codes, names
 
 
 def write_conllu(banks: Treebank | Iterable[Treebank], target: Any) -> None:

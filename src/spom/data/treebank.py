@@ -123,6 +123,20 @@ class Treebank:
         n = self.n_words
         return self.with_trees(np.full(n, -1, dtype=np.int64), np.zeros(n, dtype=np.int32), ("_",))
 
+    def with_columns(self, **columns: Any) -> Treebank:
+        """The same sentences with other values in some columns: form, lemma, upos, xpos, feats, deps, misc.
+
+        A column is a list of lists of strings, one for each sentence; a flat sequence of strings, one for each word; or
+        a pair (codes, names). Comments, multiword tokens and all other columns stay.
+
+        >>> bank = Treebank.from_sentences([[{"form": "Dogs"}, {"form": "bark"}]])
+        >>> bank.with_columns(upos=[["NOUN", "VERB"]], lemma=["dog", "bark"])[0][0][:4]
+        ('1', 'Dogs', 'dog', 'NOUN')
+        """
+        from spom.data.conllu import replace_columns
+
+        return replace_columns(self, columns)
+
     def trees(self) -> Iterator[tuple[Ints, list[str]]]:
         """(heads, relations) of each sentence."""
         names = np.array(self.relation_names, dtype=object)

@@ -1,0 +1,143 @@
+"""The text under a treebank: tokens as they are written, the blanks between them, paragraphs."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from spom.core.arrays import Ints
+from spom.data.treebank import Treebank
+
+# Scripts that are written without blanks between words, as the Unicode names of their characters begin.
+_UNSPACED = ("CJK", "HIRAGANA", "KATAKANA", "THAI", "LAO", "KHMER", "MYANMAR")
+_ESCAPES = {"s": " ", "t": "\t", "n": "\n", "r": "\r", "p": "|", "\\": "\\"}
+PARAGRAPH = "\n\n"
+
+
+@dataclass(frozen=True)
+class Surface:
+    """Token t is written `forms[t]`, is followed by `after[t]`, and has the words words[t] to words[t + 1] - 1.
+
+    Sentence s has the tokens offsets[s] to offsets[s + 1] - 1, and `opens[s]` says whether it opens a paragraph.
+
+    >>> bank = Treebank.from_sentences([[{"form": "Dogs"}, {"form": "bark", "misc": "SpaceAfter=No"}, {"form": "."}]])
+    >>> Surface.of(bank).text()
+    'Dogs bark.'
+    """
+
+    forms: list[str]
+    after: list[str]
+    words: Ints
+    offsets: Ints
+    opens: list[bool]
+
+    @classmethod
+    def of(cls, bank: Treebank) -> Surface:
+        """The surface of a treebank.
+
+        Blanks are those of `# text` where the tokens are found in it, else those of `SpaceAfter` and `SpacesAfter`.
+        Where a treebank has neither, the script decides whether there are blanks between words.
+        """
+        forms: list[str] = []
+        after: list[str] = []
+        words, offsets, opens = [], [0], []
+        known = False
+        for sentence in _sentences(bank):
+            own = [token.form for token in sentence.tokens]
+            blanks = None if sentence.text is None else _blanks_in(sentence.text, own)
+            said = [token.after for token in sentence.tokens]
+            known = known or sentence.text is not None or any(text != " " for text in said)
+            after += said if blanks is None else [*blanks, said[-1]]
+            forms += own
+            words += [token.words for token in sentence.tokens]
+            offsets.append(len(forms))
+            opens.append(sentence.opens)
+        if not known and _unspaced(forms):
+            after = [""] * len(after)
+        first = np.concatenate([[0], np.cumsum(np.array(words, dtype=np.int64))]).astype(np.int64)
+        return cls(forms, after, first, np.array(offsets, dtype=np.int64), opens)
+
+    def parts(self) -> Iterator[str]:
+        """The text sentence by sentence, each with what stands between it and the next one."""
+        for s in range(len(self.opens)):
+            a, b = int(self.offsets[s]), int(self.offsets[s + 1])
+            text = "".join(self.forms[t] + self.after[t] for t in range(a, b))
+            if s + 1 < len(self.opens) and self.opens[s + 1]:
+                text = text.rstrip() + PARAGRAPH
+            yield text
+
+    def text(self) -> str:
+        """The whole text, with a blank line between paragraphs."""
+        return "".join(self.parts()).rstrip(" ")
+
+
+@dataclass(frozen=True)
+class _Token:
+    form: str
+    after: str
+    words: int
+
+
+@dataclass(frozen=True)
+class _Sentence:
+    tokens: list[_Token]
+    text: str | None
+    opens: bool
+
+
+def _sentences(bank: Treebank) -> Iterator[_Sentence]:
+    raw = bank.columns.buffer.data
+    for begin, end in bank.spans.tolist():
+        text, opens, covered = None, False, 0
+        tokens: list[_Token] = []
+        for line in str(raw[begin:end], "utf-8").split("\n"):
+            if line.startswith("#"):
+                name, _, value = line[1:].partition("=")
+                text = value.strip() if name.strip() == "text" else text
+                opens = opens or line[1:].lstrip().startswith(("newpar", "newdoc"))
+                continue
+            fields = line.rstrip("\r").split("\t")
+            if len(fields) != 10 or "." in fields[0]:
+                continue
+            first, dash, last = fields[0].partition("-")
+            if not dash and int(first) <= covered:
+                continue
+            covered = int(last) if dash else int(first)
+            tokens.append(_Token(fields[1], _after(fields[9]), covered - int(first) + 1))
+        yield _Sentence(tokens, text, opens)
+
+
+def _after(misc: str) -> str:
+    """What follows a token, by its MISC column."""
+    if "Space" not in misc:
+        return " "
+    for part in misc.split("|"):
+        name, _, value = part.partition("=")
+        if name == "SpaceAfter" and value == "No":
+            return ""
+        if name == "SpacesAfter":
+            pieces = value.split("\\")
+            return pieces[0] + "".join(_ESCAPES.get(piece[:1], piece[:1]) + piece[1:] for piece in pieces[1:])
+    return " "
+
+
+def _blanks_in(text: str, forms: list[str]) -> list[str] | None:
+    """What stands between the tokens in a text, or None where it is not made of them."""
+    blanks, at = [], 0
+    for k, form in enumerate(forms):
+        found = text.find(form, at)
+        if found < 0 or text[at:found].strip():
+            return None
+        if k:
+            blanks.append(text[at:found])
+        at = found + len(form)
+    return blanks if not text[at:].strip() else None
+
+
+def _unspaced(forms: list[str]) -> bool:
+    letters = [c for form in forms[:2000] for c in form if c.isalpha()]
+    without = sum(unicodedata.name(c, "").startswith(_UNSPACED) for c in letters)
+    return 2 * without > len(letters)

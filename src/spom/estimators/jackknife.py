@@ -1,0 +1,68 @@
+"""Predictions for the training data themselves, each by a model that did not see it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+
+from spom.core.arrays import Ints
+from spom.data.columns import Columns
+from spom.data.columns import joined as join_columns
+from spom.data.conllu import join_treebanks
+from spom.data.treebank import Treebank
+
+
+def jackknife(
+    estimator: Any,
+    X: Any,
+    y: Any = None,
+    *,
+    folds: int = 5,
+    n_jobs: int = 1,
+    predict: str | Callable[..., Any] = "predict",
+) -> Any:
+    """f_k(x_i) for i in part k, where f_k is learnt from all parts but k: what a second stage should be trained on.
+
+    Parts are runs of neighbours, so that a document is hardly ever on both sides. `estimator` is cloned, never changed.
+    X and y are lists, arrays, `Columns` or a `Treebank`; `predict` is the name of a method or a function of (fitted
+    estimator, part of X). The result has the order and the kind of what it gives. `n_jobs` parts are learnt at a time,
+    in threads.
+
+    >>> from sklearn.dummy import DummyRegressor
+    >>> jackknife(DummyRegressor(), np.zeros((4, 1)), np.array([0.0, 0.0, 2.0, 2.0]), folds=2)
+    array([2., 2., 0., 0.])
+    """
+    count = X.shape[0] if hasattr(X, "shape") else len(X)
+    if folds < 2 or count < 2:
+        raise ValueError(f"jackknife needs at least 2 folds and 2 examples; there are {folds} and {count}")
+    cuts = np.linspace(0, count, min(folds, count) + 1).astype(np.int64)
+    everything = np.arange(count)
+
+    def part(k: int) -> Any:
+        inside = everything[cuts[k] : cuts[k + 1]]
+        rest = np.concatenate([everything[: cuts[k]], everything[cuts[k + 1] :]])
+        model = clone(estimator)
+        model.fit(_some(X, rest)) if y is None else model.fit(_some(X, rest), _some(y, rest))
+        method = getattr(model, predict) if isinstance(predict, str) else lambda some: predict(model, some)
+        return method(_some(X, inside))
+
+    with ThreadPoolExecutor(max(1, n_jobs)) as pool:
+        return _joined(list(pool.map(part, range(cuts.size - 1))))
+
+
+def _some(X: Any, index: Ints) -> Any:
+    return [X[i] for i in index.tolist()] if isinstance(X, (list, tuple)) else X[index]
+
+
+def _joined(parts: list[Any]) -> Any:
+    if isinstance(parts[0], Treebank):
+        return join_treebanks(parts)
+    if isinstance(parts[0], Columns):
+        return join_columns(parts)
+    if isinstance(parts[0], np.ndarray):
+        return np.concatenate(parts)
+    return [item for part in parts for item in part]
