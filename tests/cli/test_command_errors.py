@@ -26,15 +26,16 @@ def test_bad_files_get_one_line(spom: Command, here: Path, tmp_path: Path) -> No
         return error
 
     assert "bad.csv, line 3: expected 2 columns, found 1" in fails("bad.csv", "a,y\n1,2\n3\n")
-    assert "bad.csv, line 3: expected a number in column 'a', found 'x'" in fails("bad.csv", "a,y\n1,2\nx,2\n")
-    assert "bad.csv, line 2: expected a number in column 'a', found ''" in fails("bad.csv", "a,y\n,2\n3,2\n")
-    assert "line 2: column 'a' is nan" in fails("bad.csv", "a,y\nnan,2\n3,2\n")
+    typing = "a,y\n" + "1,2\n3,4\n" * 10 + "x,2\n"
+    assert "bad.csv, line 22: expected a number in column 'a' as in most rows, found 'x'" in fails("bad.csv", typing)
+    assert "cannot be a 'colour'" in fails("bad.csv", "a,y\n1,2\n3,4\n", "--kind", "a=colour")
+    assert "there is no column 'z'" in fails("bad.csv", "a,y\n1,2\n3,4\n", "--ignore", "z")
     assert "line 3: the label is missing" in fails("bad.csv", "a,y\n1,2\n3,\n")
     assert "there is no column 'z'; there are: a, y" in fails("bad.csv", "a,y\n1,2\n", "--target", "z")
     assert "found none" in fails("bad.csv", "")
     assert "expected rows below" in fails("bad.csv", "a,y\n")
     assert "not distinct" in fails("bad.csv", "a,a,y\n1,1,1\n")
-    assert "no column besides" in fails("bad.csv", "y\n1\n")
+    assert "no column left besides" in fails("bad.csv", "y\n1\n")
     assert "one class only" in fails("bad.csv", "a,y\n1,1\n2,1\n")
     assert "regressor` takes real targets" in fails("bad.csv", "a,y\n" + "\n".join(f"{i},{i / 7}" for i in range(1500)))
     assert "bad.svm, line 2: expected index:value" in fails("bad.svm", "1 1:2\n-1 1\n")

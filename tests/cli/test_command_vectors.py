@@ -88,7 +88,7 @@ def test_a_bad_line_in_a_later_block_has_its_own_number(
 def test_long_files_are_predicted_in_blocks(spom: Command, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = [spom.well("predict", "--model", here / f"{k}.spom", here / f"test.{k}").out for k in ("svm", "csv")]
     monkeypatch.setattr("spom.cli.vectors._CHUNK", 100)
-    monkeypatch.setattr("spom.cli.vectors._ROWS", 7)
+    monkeypatch.setattr("spom.cli.vectors.BLOCK_ROWS", 7)
     assert [
         spom.well("predict", "--model", here / f"{k}.spom", here / f"test.{k}").out for k in ("svm", "csv")
     ] == whole

@@ -11,7 +11,10 @@ from spom.cli import options as o
 Target = Annotated[
     str | None,
     typer.Option(
-        "--target", metavar="COLUMN", help="Column with the right answers; as in training, where it is left out."
+        "--label",
+        "--target",
+        metavar="COLUMN",
+        help="Column with the right answers; as in training, where it is left out.",
     ),
 ]
 
@@ -80,7 +83,7 @@ def _known_labels(y: Any, classes: list[Any], source: str) -> None:
 
     if not label_set(y) & set(map(str, classes)):
         shown = ", ".join(map(str, classes[:5]))
-        raise DataError(f"the labels are of another set than the model's ({shown}, ...); see --target", source)
+        raise DataError(f"the labels are of another set than the model's ({shown}, ...); see --label", source)
 
 
 def _trees(parser: Any, source: str, format: str | None) -> Any:
@@ -98,22 +101,22 @@ def _trees(parser: Any, source: str, format: str | None) -> Any:
 
 
 def _vectors(estimator: Any, training: dict[str, Any], source: str, format: str | None, target: str | None) -> Any:
+    from dataclasses import replace
+
     import numpy as np
 
     from spom.cli.scores import vector_scores
-    from spom.cli.vectors import as_text, format_of, read_vectors
+    from spom.cli.vectors import Layout, as_text, format_of, read_vectors
     from spom.errors import DataError
 
-    names = getattr(estimator, "feature_names_in_", None)
+    layout = Layout.of_model(estimator, training)
+    layout = replace(layout, format=format, target=target or layout.target)
     found = format_of(source, format)
-    if (names is None) != (found == "svmlight"):
-        wants = "svmlight" if names is None else f"a table with the columns {', '.join(map(str, names))}"
-        raise DataError(f"the model was learnt from {wants}; this is {found}", source)
-    columns = None if names is None else [str(name) for name in names]
-    wanted = target or training.get("target")
+    if layout.wants_table == (found == "svmlight"):
+        raise DataError(f"the model was learnt from {layout.wanted()}; this is {found}", source)
     real = not hasattr(estimator, "classes_")
-    data = read_vectors(source, format, real, wanted, columns, estimator.n_features_in_)
+    data = read_vectors(source, layout, real)
     if not real and not set(as_text(np.unique(data.y))) & set(as_text(estimator.classes_)):
         shown = ", ".join(as_text(estimator.classes_[:5]))
-        raise DataError(f"the labels are of another set than the model's ({shown}, ...); see --target", source)
+        raise DataError(f"the labels are of another set than the model's ({shown}, ...); see --label", source)
     return vector_scores(estimator, data.X, data.y)

@@ -62,6 +62,20 @@ ModelIn = Annotated[Path, typer.Option("--model", metavar="M", help="The model, 
 Format = Annotated[
     str | None, typer.Option("--format", metavar="NAME", help="Format of the data; left out, the file's name decides.")
 ]
+Encoding = Annotated[
+    str, typer.Option("--encoding", metavar="NAME", help="Encoding of text files: utf-8, latin-1, cp1252, ...")
+]
+ColumnNames = Annotated[
+    str | None,
+    typer.Option("--columns", metavar="NAMES", help="Names of the columns of a CoNLL file, with commas: w,pos,label."),
+]
+CsvHeader = Annotated[
+    bool, typer.Option("--header/--no-header", help="Whether line 1 of a CSV file has the names of the columns.")
+]
+ZeroBased = Annotated[
+    str,
+    typer.Option("--zero-based", metavar="auto|yes|no", help="Whether the indices of an svmlight file start at 0."),
+]
 Penalty = Annotated[
     str | None,
     typer.Option(
@@ -121,7 +135,7 @@ def refuse_dask(address: str | None) -> None:
         raise Unsupported("this version learns on this machine only: leave --dask out, and see --jobs")
 
 
-def parsed(settings: list[str] | None) -> dict[str, Any]:
+def parsed(settings: list[str] | None, option: str = "--set") -> dict[str, Any]:
     """`--set name=value` as a dict: numbers, None, True and quoted text as in Python, all else as text.
 
     >>> parsed(["step=0.1", "penalty__l1_ratio=1e-3", "update=auto"])
@@ -131,11 +145,57 @@ def parsed(settings: list[str] | None) -> dict[str, Any]:
     for text in settings or []:
         name, equals, value = text.partition("=")
         if not equals or not name.strip():
-            raise ValueError(f"--set takes NAME=VALUE, not {text!r}")
+            raise ValueError(f"{option} takes NAME=VALUE, not {text!r}")
         try:
             found[name.strip()] = ast.literal_eval(value)
         except (ValueError, SyntaxError):
             found[name.strip()] = value
+    return found
+
+
+def comma_separated(text: str | None) -> tuple[str, ...]:
+    """Names with commas between them.
+
+    >>> comma_separated("age, job"), comma_separated(None)
+    (('age', 'job'), ())
+    """
+    return tuple(name.strip() for name in (text or "").split(",") if name.strip())
+
+
+def yes_or_no(text: str, option: str) -> bool | None:
+    """`yes` and `no` as truth values, `auto` as None."""
+    known = {"yes": True, "true": True, "no": False, "false": False, "auto": None}
+    if text.lower() not in known:
+        raise ValueError(f"{option} takes auto, yes or no; not {text!r}")
+    return known[text.lower()]
+
+
+def check_jobs(jobs: int) -> int:
+    """`--jobs`, checked: a number of threads, or minus one for all cores (minus two for all but one, ...)."""
+    if jobs == 0:
+        raise ValueError("--jobs takes a number of threads, or -1 for one per core; not 0")
+    return jobs
+
+
+def check_epochs(epochs: int | None) -> None:
+    """`--epochs`, checked."""
+    if epochs is not None and epochs < 1:
+        raise ValueError(f"--epochs takes a number >= 1; not {epochs}")
+
+
+def expanded(sources: list[str] | None) -> list[str]:
+    """The files that were named, with patterns filled in; nothing is standard input."""
+    import glob
+
+    found: list[str] = []
+    for source in sources or ["-"]:
+        if glob.has_magic(source) and not Path(source).exists():
+            matches = sorted(glob.glob(source))
+            if not matches:
+                raise DataError("no file has a name of this pattern", source)
+            found += matches
+        else:
+            found.append(source)
     return found
 
 

@@ -2,22 +2,59 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 import typer
 
 from spom.cli import options as o
+from spom.errors import DataError, Unsupported
 
-Only = Annotated[bool, typer.Option("--only", help="Write the predictions alone, one a line.")]
+Sources = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[F]...", help="Files to read, or patterns such as 'part-*.txt'; - is standard input."),
+]
+Only = Annotated[bool, typer.Option("--only", help="Write the predictions alone, one per line.")]
+Probabilities = Annotated[
+    bool, typer.Option("--probabilities", help="Classifiers: add one column per class with its probability.")
+]
+Marginals = Annotated[
+    bool, typer.Option("--marginals", help="Taggers: add the probability of the predicted label of each token.")
+]
+KBest = Annotated[
+    int | None, typer.Option("--k-best", metavar="N", help="Taggers: write the N best label sequences, with scores.")
+]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What was asked for: the model with what its file says of it, the files, and the form of the output."""
+
+    kind: str
+    model: str
+    training: dict[str, Any]
+    output: str
+    format: str | None
+    encoding: str
+    only: bool
+    jobs: int
+    probabilities: bool
+    marginals: bool
+    k_best: int | None
 
 
 def predict(
     model: o.ModelIn,
-    source: Annotated[str, typer.Argument(metavar="[F]", help="File to read; - (or nothing) is standard input.")] = "-",
+    source: Sources = None,
     output: o.Output = "-",
     format: o.Format = None,
+    columns: o.ColumnNames = None,
+    encoding: o.Encoding = "utf-8",
     only: Only = False,
+    probabilities: Probabilities = False,
+    marginals: Marginals = False,
+    k_best: KBest = None,
     jobs: o.Jobs = 1,
     quiet: o.Quiet = False,
     debug: o.Debug = False,
@@ -25,9 +62,9 @@ def predict(
     """Predict: the input comes out as it is, in order, with one more column.
 
     The input is read and written block by block, so that it may be of any length, or a pipe. Sentences get the
-    predicted tag as a last column, a CSV table a column `predicted`; the label of an svmlight line is replaced; heads
-    and relations of CoNLL-U are filled in. An output that ends in .gz or .zst is compressed. Nothing is left
-    half-written.
+    predicted tag as a last column, a table a column `predicted`; the label of an svmlight line is replaced; heads and
+    relations of CoNLL-U are filled in. Several files come out one after another. An output that ends in .gz or .zst is
+    compressed, one that ends in .parquet is Parquet. Nothing is left half-written.
 
     \b
     Examples:
@@ -35,73 +72,122 @@ def predict(
       zcat new.txt.gz | spom predict --model chunker.spom > tagged.txt
       spom predict --model parser.spom raw.conllu.gz -o parsed.conllu.gz
       spom predict --model iris.spom flowers.csv --only
+      spom predict --model iris.spom flowers.parquet --probabilities -o scored.parquet
     """
     from spom.cli.kinds import explained, kind_of
-    from spom.errors import DataError
 
+    if k_best is not None and k_best < 1:
+        raise ValueError(f"--k-best takes a number >= 1; not {k_best}")
     kind, header = kind_of(model)
+    asked = Asked(
+        kind,
+        str(model),
+        {**header.model["training"], "encoding": encoding, "given": o.comma_separated(columns) or None},
+        output,
+        format,
+        encoding,
+        only,
+        o.check_jobs(jobs),
+        probabilities,
+        marginals,
+        k_best,
+    )
     try:
-        _run(kind, header.model["training"], str(model), source, output, format, only, jobs)
+        _run(asked, o.expanded(source))
     except DataError as error:
         raise explained(error, kind, model) from None
 
 
-def _run(
-    kind: str, training: Any, model: str, source: str, output: str, format: str | None, only: bool, jobs: int
-) -> None:
+def _run(asked: Asked, sources: list[str]) -> None:
+    if asked.kind != "tagger" and (asked.marginals or asked.k_best):
+        raise Unsupported("--marginals and --k-best are for taggers; classifiers have --probabilities")
+    if asked.kind in ("classifier", "regressor"):
+        _vectors(asked, sources)
+        return
+    if asked.probabilities:
+        raise Unsupported("--probabilities is for classifiers of vectors; taggers have --marginals")
     from spom.cli.output import writing
 
-    if kind == "tagger":
-        parts = _tags(model, training, source, format, only, jobs)
-    elif kind == "parser":
-        parts = _trees(model, source, format, only, jobs)
-    else:
-        parts = _vectors(model, source, format, only)
-    with writing(output) as out:
-        for part in parts:
-            out.write(part)
+    parts = {"tagger": _tags, "parser": _trees}[asked.kind](asked)
+    with writing(asked.output) as out:
+        for source in sources:
+            for part in parts(source):
+                out.write(part)
 
 
-def _vectors(model: str, source: str, format: str | None, only: bool) -> Iterator[bytes]:
-    from spom.cli.vectors import as_text, predict_blocks
+def _vectors(asked: Asked, sources: list[str]) -> None:
+    from spom.cli.vector_output import predicted_by, write_predicted
+    from spom.cli.vectors import Layout, blocks_to_predict
     from spom.models.loading import load_model
 
-    estimator = load_model(model)
-    names = getattr(estimator, "feature_names_in_", None)
-    columns = None if names is None else [str(name) for name in names]
-    for X, writer in predict_blocks(source, format, columns, estimator.n_features_in_):
-        predicted = as_text(estimator.predict(X)) if X.shape[0] else []
-        yield "".join(f"{p}\n" for p in predicted).encode() if only else writer.text(predicted)
+    estimator = load_model(asked.model)
+    layout = replace(Layout.of_model(estimator, asked.training), format=asked.format)
+    if asked.encoding != "utf-8":
+        layout = replace(layout, form=replace(layout.form, encoding=asked.encoding))
+    blocks = (block for source in sources for block in blocks_to_predict(source, layout))
+    parts = (predicted_by(estimator, X, block, asked.probabilities) for X, block in blocks)
+    write_predicted(parts, asked.output, asked.only)
 
 
-def _tags(model: str, training: Any, source: str, format: str | None, only: bool, jobs: int) -> Iterator[bytes]:
+Parts = Callable[[str], Iterator[bytes]]
+
+
+def _tags(asked: Asked) -> Parts:
     from spom.cli.sentences import in_order, tag_blocks
     from spom.cli.tagging import load_tagging
 
-    tagging = load_tagging(model)
+    if asked.marginals or asked.k_best:
+        return _doubts(asked)
+    tagging = load_tagging(asked.model)
     labels = [str(label) for label in tagging.classes.tolist()]
-    blocks = tag_blocks(source, format, training, labels, only)
-    return in_order(lambda block: block[1](tagging.codes(block[0])), blocks, jobs)
+
+    def parts(source: str) -> Iterator[bytes]:
+        blocks = tag_blocks(source, asked.format, asked.training, labels, asked.only)
+        return in_order(lambda block: block[1](tagging.codes(block[0])), blocks, asked.jobs)
+
+    return parts
 
 
-def _trees(model: str, source: str, format: str | None, only: bool, jobs: int) -> Iterator[bytes]:
-    from spom.data.conllu import conllu_text, iter_conllu
-    from spom.errors import DataError, Unsupported
+def _doubts(asked: Asked) -> Parts:
+    """Labels with how sure the model is of them: their marginals, or the k best sequences."""
+    from spom.cli.sentences import tag_blocks
+    from spom.cli.tag_doubts import k_best_text, marginal_text
     from spom.models.loading import load_model
 
-    if format not in (None, "conllu"):
-        raise Unsupported(f"parsers take CoNLL-U, not {format!r}")
-    parser, empty = load_model(model), True
-    parser.n_jobs = jobs
-    for bank in iter_conllu(source):
-        found, empty = parser.predict(bank), False
-        if only:
-            pairs = zip(found.heads.tolist(), found.relations.tolist(), strict=True)
-            lines = [f"{head}\t{found.relation_names[code]}\n" for head, code in pairs]
-            for end in reversed(found.offsets[1:].tolist()):
-                lines.insert(end, "\n")
-            yield "".join(lines).encode()
-        else:
-            yield conllu_text(found)
-    if empty:
-        raise DataError("expected sentences, found none", "standard input" if source == "-" else source)
+    tagger = load_model(asked.model)
+    labels = [str(label) for label in tagger.classes_.tolist()]
+
+    def parts(source: str) -> Iterator[bytes]:
+        for X, _ in tag_blocks(source, asked.format, asked.training, labels, asked.only):
+            yield k_best_text(tagger, X, asked.k_best) if asked.k_best else marginal_text(tagger, X)
+
+    return parts
+
+
+def _trees(asked: Asked) -> Parts:
+    from spom.data.conllu import conllu_text, iter_conllu
+    from spom.models.loading import load_model
+
+    if asked.format not in (None, "conllu"):
+        raise Unsupported(f"parsers take CoNLL-U, not {asked.format!r}")
+    parser = load_model(asked.model)
+    parser.n_jobs = asked.jobs
+
+    def parts(source: str) -> Iterator[bytes]:
+        empty = True
+        for bank in iter_conllu(source):
+            found, empty = parser.predict(bank), False
+            yield _only_trees(found) if asked.only else conllu_text(found)
+        if empty:
+            raise DataError("expected sentences, found none", "standard input" if source == "-" else source)
+
+    return parts
+
+
+def _only_trees(found: Any) -> bytes:
+    """Heads and relations alone, one word per line."""
+    pairs = zip(found.heads.tolist(), found.relations.tolist(), strict=True)
+    lines = [f"{head}\t{found.relation_names[code]}\n" for head, code in pairs]
+    for end in reversed(found.offsets[1:].tolist()):
+        lines.insert(end, "\n")
+    return "".join(lines).encode()

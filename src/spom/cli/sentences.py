@@ -14,6 +14,8 @@ from spom.data.splicing import spliced
 from spom.errors import DataError, Unsupported
 
 FORMATS = ("conll", "conllu", "items")
+# Other names of formats, as other tools call them.
+ALIASES = {"crfsuite": "items", "crf++": "conll", "crfpp": "conll", "columns": "conll"}
 A = TypeVar("A")
 B = TypeVar("B")
 
@@ -44,9 +46,11 @@ class Tagged:
 def format_of(path: str, given: str | None) -> str:
     """The format that was asked for, or the one that the file's name says: .conllu, .items, .crfsuite, else columns."""
     if given is not None:
-        if given not in FORMATS:
-            raise Unsupported(f"there is no format {given!r} of sentences; the formats are: {', '.join(FORMATS)}")
-        return given
+        found = ALIASES.get(given, given)
+        if found not in FORMATS:
+            known = ", ".join([*FORMATS, *ALIASES])
+            raise Unsupported(f"there is no format {given!r} of sentences; the formats are: {known}")
+        return found
     name = path.lower().removesuffix(".gz").removesuffix(".zst")
     if name.endswith(".conllu"):
         return "conllu"
@@ -56,7 +60,9 @@ def format_of(path: str, given: str | None) -> str:
 # --- with labels ------------------------------------------------------------------------------------
 
 
-def read_tagged(path: str, given: str | None, names: Sequence[str] | None, label: str | None) -> Tagged:
+def read_tagged(
+    path: str, given: str | None, names: Sequence[str] | None, label: str | None, encoding: str = "utf-8"
+) -> Tagged:
     """A file to learn from or to be scored on.
 
     `names` are the names of the columns; of a CoNLL-U file, those that features are taken of (form, where they are left
@@ -77,7 +83,7 @@ def read_tagged(path: str, given: str | None, names: Sequence[str] | None, label
     else:
         from spom.data.conll import read_conll
 
-        columns = read_conll(path, names)
+        columns = read_conll(path, names, encoding=encoding)
         at = columns.column(-1 if label is None else _column(label))
         wanted = [c for c in range(columns.n_columns) if c != at]
         if not wanted:
@@ -97,9 +103,9 @@ def like_training(path: str, given: str | None, training: dict[str, Any], label:
     """A file with labels for a model that was learnt from files as `training` says."""
     kind = format_of(path, given)
     _same_kind(kind, training, path)
-    columns = training.get("columns")
+    columns, encoding = training.get("columns"), training.get("encoding", "utf-8")
     if kind == "items" or columns is None:
-        return read_tagged(path, given, None, label)
+        return read_tagged(path, given, None, label, encoding)
     if kind == "conllu":
         label = label or (training["label"] if training["format"] == "conllu" else None)
         return read_tagged(path, given, columns if training["format"] == "conllu" else None, label)
@@ -107,7 +113,7 @@ def like_training(path: str, given: str | None, training: dict[str, Any], label:
     if label is None and training["format"] == "conll":
         names = [*columns[: training["label_at"]], training["label"], *columns[training["label_at"] :]]
         label = training["label"]
-    return read_tagged(path, given, names, label)
+    return read_tagged(path, given, names, label, encoding)
 
 
 # --- without labels, in blocks ----------------------------------------------------------------------
@@ -137,7 +143,7 @@ def _same_kind(kind: str, training: dict[str, Any], path: str) -> None:
 def _conll(path: str, training: dict[str, Any], classes: Sequence[str]) -> Iterator[Any]:
     from spom.data.conll import read_conll_blocks
 
-    for columns in read_conll_blocks(path):
+    for columns in read_conll_blocks(path, training.get("given"), encoding=training.get("encoding", "utf-8")):
         last = columns.start[:, -1] + columns.length[:, -1]
         tabs = columns.n_columns > 1 and int(columns.buffer[columns.start[0, -1] - 1]) == ord("\t")
         labels = [("\t" if tabs else " ") + name for name in classes]
@@ -179,13 +185,26 @@ def wanted_columns(columns: Columns, training: dict[str, Any]) -> Columns:
     names = training.get("columns")
     if names is None or training.get("format") != "conll":
         return columns
+    at = training["label_at"]
+    if training.get("given"):
+        return columns.select([_given(columns, name) for name in names])
+    if columns.n_columns == len(names) and at is not None and at < len(names):
+        what = f"the model takes {', '.join(names)}, and its labels stood before the last of them"
+        raise DataError(f"{what}; say which columns these are: --columns NAMES", columns.source, int(columns.lines[0]))
     if columns.n_columns == len(names) + 1:
-        at = training["label_at"]
         columns = columns.select([c for c in range(columns.n_columns) if c != at])
     if columns.n_columns != len(names):
         what = f"expected {len(names)} columns ({', '.join(names)}), or one more with labels"
         raise DataError(f"{what}; found {columns.n_columns}", columns.source, int(columns.lines[0]))
     return replace(columns, names=tuple(names))
+
+
+def _given(columns: Columns, name: str) -> int:
+    """The place of a column that was named with --columns."""
+    if name not in columns.names:
+        found = ", ".join(columns.names)
+        raise DataError(f"the model needs a column {name!r}; --columns names {found}", columns.source)
+    return columns.names.index(name)
 
 
 def _only(X: Any, classes: Sequence[str]) -> Callable[[Ints], bytes]:

@@ -18,7 +18,22 @@ app = typer.Typer(
 Target = Annotated[
     str | None,
     typer.Option(
-        "--target", metavar="COLUMN", help="Column of a table to predict; the last one, where it is left out."
+        "--label",
+        "--target",
+        metavar="COLUMN",
+        help="Column of a table to predict; the last one, where it is left out.",
+    ),
+]
+Ignore = Annotated[str | None, typer.Option("--ignore", metavar="NAMES", help="Columns to leave out, with commas.")]
+Features = Annotated[
+    str | None, typer.Option("--features", metavar="NAMES", help="The only columns to learn from, with commas.")
+]
+Kinds = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--kind",
+        metavar="COLUMN=KIND",
+        help="Take a column as number, category or text; may be repeated. Left out, the values decide.",
     ),
 ]
 Solver = Annotated[
@@ -48,11 +63,11 @@ Prune = Annotated[
     str | None,
     typer.Option("--prune", metavar="auto|N|S", help="Choose templates first: by itself, so many, or by a strength."),
 ]
-Names = Annotated[
-    str | None, typer.Option("--columns", metavar="NAMES", help="Names of the columns, with commas: w,pos,label.")
-]
 Label = Annotated[
-    str | None, typer.Option("--label", metavar="COLUMN", help="Column of the labels, by name or number; the last one.")
+    str | None,
+    typer.Option(
+        "--label", "--target", metavar="COLUMN", help="Column of the labels, by name or number; the last one."
+    ),
 ]
 Constraints = Annotated[
     str | None,
@@ -81,8 +96,9 @@ def tagger(
     templates: Templates = None,
     prune: Prune = None,
     format: o.Format = None,
-    columns: Names = None,
+    columns: o.ColumnNames = None,
     label: Label = None,
+    encoding: o.Encoding = "utf-8",
     constraints: Constraints = None,
     penalty: o.Penalty = None,
     strength: o.Strength = None,
@@ -175,6 +191,12 @@ def classifier(
     dev: o.DevFile = None,
     format: o.Format = None,
     target: Target = None,
+    ignore: Ignore = None,
+    features: Features = None,
+    kinds: Kinds = None,
+    header: o.CsvHeader = True,
+    encoding: o.Encoding = "utf-8",
+    zero_based: o.ZeroBased = "auto",
     solver: Solver = "online",
     penalty: o.Penalty = None,
     strength: o.Strength = None,
@@ -196,9 +218,10 @@ def classifier(
 ) -> None:
     """Learn a classifier of vectors, and which features it needs.
 
-    Files are svmlight (label index:value ...), CSV with the names of the columns in the first line, or Parquet. The
-    model goes to M, and what was used and how the run went to M.run.json, which `spom report` turns into a page. Ctrl-C
-    stops after the pass that is under way and keeps the best model so far; --resume goes on.
+    Files are svmlight (label index:value ...), CSV with the names of the columns in the first line, or Parquet. Columns
+    of a table may be numbers, categories (one feature per value) or texts (one feature per word), and values may be
+    missing. The model goes to M, and what was used and how the run went to M.run.json, which `spom report` turns into
+    a page. Ctrl-C stops after the pass that is under way and keeps the best model so far; --resume continues.
 
     \b
     Examples:
@@ -218,6 +241,12 @@ def regressor(
     dev: o.DevFile = None,
     format: o.Format = None,
     target: Target = None,
+    ignore: Ignore = None,
+    features: Features = None,
+    kinds: Kinds = None,
+    header: o.CsvHeader = True,
+    encoding: o.Encoding = "utf-8",
+    zero_based: o.ZeroBased = "auto",
     solver: Solver = "online",
     penalty: o.Penalty = None,
     strength: o.Strength = None,

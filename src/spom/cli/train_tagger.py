@@ -25,11 +25,11 @@ def train(**o: Any) -> None:
     live.total = tagger.epochs
     recorder = Recorder("tagger", o)
     names = None if o["columns"] is None else [name.strip() for name in o["columns"].split(",")]
-    data = read_tagged(o["train"], o["format"], names, o["label"])
+    data = read_tagged(o["train"], o["format"], names, o["label"], o["encoding"])
     recorder.data("train", data.path, data.format, sentences=data.sentences, tokens=data.tokens)
     dev = None
     if o["dev"] is not None:
-        dev = like_training(o["dev"], o["format"], data.summary(), o["label"])
+        dev = like_training(o["dev"], o["format"], {**data.summary(), "encoding": o["encoding"]}, o["label"])
         recorder.data("dev", dev.path, dev.format, sentences=dev.sentences, tokens=dev.tokens)
         _check_labels(data, dev)
     # Without a checkpoint of the user's the state is written only where the run is stopped, and goes once it is over.

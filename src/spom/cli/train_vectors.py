@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,8 @@ from spom.cli.building import penalty_of
 from spom.cli.live import Live
 from spom.cli.record import Recorder
 from spom.cli.scores import vector_scores
-from spom.cli.vectors import Vectors, format_of, read_vectors
+from spom.cli.vectors import Layout, Vectors, format_of, read_vectors
+from spom.data.tables import CsvForm
 from spom.errors import DataError, Unsupported
 
 # The most blocks whose names and weights the record of a run holds.
@@ -51,26 +53,45 @@ def _width(data: Vectors) -> int | None:
 # --- before -----------------------------------------------------------------------------------------
 
 
+def _layout(o: dict[str, Any]) -> Layout:
+    """How the files are to be read, from the options."""
+    return Layout(
+        format=o["format"],
+        target=o["target"],
+        ignore=options.comma_separated(o["ignore"]),
+        features=options.comma_separated(o["features"]),
+        kinds={name: str(kind) for name, kind in options.parsed(o["kinds"], "--kind").items()},
+        form=CsvForm(o["header"], o["encoding"]),
+        zero_based=options.yes_or_no(o["zero_based"], "--zero-based"),
+    )
+
+
 def _read(o: dict[str, Any], real: bool) -> tuple[Vectors, Vectors | None]:
+    layout = _layout(o)
     found = format_of(o["train"], o["format"])
     if o["stream"]:
         if found != "svmlight" or o["train"] == "-" or o["solver"] != "online":
             raise Unsupported("--stream takes an svmlight file and the online solver")
-        data = Vectors(None, None, None, None, found, o["train"])
-        width = None
+        data = Vectors(None, None, None, layout, found, o["train"])
     else:
-        data = read_vectors(o["train"], o["format"], real, o["target"])
-        width = data.X.shape[1]
-        if not real and len(np.unique(data.y)) > max(1000, data.X.shape[0] // 2):
-            what = f"{len(np.unique(data.y))} classes in {data.X.shape[0]} rows"
+        data = read_vectors(o["train"], layout, real)
+        classes = 0 if real else len(np.unique(data.y))
+        if classes > max(1000, data.X.shape[0] // 2):
+            what = f"{classes} classes in {data.X.shape[0]} rows"
             raise DataError(f"expected labels, found {what}; `spom train regressor` takes real targets", data.path)
-    if o["dev"] is None:
-        return data, None
-    if o["stream"]:
+    return data, None if o["dev"] is None else _read_dev(o, data, real)
+
+
+def _read_dev(o: dict[str, Any], data: Vectors, real: bool) -> Vectors:
+    """The held-out file, with the columns and the width of the training file."""
+    if data.X is None:
         from spom.data.svmlight import SvmlightFile
 
-        width = SvmlightFile(o["train"]).n_features
-    return data, read_vectors(o["dev"], o["format"], real, data.target, data.names, width)
+        width = SvmlightFile(o["train"], zero_based=bool(data.layout.zero_based)).n_features
+    else:
+        width = data.X.shape[1]
+    names = None if data.layout.columns is not None else data.names
+    return read_vectors(o["dev"], replace(data.layout, names=names, width=width), real)
 
 
 def _check_labels(data: Vectors, dev: Vectors, real: bool) -> None:
@@ -160,7 +181,7 @@ def _finish(model: Any, data: Vectors, dev: Vectors | None, recorder: Recorder, 
     if dev is not None:
         scores = vector_scores(model, dev.X, dev.y)
         result, confusion = dict(scores.flat), scores.confusion
-    training = {**model._training(), "task": recorder.task, "format": data.format, "target": data.target}
+    training = {**model._training(), "task": recorder.task, "format": data.format, **data.layout.remembered()}
     weights = model.block_weights_
     if weights.size <= MANY_BLOCKS:
         recorder.blocks(block_names(model), weights)

@@ -2,34 +2,99 @@
 
 from __future__ import annotations
 
-import csv
 import io
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
 from spom.data.opening import opened, read_all
-from spom.data.svmlight import read_svmlight
-from spom.data.tables import Table, labels, read_table, read_table_fast
+from spom.data.svmlight import STARTS_AT_ZERO, read_svmlight
+from spom.data.tables import PLAIN_CSV, CsvForm, Table, labels, read_table, read_table_fast
 from spom.errors import DataError, Unsupported
+from spom.features.mixed_table import TableFeatures
 
 FORMATS = ("svmlight", "csv", "parquet")
-_ROWS = 16384
+BLOCK_ROWS = 16384
 _CHUNK = 1 << 22
 
 
 @dataclass(frozen=True)
+class Layout:
+    """How a file of vectors is read, and what a model that was learnt from such files expects.
+
+    `target` is the column of a table to predict (the last one, where it is left out), `ignore` and `features` leave
+    columns out or name the ones to take, `kinds` says which are numbers, categories or texts. `zero_based` is whether
+    the indices of svmlight start at 0; None finds out. A fitted model knows `columns` (or plain `names`) and `width`.
+    """
+
+    format: str | None = None
+    target: str | None = None
+    ignore: tuple[str, ...] = ()
+    features: tuple[str, ...] = ()
+    kinds: Mapping[str, str] = field(default_factory=dict)
+    form: CsvForm = PLAIN_CSV
+    zero_based: bool | None = None
+    columns: TableFeatures | None = None
+    names: tuple[str, ...] | None = None
+    width: int | None = None
+
+    @property
+    def automatic(self) -> bool:
+        """Whether nothing was asked for besides the target."""
+        return not (self.ignore or self.features or self.kinds) and self.form == PLAIN_CSV
+
+    def remembered(self) -> dict[str, Any]:
+        """What a model file keeps, so that later files are read as the one it was learnt from."""
+        found: dict[str, Any] = {"target": self.target}
+        if self.columns is not None:
+            found["table"] = self.columns.as_dict()
+        if self.form != PLAIN_CSV:
+            found["csv"] = {"header": self.form.header, "encoding": self.form.encoding}
+        if self.zero_based:
+            found["zero_based"] = True
+        return found
+
+    @classmethod
+    def of_model(cls, estimator: Any, training: Mapping[str, Any]) -> Self:
+        """The layout that a fitted model expects; `training` is what its file says of the files it was learnt from."""
+        columns = None if "table" not in training else TableFeatures.from_dict(training["table"])
+        names = getattr(estimator, "feature_names_in_", None)
+        csv = training.get("csv") or {}
+        return cls(
+            target=training.get("target"),
+            form=CsvForm(bool(csv.get("header", True)), str(csv.get("encoding", "utf-8"))),
+            zero_based=bool(training.get("zero_based")) if names is None else None,
+            columns=columns,
+            names=None if names is None or columns is not None else tuple(str(name) for name in names),
+            width=int(estimator.n_features_in_),
+        )
+
+    @property
+    def wants_table(self) -> bool:
+        """Whether a model was learnt from a table, and not from svmlight lines."""
+        return self.columns is not None or self.names is not None
+
+    def wanted(self) -> str:
+        """What files a fitted model takes, in words."""
+        if not self.wants_table:
+            return "svmlight files, whose features have numbers"
+        known = self.names or tuple(c.name for c in (self.columns.columns if self.columns else ()))
+        shown = ", ".join(known[:8]) + (", ..." if len(known) > 8 else "")
+        return f"tables with the columns {shown}"
+
+
+@dataclass(frozen=True)
 class Vectors:
-    """Rows X with targets y (None where the file has none), the names of the columns, and which was the target."""
+    """Rows X with targets y, the names of the features (None for svmlight), and the layout the file really had."""
 
     X: Any
     y: Any
     names: tuple[str, ...] | None
-    target: str | None
+    layout: Layout
     format: str
     path: str
 
@@ -49,44 +114,59 @@ def format_of(path: str, given: str | None) -> str:
 # --- all at once ------------------------------------------------------------------------------------
 
 
-def read_vectors(
-    path: str,
-    given: str | None,
-    real: bool,
-    target: str | None = None,
-    names: Sequence[str] | None = None,
-    width: int | None = None,
-) -> Vectors:
-    """A file to learn from, or to be scored on.
-
-    `target` is the column of a table that is to be predicted, the last one where it is left out; `names` are the
-    columns that a model wants, `width` the number of features that it knows. `real` targets are numbers, others labels.
-    """
-    found = format_of(path, given)
+def read_vectors(path: str, layout: Layout, real: bool) -> Vectors:
+    """Read a file to learn from, or to be scored on; `real` targets are numbers, others labels."""
+    found = format_of(path, layout.format)
     if found == "svmlight":
-        return Vectors(*_read_svmlight(path, width), None, None, found, path)
+        X, y, zero = _read_svmlight(path, layout)
+        return Vectors(X, y, None, replace(layout, zero_based=zero), found, path)
     source: Any = path
-    if found == "csv" and names is None:
+    if found == "csv" and not layout.wants_table and layout.automatic:
         source = io.BytesIO(read_all(path)[1])
-        quick = read_table_fast(source.getvalue(), target)
+        quick = read_table_fast(source.getvalue(), layout.target)
         if quick is not None:
             y = _numbers(quick[2]) if real else labels(quick[2], path, range(2, len(quick[2]) + 2))
             if y is not None:
-                return Vectors(quick[1], y, quick[0], quick[3], found, path)
+                return Vectors(quick[1], y, quick[0], replace(layout, target=quick[3]), found, path)
         source.name = path
-    tables = list(read_table(source, found))
-    target = tables[0].names[-1] if target is None else target
+    tables = list(read_table(source, found, form=layout.form))
+    target = tables[0].names[-1] if layout.target is None else layout.target
     tables[0].has(target)
-    chosen = tuple(n for n in tables[0].names if n != target) if names is None else tuple(names)
+    layout = replace(layout, target=target)
+    X, names, layout = _features(tables, layout)
+    return Vectors(X, _targets(tables, target, real), names, layout, found, path)
+
+
+def _features(tables: list[Table], layout: Layout) -> tuple[Any, tuple[str, ...], Layout]:
+    """The matrix, the names of its columns, and the layout with what was learnt of the table."""
+    if layout.names is not None:
+        return np.concatenate([table.numbers(layout.names) for table in tables]), layout.names, layout
+    columns = layout.columns
+    if columns is None:
+        columns = TableFeatures.learnt(tables, _chosen(tables[0], layout), dict(layout.kinds))
+        if columns.plain:
+            names = tuple(columns.names)
+            return np.concatenate([table.numbers(names) for table in tables]), names, layout
+    X = sparse.vstack([columns.matrix(table) for table in tables], format="csr")
+    return X, tuple(columns.names), replace(layout, columns=columns)
+
+
+def _chosen(table: Table, layout: Layout) -> tuple[str, ...]:
+    """The columns to take as features."""
+    for name in (*layout.ignore, *layout.features, *layout.kinds):
+        table.has(name)
+    offered = layout.features or table.names
+    chosen = tuple(n for n in offered if n != layout.target and n not in layout.ignore)
     if not chosen:
-        raise DataError(f"there is no column besides the target {target!r}", path)
-    X = np.concatenate([table.numbers(chosen) for table in tables])
+        raise DataError(f"there is no column left besides the target {layout.target!r}", table.source)
+    return chosen
+
+
+def _targets(tables: list[Table], target: str, real: bool) -> Any:
     if real:
-        y = np.concatenate([table.numbers([target])[:, 0] for table in tables])
-    else:
-        values = [v for table in tables for v in table.column(target)]
-        y = labels(values, tables[0].source, [line for table in tables for line in table.lines])
-    return Vectors(X, y, chosen, target, found, path)
+        return np.concatenate([table.numbers([target])[:, 0] for table in tables])
+    values = [v for table in tables for v in table.column(target)]
+    return labels(values, tables[0].source, [line for table in tables for line in table.lines])
 
 
 def _numbers(texts: list[str]) -> Any:
@@ -98,14 +178,23 @@ def _numbers(texts: list[str]) -> Any:
     return found if np.isfinite(found).all() else None
 
 
-def _read_svmlight(path: str, width: int | None) -> tuple[Any, Any]:
+def _read_svmlight(path: str, layout: Layout) -> tuple[Any, Any, bool]:
+    """(X, y, whether indices start at 0); with `zero_based=None` a file that has an index 0 starts there."""
+    if layout.zero_based is None and path != "-":
+        try:
+            return _read_svmlight(path, replace(layout, zero_based=False))
+        except DataError as error:
+            if not error.what.startswith(STARTS_AT_ZERO):
+                raise
+            return _read_svmlight(path, replace(layout, zero_based=True))
+    zero = bool(layout.zero_based)
     with opened(path) as (name, file):
-        blocks = list(read_svmlight(_Named(file, name)))
+        blocks = list(read_svmlight(_Named(file, name), zero_based=zero))
     if not blocks:
         raise DataError("expected lines of label index:value ..., found none", name)
-    n = max(X.shape[1] for X, _ in blocks) if width is None else width
+    n = max(X.shape[1] for X, _ in blocks) if layout.width is None else layout.width
     X = sparse.vstack([fitted(X, n) for X, _ in blocks], format="csr")
-    return X, np.concatenate([y for _, y in blocks])
+    return X, np.concatenate([y for _, y in blocks]), zero
 
 
 def fitted(X: Any, width: int) -> Any:
@@ -125,66 +214,27 @@ class _Named:
 # --- in blocks --------------------------------------------------------------------------------------
 
 
-def predict_blocks(
-    path: str, given: str | None, names: Sequence[str] | None, width: int
-) -> Iterator[tuple[Any, _Writer]]:
-    """(X, what writes the rows back with a prediction each) for each block of a file, in order."""
-    found = format_of(path, given)
-    if (names is None) != (found == "svmlight"):
-        wants = "svmlight files, whose features have numbers" if names is None else f"the columns {', '.join(names)}"
-        raise DataError(f"the model was learnt from {wants}; this is {found}", path)
+@dataclass(frozen=True)
+class Lines:
+    """A block of svmlight lines, and which of them hold an example."""
+
+    lines: list[bytes]
+    rows: list[int]
+
+
+def blocks_to_predict(path: str, layout: Layout) -> Iterator[tuple[Any, Table | Lines]]:
+    """(X, the block as it stands in the file) for each block of a file, in order."""
+    found = format_of(path, layout.format)
+    if layout.wants_table == (found == "svmlight"):
+        raise DataError(f"the model was learnt from {layout.wanted()}; this is {found}", path)
     if found == "svmlight":
-        yield from _svmlight_blocks(path, width)
+        yield from _svmlight_blocks(path, layout)
         return
-    for i, table in enumerate(read_table(path, found, _ROWS)):
-        assert names is not None
-        yield table.numbers(names), _TableWriter(table, i == 0)
+    for table in read_table(path, found, BLOCK_ROWS, layout.form):
+        yield _features([table], layout)[0], table
 
 
-class _Writer:
-    """Gives one block of the input back with its predictions."""
-
-    def text(self, predicted: list[str]) -> bytes:
-        """The block with its predictions."""
-        raise NotImplementedError  # each format has its own
-
-
-class _LineWriter(_Writer):
-    """svmlight: the prediction takes the place of the label; comments and blank lines stay."""
-
-    def __init__(self, lines: list[bytes], rows: list[int]) -> None:
-        self.lines, self.rows = lines, rows
-
-    def text(self, predicted: list[str]) -> bytes:
-        """The lines with the new labels."""
-        lines = self.lines
-        for i, label in zip(self.rows, predicted, strict=True):
-            parts = lines[i].split(None, 1)
-            lines[i] = label.encode() + (b" " + parts[1] if len(parts) > 1 else b"")
-        return b"\n".join(lines) + b"\n"
-
-
-class _TableWriter(_Writer):
-    """A table: one more column, `predicted`; Parquet comes out as CSV."""
-
-    def __init__(self, table: Table, first: bool) -> None:
-        self.table, self.first = table, first
-
-    def text(self, predicted: list[str]) -> bytes:
-        """The rows, below the names of the columns where they are the first ones."""
-        text = io.StringIO(newline="")
-        writer = csv.writer(text, lineterminator="\n")
-        if self.first:
-            writer.writerow([*self.table.names, "predicted"])
-        if isinstance(self.table.cells, dict):
-            rows: Any = zip(*(self.table.cells[name] for name in self.table.names), strict=True)
-        else:
-            rows = self.table.cells
-        writer.writerows([*row, value] for row, value in zip(rows, predicted, strict=True))
-        return text.getvalue().encode()
-
-
-def _svmlight_blocks(path: str, width: int) -> Iterator[tuple[Any, _Writer]]:
+def _svmlight_blocks(path: str, layout: Layout) -> Iterator[tuple[Any, Lines]]:
     rest, before, empty = b"", 0, True
     with opened(path) as (name, file):
         while True:
@@ -195,9 +245,8 @@ def _svmlight_blocks(path: str, width: int) -> Iterator[tuple[Any, _Writer]]:
             if piece:
                 lines = piece.removesuffix(b"\n").split(b"\n")
                 rows = [i for i, line in enumerate(lines) if line.partition(b"#")[0].strip()]
-                X = _parsed_lines(piece, name, before, width)
                 empty = empty and not rows
-                yield X, _LineWriter(lines, rows)
+                yield _parsed_lines(piece, name, before, layout), Lines(lines, rows)
                 before += len(lines)
             if not more:
                 break
@@ -205,9 +254,11 @@ def _svmlight_blocks(path: str, width: int) -> Iterator[tuple[Any, _Writer]]:
         raise DataError("expected lines of label index:value ..., found none", name)
 
 
-def _parsed_lines(piece: bytes, name: str, before: int, width: int) -> Any:
+def _parsed_lines(piece: bytes, name: str, before: int, layout: Layout) -> Any:
+    width = layout.width or 0
     try:
-        blocks = [fitted(X, width) for X, _ in read_svmlight(io.BytesIO(piece))]
+        found = read_svmlight(io.BytesIO(piece), zero_based=bool(layout.zero_based))
+        blocks = [fitted(X, width) for X, _ in found]
     except DataError as error:
         raise DataError(error.what, name, None if error.line is None else error.line + before) from None
     if not blocks:

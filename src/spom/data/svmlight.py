@@ -18,13 +18,14 @@ from spom.errors import DataError
 LARGEST_INDEX = 2**31 - 2
 MANY_LABELS = 1000
 _CHUNK = 1 << 22
+STARTS_AT_ZERO = "expected indices from 1 on"
 _EXPECTED = {
     parser.LABEL: "expected a label, which is a finite number",
     parser.INDEX: "expected a feature index, which is a whole number",
     parser.COLON: "expected index:value",
     parser.VALUE: "expected index:value with a finite number as the value",
     parser.ORDER: "expected increasing feature indices",
-    parser.ZERO: "expected indices from 1 on (where they start at 0, read with SvmlightFile(path, zero_based=True))",
+    parser.ZERO: f"{STARTS_AT_ZERO}; where they start at 0, give zero_based=True or, to the command, --zero-based yes",
     parser.BEYOND: "expected an index of at most",
 }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import itertools
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -76,17 +77,31 @@ def _is_number(value: Any) -> bool:
     return True
 
 
-def read_table(source: Any, kind: str = "csv", block_rows: int | None = None) -> Iterator[Table]:
-    """The table in blocks of `block_rows` rows, or all at once; a CSV file has the names of its columns in line one.
+@dataclass(frozen=True)
+class CsvForm:
+    """How a CSV file is written: with the names of its columns in line one or without, and in which encoding."""
 
-    The columns of a CSV file are separated by commas, tabs or semicolons, whichever the first line has most of.
+    header: bool = True
+    encoding: str = "utf-8"
+
+
+PLAIN_CSV = CsvForm()
+
+
+def read_table(
+    source: Any, kind: str = "csv", block_rows: int | None = None, form: CsvForm = PLAIN_CSV
+) -> Iterator[Table]:
+    """Read the table in blocks of `block_rows` rows, or all at once.
+
+    The columns of a CSV file are separated by commas, tabs or semicolons, whichever the first line has most of. Without
+    a header they are named 1, 2, ...
 
     >>> import io
     >>> (table,) = read_table(io.BytesIO(b"width,kind" + bytes([10]) + b"1.5,a" + bytes([10]) + b"2,b"))
     >>> table.numbers(["width"])[:, 0], table.column("kind")
     (array([1.5, 2. ]), ['a', 'b'])
     """
-    return _parquet(source, block_rows) if kind == "parquet" else _csv(source, block_rows)
+    return _parquet(source, block_rows) if kind == "parquet" else _csv(source, block_rows, form)
 
 
 def read_table_fast(content: bytes, target: str | None) -> tuple[tuple[str, ...], Floats, list[str], str] | None:
@@ -126,17 +141,21 @@ def read_table_fast(content: bytes, target: str | None) -> tuple[tuple[str, ...]
     return tuple(chosen), numbers, labels, wanted
 
 
-def _csv(source: Any, block_rows: int | None) -> Iterator[Table]:
+def _csv(source: Any, block_rows: int | None, form: CsvForm) -> Iterator[Table]:
     with opened(source) as (name, file):
-        text = _lines(file, name)
+        text = _lines(file, name, form.encoding)
         first = next(text, None)
         if first is None or not first.strip():
             raise DataError("expected a line with the names of the columns, found none", name)
         delimiter = max(",\t;", key=first.count)
         names = tuple(next(csv.reader([first], delimiter=delimiter)))
-        if len(set(names)) != len(names):
-            raise DataError(f"the names of the columns are not distinct: {', '.join(names)}", name, 1)
+        if not form.header:
+            names, text = tuple(str(k + 1) for k in range(len(names))), itertools.chain([first], text)
+        elif len(set(names)) != len(names):
+            what = f"the names of the columns are not distinct: {', '.join(names)}"
+            raise DataError(f"{what}; where line 1 has no names, give --no-header", name, 1)
         reader = csv.reader(text, delimiter=delimiter)
+        before = int(form.header)
         empty = True
         while True:
             rows, lines = [], []
@@ -144,9 +163,9 @@ def _csv(source: Any, block_rows: int | None) -> Iterator[Table]:
                 if not row:
                     continue
                 if len(row) != len(names):
-                    raise DataError(f"expected {len(names)} columns, found {len(row)}", name, reader.line_num + 1)
+                    raise DataError(f"expected {len(names)} columns, found {len(row)}", name, reader.line_num + before)
                 rows.append(row)
-                lines.append(reader.line_num + 1)
+                lines.append(reader.line_num + before)
             if rows:
                 empty = False
                 yield Table(names, rows, lines, name)
@@ -156,18 +175,22 @@ def _csv(source: Any, block_rows: int | None) -> Iterator[Table]:
             raise DataError("expected rows below the names of the columns, found none", name)
 
 
-def _lines(file: Any, name: str) -> Iterator[str]:
+def _lines(file: Any, name: str, encoding: str = "utf-8") -> Iterator[str]:
     """Lines of text, decoded piece by piece."""
     rest, count = b"", 0
+    start = "utf-8-sig" if encoding == "utf-8" else encoding
     while True:
         more = file.read(1 << 20)
         rest += more
         cut = rest.rfind(b"\n") + 1 if more else len(rest)
         try:
-            piece = rest[:cut].decode("utf-8-sig" if count == 0 else "utf-8")
+            piece = rest[:cut].decode(start if count == 0 else encoding)
+        except LookupError:
+            raise DataError(f"there is no encoding {encoding!r}; utf-8 and latin-1 are two", name) from None
         except UnicodeDecodeError as error:
             line = count + 1 + rest.count(b"\n", 0, error.start)
-            raise DataError(f"byte {rest[error.start]:#04x} is not utf-8", name, line) from None
+            what = f"byte {rest[error.start]:#04x} is not {encoding}"
+            raise DataError(f"{what}; give the encoding of the file with --encoding", name, line) from None
         rest = rest[cut:]
         for line in io.StringIO(piece, newline=""):
             count += 1
