@@ -20,14 +20,13 @@ KINDS = {
     "kernel": ("Kernels", "Kernel", r"K(x, z) = "),
     "decoder": ("Decoders", "Decoder", ""),
 }
-TRAITS = ("convex", "separable", "indicator", "homogeneous", "semigroup", "lazy", "exact")
+TRAITS = ("convex", "separable", "indicator", "homogeneous", "semigroup", "exact")
 MEANING = {
     "convex": "a chord never runs below the function",
     "separable": "a sum over coordinates",
     "indicator": "a set: 0 inside, infinite outside",
     "homogeneous": "c times the vector costs c times as much, for c > 0",
     "semigroup": "a prox by s and then one by t are one prox by s + t",
-    "lazy": "many prox steps in a row have a closed form, `skip`",
     "exact": "`prox` is the minimiser itself, not a sequence of proxes that stands in for it",
 }
 SETTLED = {"convex", "exact"}  # nearly all have them: named where they are missing

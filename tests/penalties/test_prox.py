@@ -114,3 +114,14 @@ def test_large_and_small_entries(penalty: Any) -> None:
     for scale in (1e-150, 1e150):
         scaled = type(penalty)(**{**penalty.get_params(deep=False), "strength": penalty.strength * scale})
         np.testing.assert_allclose(scaled.prox(w * scale), penalty.prox(w) * scale, rtol=1e-9, atol=1e-12 * scale)
+
+
+def test_the_selection_behind_newtons_steps() -> None:
+    """Weights that double make Newton's passes drop one entry each: what is left is solved by selection."""
+    d = np.sqrt(2.0) ** np.arange(60)
+    w = (1.0 - np.arange(60) / 60.0) * d
+    penalty = SquaredL1(0.7, weights=d)
+    for step in (0.01, 1.0, 30.0):
+        x = prox(penalty, w, step)
+        np.testing.assert_allclose(penalty.prox(w, step), x, rtol=1e-9, atol=1e-9)
+        assert 0 < np.count_nonzero(x) < 60

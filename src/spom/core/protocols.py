@@ -1,4 +1,4 @@
-"""The agreements between the rooms. Any object that has these methods takes part; no base class is needed."""
+"""The agreements between the packages."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ class Penalty(Protocol):
     """Omega(w), with its strength in it; +inf outside a set.
 
     Traits: `convex`; `separable` (a sum over coordinates); `indicator` (values 0 and +inf only);
-    `homogeneous` (value(c w) = c value(w) for c > 0); `semigroup` (prox by s, then by t, is prox by s + t,
-    which is what makes a lazy update right); `lazy` (there is a closed form for k skipped steps: `skip`).
+    `homogeneous` (value(c w) = c value(w) for c > 0); `semigroup` (prox by s, then by t, is prox by s + t).
+    Solvers ask for forms, as `elastic()`; derive from `spom.penalties.Penalty`, where they are None.
     """
 
     convex: bool
@@ -25,7 +25,6 @@ class Penalty(Protocol):
     indicator: bool
     homogeneous: bool
     semigroup: bool
-    lazy: bool
 
     def value(self, w: ArrayLike) -> float:
         """Omega(w)."""

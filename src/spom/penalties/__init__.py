@@ -1,4 +1,4 @@
-"""Penalties: Omega(w), its prox, its conjugate, and what makes it lazy. One file an operator."""
+"""Penalties: Omega(w), its prox, its conjugate, and its forms for solvers. One file per operator."""
 
 from spom.penalties.base import Penalty
 from spom.penalties.box import Box

@@ -16,7 +16,6 @@ class Ball(Penalty):
 
     indicator = True
     semigroup = True
-    lazy = True
 
     def __init__(self, radius: float = 1.0) -> None:
         self.radius = radius

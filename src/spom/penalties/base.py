@@ -1,7 +1,8 @@
 """What all penalties share: parameters, the checks of input, and defaults derived from `value` and `prox`.
 
 A penalty is one file: a class with `_value`, a compiled kernel `_kernel` of the shared signature
-`core.jit.PROX` with its numbers from `_packed`, `conjugate` or `_conjugate_value`, and its traits.
+`core.jit.PROX` with its numbers from `_packed`, `conjugate` or `_conjugate_value`, its traits, and the forms
+(`spom.penalties.forms`) that make it fast in the solvers.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from numpy.typing import ArrayLike
 from spom.core.arrays import Floats, Ints, as_finite, as_floats, check_finite, check_positive, output_like
 from spom.core.params import Parameters
 from spom.errors import Unsupported
+from spom.penalties.forms import NO_ELASTIC, Elastic, NormSum, Split
 
 if TYPE_CHECKING:
     from spom.penalties.calculus import Conjugate
@@ -47,12 +49,7 @@ class Penalty(Parameters):
 
     @property
     def semigroup(self) -> bool:
-        """Whether prox by s, then by t, is prox by s + t."""
-        return False
-
-    @property
-    def lazy(self) -> bool:
-        """Whether `skip` has a closed form for many steps."""
+        """Whether prox by s, then by t, is prox by s + t; `skip` then takes the sum of the steps."""
         return False
 
     @property
@@ -73,6 +70,43 @@ class Penalty(Parameters):
 
     def _conjugate_value(self, y: Floats) -> float:
         raise Unsupported(f"the conjugate of {type(self).__name__} has no closed form here")
+
+    # --- forms that solvers ask for: see `spom.penalties.forms` ----------------------------------------
+
+    def elastic(self) -> Elastic | None:
+        """(l1, l2) where the penalty is l1 norm1(w) + l2/2 norm2(w)^2."""
+        return None
+
+    def on_norms(self, count: int) -> Penalty | None:
+        """The penalty h of a vector of `count` norms where this one is h(norm2(w_1), ..., norm2(w_count)).
+
+        The blocks are those of the estimator. What a penalty of norms needs: `value`, `prox`, `conjugate`, `compiled`.
+        """
+        elastic = self.elastic()
+        if elastic is None or elastic.l1 > 0.0:
+            return None
+        from spom.penalties.squared_l2 import SquaredL2
+        from spom.penalties.zero import Zero
+
+        return SquaredL2(elastic.l2) if elastic.l2 > 0.0 else Zero()
+
+    def on_rows(self, count: int) -> Penalty | None:
+        """The same for a matrix of `count` rows: its groups, if it has any, are groups of rows."""
+        return self.on_norms(count)
+
+    def split(self, count: int) -> Split | None:
+        """An elastic form of the coordinates, then a penalty of the norms of `count` blocks."""
+        from spom.penalties.zero import Zero
+
+        elastic, norms = self.elastic(), self.on_norms(count)
+        if elastic is not None:
+            return Split(elastic, Zero())
+        return None if norms is None else Split(NO_ELASTIC, norms)
+
+    def norm_sum(self, count: int) -> NormSum | None:
+        """The weighted sum of the norms of `count` blocks, plus squared l2, that the penalty is."""
+        elastic = self.elastic()
+        return NormSum(2.0, 0.0, NO_REALS, elastic.l2) if elastic is not None and elastic.l1 == 0.0 else None
 
     # --- what users call ---------------------------------------------------------------------------
 
@@ -113,12 +147,15 @@ class Penalty(Parameters):
 
         A single number is one step; for a `semigroup` penalty it may as well be the sum of many.
         """
-        if not self.lazy:
+        sizes, elastic = as_steps(steps), self.elastic()
+        if self.semigroup:
+            return self.prox(w, min(float(sizes.sum()), LARGEST), out)
+        if elastic is None:
             raise Unsupported(f"{type(self).__name__} has no closed form for skipped steps; call prox for each")
-        return self._skip(w, as_steps(steps), out)
-
-    def _skip(self, w: ArrayLike, steps: Floats, out: Floats | None) -> Floats:
-        return self.prox(w, min(float(steps.sum()), LARGEST), out)
+        a = as_finite(w)
+        result = output_like(a, out)
+        np.copyto(result, elastic.skip(a, sizes))
+        return result
 
     def conjugate(self) -> Penalty:
         """The Fenchel conjugate, sup over x of <x, y> - value(x), as a penalty."""
@@ -143,7 +180,7 @@ def as_steps(steps: ArrayLike) -> Floats:
     """Step sizes as a vector of finite numbers >= 0."""
     a = np.atleast_1d(np.asarray(steps, dtype=np.float64))
     if a.ndim != 1 or not np.isfinite(a).all() or (a < 0).any():
-        raise ValueError("steps must be finite and >= 0: a number, or a vector with one entry a step")
+        raise ValueError("steps must be finite and >= 0: a number, or a vector with one entry per step")
     return a
 
 

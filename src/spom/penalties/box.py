@@ -43,7 +43,6 @@ class Box(Penalty):
     separable = True
     indicator = True
     semigroup = True
-    lazy = True
     _kernel = _project
 
     def __init__(self, lower: Any = 0.0, upper: Any = 1.0) -> None:

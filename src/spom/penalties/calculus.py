@@ -5,6 +5,7 @@ Plain sums are in `sum.py`.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,8 +14,9 @@ from numpy.typing import ArrayLike
 
 from spom.core.arrays import Floats, as_finite, check_positive
 from spom.core.registry import register
-from spom.penalties.base import Penalty
+from spom.penalties.base import Penalty, Strength
 from spom.penalties.elastic_net import ElasticNet
+from spom.penalties.forms import Elastic, NormSum, Split
 from spom.penalties.group_lasso import GroupLasso
 from spom.penalties.l1 import L1
 from spom.penalties.l1_ball import L1Ball
@@ -22,6 +24,15 @@ from spom.penalties.linf import LInf
 from spom.penalties.simplex import Simplex
 from spom.penalties.sparse_mkl import SparseMKL
 from spom.penalties.squared_l2 import SquaredL2
+
+
+def times(penalty: Penalty | None, factor: float) -> Penalty | None:
+    """factor * penalty: with another strength where it has one, and so with its compiled prox."""
+    if penalty is None or not isinstance(penalty, Strength):
+        return None if penalty is None else Scaled(penalty, factor)
+    found = copy.copy(penalty)
+    found.strength = factor * penalty.strength
+    return found
 
 
 class _Around(Penalty):
@@ -43,11 +54,6 @@ class _Around(Penalty):
     def semigroup(self) -> bool:
         """As the penalty inside."""
         return self.penalty.semigroup
-
-    @property
-    def lazy(self) -> bool:
-        """As the penalty inside."""
-        return self.penalty.lazy
 
     @property
     def exact(self) -> bool:
@@ -139,8 +145,34 @@ class Scaled(_Around):
     def _prox(self, w: Floats, step: float, out: Floats) -> None:
         self.penalty.prox(w, self.factor * step, out=out)
 
-    def _skip(self, w: ArrayLike, steps: Floats, out: Floats | None) -> Floats:
-        return self.penalty.skip(w, self.factor * steps, out)
+    def elastic(self) -> Elastic | None:
+        """The inner form times c."""
+        inner = self.penalty.elastic()
+        return None if inner is None else Elastic(self.factor * inner.l1, self.factor * inner.l2)
+
+    def on_norms(self, count: int) -> Penalty | None:
+        """The inner form times c."""
+        return times(self.penalty.on_norms(count), self.factor)
+
+    def on_rows(self, count: int) -> Penalty | None:
+        """The inner form times c."""
+        return times(self.penalty.on_rows(count), self.factor)
+
+    def split(self, count: int) -> Split | None:
+        """The inner form times c."""
+        elastic, inner = self.elastic(), self.penalty.split(count)
+        if elastic is not None or inner is None:
+            return super().split(count)
+        l1, l2 = inner.elastic
+        norms = times(inner.norms, self.factor)
+        return None if norms is None else Split(Elastic(self.factor * l1, self.factor * l2), norms)
+
+    def norm_sum(self, count: int) -> NormSum | None:
+        """The inner form times c."""
+        inner = self.penalty.norm_sum(count)
+        if inner is None:
+            return None
+        return inner._replace(strength=self.factor * inner.strength, l2=self.factor * inner.l2)
 
     def _conjugate_value(self, y: Floats) -> float:
         return self.factor * self.penalty.conjugate().value(y / self.factor)
@@ -174,7 +206,8 @@ class Translated(_Around):
     def _prox(self, w: Floats, step: float, out: Floats) -> None:
         np.add(self.penalty.prox(w - self.shift, step), self.shift, out=out)
 
-    def _skip(self, w: ArrayLike, steps: Floats, out: Floats | None) -> Floats:
+    def skip(self, w: ArrayLike, steps: ArrayLike, out: Floats | None = None) -> Floats:
+        """c + what the steps make of w - c."""
         moved = self.penalty.skip(as_finite(w) - self.shift, steps, out)
         moved += self.shift
         return moved

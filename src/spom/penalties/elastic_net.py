@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from spom.core.arrays import Floats, Ints, as_finite, check_positive, output_like
+from spom.core.arrays import Floats, Ints, check_positive
 from spom.core.jit import PROX, kernel
 from spom.core.registry import register
 from spom.penalties.base import NO_INTS, Strength
+from spom.penalties.forms import Elastic
 from spom.penalties.l1 import soft_threshold
 
 
@@ -30,15 +30,11 @@ def _prox(w: Floats, step: float, reals: Floats, ints: Ints, out: Floats) -> Non
 class ElasticNet(Strength):
     """Omega(w) = s (r norm1(w) + (1-r)/2 norm2(w)^2); the prox is a soft threshold, then a scaling.
 
-    k skipped steps with a_t = step_t s r and b_t = step_t s (1-r): with P_t the product of (1 + b) to t and
-    A the sum of a_t P_{t-1}, the result is soft(w, A) / P.
-
     >>> ElasticNet(1.0, l1_ratio=0.5).prox([3.5, -0.25])
     array([2., 0.])
     """
 
     separable = True
-    lazy = True
     _kernel = _prox
 
     def __init__(self, strength: float = 1.0, l1_ratio: float = 0.5) -> None:
@@ -50,30 +46,19 @@ class ElasticNet(Strength):
         super()._check()
         check_ratio(self.l1_ratio)
 
-    def _parts(self) -> tuple[float, float]:
-        return self.strength * self.l1_ratio, self.strength * (1.0 - self.l1_ratio)
+    def elastic(self) -> Elastic:
+        """(s r, s (1-r))."""
+        return Elastic(self.strength * self.l1_ratio, self.strength * (1.0 - self.l1_ratio))
 
     def _value(self, w: Floats) -> float:
-        a, b = self._parts()
+        a, b = self.elastic()
         return a * float(np.abs(w).sum()) + 0.5 * b * float(np.vdot(w, w))
 
     def _packed(self, shape: tuple[int, ...]) -> tuple[Floats, Ints]:
-        return np.array(self._parts()), NO_INTS
-
-    def _skip(self, w: ArrayLike, steps: Floats, out: Floats | None) -> Floats:
-        a, b = self._parts()
-        logs = np.log1p(b * steps).cumsum()
-        total = logs[-1] if logs.size else 0.0
-        # A / P = sum of a_t P_{t-1} / P, each ratio of products at most 1: nothing overflows.
-        before = np.concatenate([[0.0], logs[:-1]]) if logs.size else logs
-        shift = float((a * steps * np.exp(before - total)).sum())
-        x = as_finite(w) * np.exp(-total)
-        result = output_like(x, out)
-        soft_threshold(x.reshape(-1), 1.0, np.array([shift]), NO_INTS, result.reshape(-1))
-        return result
+        return np.array(self.elastic()), NO_INTS
 
     def _conjugate_value(self, y: Floats) -> float:
-        a, b = self._parts()
+        a, b = self.elastic()
         excess = np.maximum(np.abs(y) - a, 0.0)
         if b == 0.0:
             return np.inf if excess.max(initial=0.0) > 1e-10 * a else 0.0

@@ -10,6 +10,7 @@ from spom.core.arrays import Floats, Ints
 from spom.core.jit import PROX, kernel
 from spom.core.registry import register
 from spom.penalties.elastic_net import check_ratio
+from spom.penalties.forms import Elastic
 from spom.penalties.grouped import Grouped, group_norms, scale_groups
 from spom.penalties.sparse_mkl import ratios
 from spom.penalties.squared_l1 import shrink_plain
@@ -78,6 +79,10 @@ class ElasticNetMKL(Grouped):
 
     def _head(self) -> Floats:
         return np.array([self.strength * self.l1_ratio, self.strength * (1.0 - self.l1_ratio)])
+
+    def elastic(self) -> Elastic | None:
+        """Squared l2 for r = 0."""
+        return Elastic(0.0, float(self.strength)) if self.l1_ratio == 0.0 else None
 
     def _value(self, w: Floats) -> float:
         c, a = self._head()

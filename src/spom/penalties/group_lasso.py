@@ -10,6 +10,7 @@ from spom.core.arrays import Floats, Ints, all_finite
 from spom.core.jit import PROX, kernel
 from spom.core.registry import register
 from spom.penalties.balls import SLACK
+from spom.penalties.forms import NormSum
 from spom.penalties.grouped import Grouped, group_norms, scale_groups, shrink_factors
 
 
@@ -51,7 +52,6 @@ class GroupLasso(Grouped):
 
     homogeneous = True
     semigroup = True
-    lazy = True
     _kernel = shrink_groups
 
     def __init__(self, strength: float = 1.0, groups: Any = None, weights: Any = None) -> None:
@@ -73,6 +73,10 @@ class GroupLasso(Grouped):
         if not all_finite(norms):
             super()._check_input(w)
         _shrink_from_norms(flat, step * self.strength, weights, ints, norms, result)
+
+    def norm_sum(self, count: int) -> NormSum | None:
+        """The sum itself."""
+        return self._sum_of_norms(count)
 
     def _value(self, w: Floats) -> float:
         weights = self._structure(w.shape)[1]

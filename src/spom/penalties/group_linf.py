@@ -10,6 +10,7 @@ from spom.core.arrays import Floats, Ints
 from spom.core.jit import PROX, kernel
 from spom.core.registry import register
 from spom.penalties.balls import SLACK
+from spom.penalties.forms import NormSum
 from spom.penalties.group_lasso import largest_ratio
 from spom.penalties.grouped import Grouped
 from spom.penalties.linf import clip_to_level
@@ -60,7 +61,6 @@ class GroupLInf(Grouped):
 
     homogeneous = True
     semigroup = True
-    lazy = True
     _kernel = clip_groups
 
     def __init__(self, strength: float = 1.0, groups: Any = None, weights: Any = None) -> None:
@@ -69,12 +69,20 @@ class GroupLInf(Grouped):
         self.weights = weights
         self._check()
 
+    @property
+    def _order(self) -> float:
+        return np.inf
+
     def _over_groups(self, w: Floats, reduce: Any) -> Floats:
         groups = self._structure(w.shape)[0]
         u = np.abs(w.reshape(-1))
         if groups.block:
             return np.asarray(reduce(u.reshape(groups.count, -1), axis=1, initial=0.0))
         return np.array([reduce(u[groups.members(m)], initial=0.0) for m in range(groups.count)])
+
+    def norm_sum(self, count: int) -> NormSum | None:
+        """The sum itself."""
+        return self._sum_of_norms(count)
 
     def _value(self, w: Floats) -> float:
         return self.strength * float(self._structure(w.shape)[1] @ self._over_groups(w, np.max))

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any, ClassVar
 
 import numpy as np
 
 from spom.core.arrays import Floats, Ints
 from spom.core.jit import kernel
-from spom.penalties.base import Strength
+from spom.penalties.base import NO_REALS, Penalty, Strength
+from spom.penalties.forms import NormSum
 from spom.penalties.groups import Groups, check_weights, resolve
 from spom.penalties.threshold import norm2
 
@@ -131,6 +133,41 @@ class Grouped(Strength):
     def _head(self) -> Floats:
         """The numbers before the weights."""
         return np.array([self.strength], dtype=np.float64)
+
+    @property
+    def _order(self) -> float:
+        """The norm that the penalty takes of a group: 2 or inf."""
+        return 2.0
+
+    @property
+    def _each_block(self) -> bool:
+        """Whether each block of the estimator (each row of a matrix) is a group."""
+        groups = self.groups
+        return groups is None or (isinstance(groups, (str, int, np.integer)) and groups in ("rows", 1))
+
+    def _of_vector(self, groups: Any) -> Penalty:
+        """The same penalty of a vector with these groups."""
+        found = copy.copy(self)
+        found.groups, found._cached = groups, None
+        return found
+
+    def on_norms(self, count: int) -> Penalty | None:
+        """The same penalty with groups of one, where each block of the estimator is a group."""
+        if not self._each_block or self._order != 2.0:
+            return None
+        check_weights(self.weights, count)
+        return self._of_vector(1)
+
+    def on_rows(self, count: int) -> Penalty | None:
+        """The same penalty of the vector of row norms: its groups are groups of rows."""
+        return self._of_vector(self.groups) if self._order == 2.0 and not self._each_block else self.on_norms(count)
+
+    def _sum_of_norms(self, count: int) -> NormSum | None:
+        """strength sum d_m norm(w_m), where each block of the estimator is a group."""
+        if not self._each_block:
+            return None
+        weights = NO_REALS if self.weights is None else check_weights(self.weights, count)
+        return NormSum(self._order, float(self.strength), weights, 0.0)
 
     def group_norms(self, w: Floats) -> Floats:
         """norm2 of each group of w."""

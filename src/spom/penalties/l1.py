@@ -8,6 +8,7 @@ from spom.core.arrays import Floats, Ints
 from spom.core.jit import PROX, kernel
 from spom.core.registry import register
 from spom.penalties.base import Penalty, Strength
+from spom.penalties.forms import Elastic
 
 
 @kernel(PROX)
@@ -38,7 +39,6 @@ class L1(Strength):
     separable = True
     homogeneous = True
     semigroup = True
-    lazy = True
     _kernel = soft_threshold
 
     def __init__(self, strength: float = 1.0) -> None:
@@ -47,6 +47,10 @@ class L1(Strength):
 
     def _value(self, w: Floats) -> float:
         return self.strength * float(np.abs(w).sum())
+
+    def elastic(self) -> Elastic:
+        """l1 alone."""
+        return Elastic(float(self.strength), 0.0)
 
     def conjugate(self) -> Penalty:
         """The indicator of the l-inf ball of radius s."""

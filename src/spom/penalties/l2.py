@@ -38,7 +38,6 @@ class L2(Strength):
 
     homogeneous = True
     semigroup = True
-    lazy = True
     _kernel = _prox
 
     def __init__(self, strength: float = 1.0) -> None:
@@ -58,6 +57,10 @@ class L2(Strength):
 
     def _value(self, w: Floats) -> float:
         return self.strength * float(norm2(w.reshape(-1)))
+
+    def on_norms(self, count: int) -> Penalty:
+        """The same: norm2(w) is the l2 norm of the block norms."""
+        return L2(self.strength)
 
     def conjugate(self) -> Penalty:
         """The indicator of the l2 ball of radius s."""

@@ -39,6 +39,10 @@ class L2Ball(Ball):
     def _norm(self, w: Floats) -> float:
         return float(norm2(w.reshape(-1)))
 
+    def on_norms(self, count: int) -> Penalty:
+        """The same: norm2(w) is the l2 norm of the block norms."""
+        return L2Ball(self.radius)
+
     def conjugate(self) -> Penalty:
         """radius times the l2 norm."""
         from spom.penalties.l2 import L2

@@ -63,6 +63,10 @@ class LatentGroupLasso(Grouped):
         if self.q not in (2, np.inf):
             raise ValueError(f"q must be 2 or inf; it is {self.q!r}")
 
+    @property
+    def _order(self) -> float:
+        return float(self.q)
+
     def _pack(self, groups: Groups) -> Ints:
         members = [groups.members(m) for m in range(groups.count)]
         indices = np.concatenate(members) if members else np.zeros(0, dtype=np.int64)

@@ -72,7 +72,6 @@ class LInf(Strength):
 
     homogeneous = True
     semigroup = True
-    lazy = True
     _kernel = _prox
 
     def __init__(self, strength: float = 1.0) -> None:

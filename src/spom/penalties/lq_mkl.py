@@ -9,9 +9,10 @@ import numpy as np
 from spom.core.arrays import Floats, Ints
 from spom.core.jit import PROX, kernel
 from spom.core.registry import register
+from spom.penalties.forms import Elastic, NormSum
 from spom.penalties.group_lasso import largest_ratio
 from spom.penalties.grouped import Grouped, group_norms, scale_groups
-from spom.penalties.power import check_exponent, conjugate_of_powers, power_root
+from spom.penalties.power import check_exponent, conjugate_of_powers, power_elastic, power_root
 from spom.penalties.sparse_mkl import ratios
 
 
@@ -67,17 +68,20 @@ class LqMKL(Grouped):
         """Whether q = 1."""
         return self.q == 1.0
 
-    @property
-    def lazy(self) -> bool:
-        """Whether q = 1."""
-        return self.q == 1.0
-
     def _check(self) -> None:
         super()._check()
         check_exponent(self.q)
 
     def _head(self) -> Floats:
         return np.array([self.strength, self.q], dtype=np.float64)
+
+    def elastic(self) -> Elastic | None:
+        """Squared l2 for q = 2, where no coordinate is in no group."""
+        return power_elastic(float(self.strength), 2.0) if self.q == 2.0 and self._each_block else None
+
+    def norm_sum(self, count: int) -> NormSum | None:
+        """The sum of the norms for q = 1, squared l2 for q = 2."""
+        return self._sum_of_norms(count) if self.q == 1.0 else super().norm_sum(count)
 
     def _value(self, w: Floats) -> float:
         with np.errstate(over="ignore"):

@@ -71,7 +71,7 @@ class OverlappingGroupLasso(TreeGroupLasso):
     def _check(self) -> None:
         check_positive(self.strength, "strength")
 
-    def _order(self, groups: Groups) -> Ints:
+    def _turns(self, groups: Groups) -> Ints:
         return np.arange(groups.count)
 
     def compiled(self, shape: tuple[int, ...]) -> tuple[Any, Floats, Ints]:

@@ -8,6 +8,7 @@ from spom.core.arrays import Floats, Ints, check_positive
 from spom.core.jit import PROX, kernel
 from spom.core.registry import register
 from spom.penalties.base import NO_INTS, Penalty, Strength
+from spom.penalties.forms import Elastic
 
 
 @kernel("float64(float64, float64, float64)")
@@ -82,11 +83,6 @@ class Power(Strength):
         """Whether q = 1."""
         return self.q == 1.0
 
-    @property
-    def lazy(self) -> bool:
-        """Whether q = 1."""
-        return self.q == 1.0
-
     def _check(self) -> None:
         super()._check()
         check_exponent(self.q)
@@ -97,6 +93,10 @@ class Power(Strength):
 
     def _packed(self, shape: tuple[int, ...]) -> tuple[Floats, Ints]:
         return np.array([self.strength, self.q], dtype=np.float64), NO_INTS
+
+    def elastic(self) -> Elastic | None:
+        """l1 for q = 1, squared l2 for q = 2."""
+        return power_elastic(float(self.strength), self.q)
 
     def _conjugate_value(self, y: Floats) -> float:
         return conjugate_of_powers(np.abs(y.reshape(-1)), self.strength, self.q)
@@ -109,6 +109,13 @@ class Power(Strength):
 
     def _max_strength(self, g: Floats) -> float:
         return float(np.abs(g).max(initial=0.0)) if self.q == 1.0 else super()._max_strength(g)
+
+
+def power_elastic(strength: float, q: float) -> Elastic | None:
+    """strength sum abs^q as an elastic form: for q = 1 and q = 2."""
+    if q == 1.0:
+        return Elastic(strength, 0.0)
+    return Elastic(0.0, 2.0 * strength) if q == 2.0 else None
 
 
 def check_exponent(q: float) -> None:

@@ -37,7 +37,6 @@ class Simplex(Penalty):
 
     indicator = True
     semigroup = True
-    lazy = True
     _kernel = _project
 
     def __init__(self, radius: float = 1.0) -> None:

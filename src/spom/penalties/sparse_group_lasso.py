@@ -10,7 +10,10 @@ from spom.core.arrays import Floats, Ints
 from spom.core.jit import PROX, kernel
 from spom.core.registry import register
 from spom.penalties.balls import SLACK
+from spom.penalties.base import Penalty
 from spom.penalties.elastic_net import check_ratio
+from spom.penalties.forms import Elastic, NormSum, Split
+from spom.penalties.group_lasso import GroupLasso
 from spom.penalties.grouped import Grouped, group_norms, scale_groups, shrink_factors
 from spom.penalties.l1 import soft_threshold
 from spom.penalties.search import zero_threshold
@@ -64,6 +67,30 @@ class SparseGroupLasso(Grouped):
 
     def _head(self) -> Floats:
         return np.array([self.strength * self.l1_ratio, self.strength * (1.0 - self.l1_ratio)])
+
+    def elastic(self) -> Elastic | None:
+        """l1 for r = 1."""
+        return Elastic(float(self.strength), 0.0) if self.l1_ratio == 1.0 else None
+
+    def _of_vector(self, groups: Any) -> Penalty:
+        return GroupLasso(self.strength * (1.0 - self.l1_ratio), groups, self.weights)
+
+    def on_norms(self, count: int) -> Penalty | None:
+        """The group lasso's, for r = 0."""
+        return super().on_norms(count) if self.l1_ratio == 0.0 else None
+
+    def on_rows(self, count: int) -> Penalty | None:
+        """The group lasso's, for r = 0."""
+        return super().on_rows(count) if self.l1_ratio == 0.0 else None
+
+    def split(self, count: int) -> Split | None:
+        """l1 on coordinates, then the group lasso."""
+        norms = super().on_norms(count)
+        return None if norms is None else Split(Elastic(self.strength * self.l1_ratio, 0.0), norms)
+
+    def norm_sum(self, count: int) -> NormSum | None:
+        """The group lasso's, for r = 0."""
+        return self._sum_of_norms(count) if self.l1_ratio == 0.0 else super().norm_sum(count)
 
     def _value(self, w: Floats) -> float:
         a, b = self._head()

@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from spom.core.arrays import Floats, Ints, as_finite, as_floats, check_finite, check_positive, output_like
+from spom.core.arrays import Floats, Ints, as_floats, check_finite, check_positive
 from spom.core.jit import PROX, kernel
 from spom.core.registry import register
 from spom.penalties.base import Penalty, Strength
+from spom.penalties.forms import Elastic
 
 
 @kernel(PROX)
@@ -38,14 +39,11 @@ def _scale_and_check(w: Floats, factor: float, out: Floats) -> bool:
 class SquaredL2(Strength):
     """Omega(w) = s/2 norm2(w)^2; the prox is w / (1 + step s).
 
-    k skipped steps divide by the product of (1 + step s): their logarithms are added up.
-
     >>> SquaredL2(1.0).prox([2.0, -4.0])
     array([ 1., -2.])
     """
 
     separable = True
-    lazy = True
     _kernel = _prox
 
     def __init__(self, strength: float = 1.0) -> None:
@@ -67,12 +65,9 @@ class SquaredL2(Strength):
     def _value(self, w: Floats) -> float:
         return 0.5 * self.strength * float(np.vdot(w, w))
 
-    def _skip(self, w: ArrayLike, steps: Floats, out: Floats | None) -> Floats:
-        a = as_finite(w)
-        factor = np.exp(-np.log1p(steps * self.strength).sum())
-        result = output_like(a, out)
-        np.multiply(a, factor, out=result)
-        return result
+    def elastic(self) -> Elastic:
+        """l2 alone."""
+        return Elastic(0.0, float(self.strength))
 
     def conjugate(self) -> Penalty:
         """1/(2 s) norm2^2, or the indicator of the origin for s = 0."""

@@ -6,15 +6,15 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from spom.core.arrays import Floats
 from spom.core.registry import register
 from spom.errors import Unsupported
-from spom.penalties.base import Penalty
+from spom.penalties.base import NO_REALS, Penalty
 from spom.penalties.box import Box
 from spom.penalties.elastic_net import ElasticNet
 from spom.penalties.elastic_net_mkl import ElasticNetMKL
+from spom.penalties.forms import Elastic, NormSum, Split
 from spom.penalties.group_lasso import GroupLasso
 from spom.penalties.group_linf import GroupLInf
 from spom.penalties.l1 import L1
@@ -110,14 +110,13 @@ class Sum(Penalty):
         ridge = 0.0
         rest: list[Penalty] = []
         for term in self._flat():
-            if isinstance(term, SquaredL2):
-                ridge += term.strength
-            elif isinstance(term, ElasticNet):
-                lasso, quadratic = term._parts()
-                ridge += quadratic
-                rest.append(L1(lasso))
-            else:
+            elastic = term.elastic()
+            if elastic is None:
                 rest.append(term)
+                continue
+            ridge += elastic.l2
+            if elastic.l1 > 0.0:
+                rest.append(L1(elastic.l1))
         order = _exact_order(rest)
         return order is not None, rest if order is None else order, ridge
 
@@ -147,26 +146,59 @@ class Sum(Penalty):
         """Whether every term is."""
         return all(term.homogeneous for term in self.terms)
 
-    def as_elastic_net(self) -> ElasticNet | None:
-        """The same penalty as one elastic net, where every term is l1, squared l2 or an elastic net."""
+    @property
+    def semigroup(self) -> bool:
+        """Whether it is one term that is a semigroup."""
+        flat = self._flat()
+        return len(flat) == 1 and flat[0].semigroup
+
+    # --- forms -------------------------------------------------------------------------------------
+
+    def elastic(self) -> Elastic | None:
+        """The sum of the terms' forms."""
         l1 = l2 = 0.0
         for term in self._flat():
-            if isinstance(term, L1):
-                l1 += term.strength
-            elif isinstance(term, SquaredL2):
-                l2 += term.strength
-            elif isinstance(term, ElasticNet):
-                l1 += term._parts()[0]
-                l2 += term._parts()[1]
-            else:
+            part = term.elastic()
+            if part is None:
                 return None
-        return ElasticNet(l1 + l2, l1 / (l1 + l2) if l1 + l2 > 0 else 1.0)
+            l1, l2 = l1 + part.l1, l2 + part.l2
+        return Elastic(l1, l2)
 
-    @property
-    def lazy(self) -> bool:
-        """Whether the sum is an elastic net, or has one term that is lazy."""
-        flat = self._flat()
-        return self.as_elastic_net() is not None or (len(flat) == 1 and flat[0].lazy)
+    def on_norms(self, count: int) -> Penalty | None:
+        """The sum of the terms' penalties of norms."""
+        return self._of_terms([term.on_norms(count) for term in self._flat()])
+
+    def on_rows(self, count: int) -> Penalty | None:
+        """The sum of the terms' penalties of row norms."""
+        return self._of_terms([term.on_rows(count) for term in self._flat()])
+
+    def _of_terms(self, found: list[Penalty | None]) -> Penalty | None:
+        terms = [term for term in found if term is not None]
+        if len(terms) < len(found) or not self.exact:
+            return None
+        return _added(terms)
+
+    def split(self, count: int) -> Split | None:
+        """The terms' elastic parts added up, then the one function of norms there is, with the squared l2 in it."""
+        elastic = self.elastic()
+        if elastic is not None:
+            return super().split(count)
+        parts = [part for part in (term.split(count) for term in self._flat()) if part is not None]
+        if len(parts) < len(self._flat()) or not self.exact:
+            return None
+        l1, l2 = sum(part.elastic.l1 for part in parts), sum(part.elastic.l2 for part in parts)
+        norms = _added([*(part.norms for part in parts), SquaredL2(l2)])
+        return Split(Elastic(l1, 0.0), norms) if norms.exact else None
+
+    def norm_sum(self, count: int) -> NormSum | None:
+        """One sum of norms, with the squared l2 terms beside it."""
+        sums = [term.norm_sum(count) for term in self._flat()]
+        found = [part for part in sums if part is not None]
+        norms = [part for part in found if part.strength > 0.0]
+        if len(found) < len(sums) or len(norms) > 1:
+            return None
+        l2 = sum(part.l2 for part in found)
+        return norms[0]._replace(l2=l2) if norms else NormSum(2.0, 0.0, NO_REALS, l2)
 
     # --- the operator ------------------------------------------------------------------------------
 
@@ -187,10 +219,6 @@ class Sum(Penalty):
                 term.prox(out, step, out=out)
             out /= divisor
 
-    def _skip(self, w: ArrayLike, steps: Floats, out: Floats | None) -> Floats:
-        net = self.as_elastic_net()
-        return (net if net is not None else self._flat()[0]).skip(w, steps, out)
-
     def _conjugate_value(self, y: Floats) -> float:
         if self.homogeneous and self.exact:
             # In the dual ball just where the prox is zero; a hair of room for rounding.
@@ -205,12 +233,21 @@ class Sum(Penalty):
 
     def _max_strength(self, g: Floats) -> float:
         """The smallest factor on the whole sum at which 0 is optimal."""
-        net = self.as_elastic_net()
-        if net is not None:
-            return net.max_strength(g) / net.strength if net.strength > 0 else super()._max_strength(g)
+        elastic = self.elastic()
+        if elastic is not None:
+            peak = float(np.abs(g).max(initial=0.0))
+            return peak / elastic.l1 if elastic.l1 > 0 else super()._max_strength(g)
         if not (self.homogeneous and self.exact):
             raise Unsupported("max_strength of a sum needs homogeneous terms whose sum has an exact prox")
         return zero_threshold(self, g)
+
+
+def _added(terms: list[Penalty]) -> Penalty:
+    """The sum of these terms: the one that is not zero, where there is one alone."""
+    some = [term for term in terms if not isinstance(term, Zero) and getattr(term, "strength", 1.0) != 0.0]
+    if len(some) > 1:
+        return Sum(some)
+    return some[0] if some else Zero()
 
 
 def _exact_order(terms: list[Penalty]) -> list[Penalty] | None:

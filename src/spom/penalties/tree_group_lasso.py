@@ -9,6 +9,7 @@ import numpy as np
 from spom.core.arrays import Floats, Ints
 from spom.core.jit import PROX, kernel
 from spom.core.registry import register
+from spom.penalties.forms import NormSum
 from spom.penalties.grouped import Grouped
 from spom.penalties.groups import Groups
 from spom.penalties.linf import clip_to_level
@@ -78,12 +79,17 @@ class TreeGroupLasso(Grouped):
         if self.norm not in (2, np.inf):
             raise ValueError(f"norm must be 2 or inf; it is {self.norm!r}")
 
-    def _order(self, groups: Groups) -> Ints:
+    @property
+    def _order(self) -> float:
+        return float(self.norm)
+
+    def _turns(self, groups: Groups) -> Ints:
+        """The order in which the groups take their proxes."""
         return leaves_to_root(groups)
 
     def _pack(self, groups: Groups) -> Ints:
         indices = np.concatenate([groups.members(m) for m in range(groups.count)] or [groups.indices])
-        return np.concatenate([[groups.count], self._order(groups), groups.ptr, indices]).astype(np.int64)
+        return np.concatenate([[groups.count], self._turns(groups), groups.ptr, indices]).astype(np.int64)
 
     def _packed(self, shape: tuple[int, ...]) -> tuple[Floats, Ints]:
         _, weights, packed = self._structure(shape)
@@ -93,6 +99,10 @@ class TreeGroupLasso(Grouped):
         groups = self._structure(w.shape)[0]
         flat = w.reshape(-1)
         return np.array([np.linalg.norm(flat[groups.members(m)], self.norm) for m in range(groups.count)])
+
+    def norm_sum(self, count: int) -> NormSum | None:
+        """The sum itself."""
+        return self._sum_of_norms(count)
 
     def _value(self, w: Floats) -> float:
         return self.strength * float(self._structure(w.shape)[1] @ self._norms(w))

@@ -6,6 +6,7 @@ from spom.core.arrays import Floats, Ints
 from spom.core.jit import PROX, kernel
 from spom.core.registry import register
 from spom.penalties.base import NO_INTS, NO_REALS, Penalty
+from spom.penalties.forms import NO_ELASTIC, Elastic
 
 
 @kernel(PROX)
@@ -25,7 +26,6 @@ class Zero(Penalty):
     separable = True
     homogeneous = True
     semigroup = True
-    lazy = True
     _kernel = _prox
 
     def _value(self, w: Floats) -> float:
@@ -33,6 +33,10 @@ class Zero(Penalty):
 
     def _packed(self, shape: tuple[int, ...]) -> tuple[Floats, Ints]:
         return NO_REALS, NO_INTS
+
+    def elastic(self) -> Elastic:
+        """Neither l1 nor l2."""
+        return NO_ELASTIC
 
     def conjugate(self) -> Penalty:
         """The indicator of the origin."""

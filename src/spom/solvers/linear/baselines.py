@@ -18,7 +18,6 @@ from spom.errors import DataError, Unsupported
 from spom.penalties import L1
 from spom.solvers import examples
 from spom.solvers.linear.data import ROWS, Rows, as_rows
-from spom.solvers.linear.dispatch import elastic_parts
 from spom.solvers.linear.scores import LOSS, loss_arguments, mean_loss
 from spom.solvers.steps import as_step
 
@@ -236,7 +235,7 @@ class Subgradient(_Baseline):
     ) -> None:
         super().__init__(X, y, loss, epochs, shuffle, sample_weight, random_state)
         self.penalty = L1(1e-4) if penalty is None else penalty
-        parts = elastic_parts(self.penalty)
+        parts = self.penalty.elastic()
         if parts is None:
             raise Unsupported(f"Subgradient works with l1 and squared l2 penalties, not with {self.penalty!r}")
         self._parts = parts

@@ -10,7 +10,7 @@ import numpy as np
 from spom.core.arrays import Floats, Ints
 from spom.errors import Unsupported
 from spom.mirror import PNorm
-from spom.penalties import L1, ElasticNet, L2Ball, SquaredL2, Sum, Zero
+from spom.penalties import L2Ball
 from spom.solvers.linear.block_scales import KINDS, BlockScales
 from spom.solvers.linear.data import Rows, not_lazy, too_wide
 from spom.solvers.linear.full_update import Eager, MirrorLoop, has_pointer
@@ -71,22 +71,6 @@ class Problem:
         return (self.shape[0] - self.intercept, *self.shape[1:])
 
 
-def elastic_parts(penalty: Any) -> tuple[float, float] | None:
-    """(l1, l2) where the penalty is l1 norm1 + l2/2 norm2^2, else None."""
-    if isinstance(penalty, Zero):
-        return 0.0, 0.0
-    if isinstance(penalty, L1):
-        return float(penalty.strength), 0.0
-    if isinstance(penalty, SquaredL2):
-        return 0.0, float(penalty.strength)
-    if isinstance(penalty, ElasticNet):
-        return penalty._parts()
-    if isinstance(penalty, Sum):
-        net = penalty.as_elastic_net()
-        return None if net is None else net._parts()
-    return None
-
-
 def engine_for(problem: Problem, rows: Rows) -> Engine:
     """The engine for this problem and data."""
     if problem.update not in UPDATES:
@@ -96,7 +80,7 @@ def engine_for(problem: Problem, rows: Rows) -> Engine:
     if problem.update == "dual-averaging":
         from spom.solvers.linear.dual_averaging import dual_averaging
 
-        found: Engine = dual_averaging(problem, rows, elastic_parts(problem.penalty))
+        found: Engine = dual_averaging(problem, rows, problem.penalty.elastic())
         return found
     return _forward_backward(problem, rows)
 
@@ -120,7 +104,7 @@ def _fits_proximal_point(problem: Problem) -> str | None:
 
 def _kind(problem: Problem) -> Any:
     """The penalty as the proximal point engines take it, or None."""
-    parts = elastic_parts(problem.penalty)
+    parts = problem.penalty.elastic()
     if problem.loss.target != "class":
         return parts
     return row_penalty(problem.penalty, parts, problem.shape[0] - problem.intercept)
@@ -133,7 +117,7 @@ def _proximal_point(problem: Problem) -> Engine:
     kind = _kind(problem)
     if problem.loss.target == "class" and kind is not None:
         return ProximalPointRows(problem.loss, problem.penalty, kind, problem.shape, problem.intercept)
-    l1, l2 = elastic_parts(problem.penalty) or (0.0, 0.0)
+    l1, l2 = problem.penalty.elastic() or (0.0, 0.0)
     features = problem.shape[0] - problem.intercept
     engine = StreamingPoint if problem.stream else ProximalPoint
     return engine(problem.loss, l1, l2, features, problem.intercept, problem.jobs)
@@ -141,7 +125,7 @@ def _proximal_point(problem: Problem) -> Engine:
 
 def _forward_backward(problem: Problem, rows: Rows) -> Engine:
     p = problem
-    parts = elastic_parts(p.penalty)
+    parts = p.penalty.elastic()
     plain = p.mirror is None and p.projection is None
     vector = len(p.shape) == 1 and p.loss.target != "class"
     may = plain and vector and parts is not None and not (p.step.mode != PLAIN and parts[1] > 0)

@@ -29,7 +29,6 @@ from spom.solvers import examples
 from spom.solvers.batch.datafit import LinearSmooth
 from spom.solvers.batch.duality import certificate, feasible
 from spom.solvers.linear.data import Rows, as_rows
-from spom.solvers.linear.dispatch import elastic_parts
 from spom.solvers.linear.eager import batch_gradient, both_losses
 from spom.solvers.linear.proximal_point import ProximalPoint
 
@@ -124,9 +123,9 @@ class VarianceReduced:
         )
 
     def _engine(self, rows: Rows, smooth: LinearSmooth) -> Any:
-        parts = elastic_parts(self.penalty)
-        if parts is not None and self.loss.target != "class":
-            return ProximalPoint(self.loss, *parts, rows.columns, self.fit_intercept, self.n_jobs, exact=True)
+        form = self.penalty.elastic()
+        if form is not None and self.loss.target != "class":
+            return ProximalPoint(self.loss, form.l1, form.l2, rows.columns, self.fit_intercept, self.n_jobs, exact=True)
         return Svrg(self.loss, self.penalty, smooth, rows)
 
     def _certificate(self, smooth: LinearSmooth, engine: Any, theta: Floats) -> tuple[float, float, float, float]:

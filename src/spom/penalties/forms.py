@@ -1,0 +1,85 @@
+"""The forms of a penalty that solvers can use.
+
+A solver never asks which class a penalty has. It asks for a form, and gets None where there is none:
+
+- `penalty.elastic()`: l1 norm1(w) + l2/2 norm2(w)^2;
+- `penalty.on_norms(count)`: h(norm2(w_1), ..., norm2(w_count)), a function of the norms of the estimator's blocks;
+- `penalty.on_rows(count)`: the same for the rows of a matrix (or kernels), which is what `groups=` counts there;
+- `penalty.split(count)`: an elastic form on coordinates, then a function of block norms;
+- `penalty.norm_sum(count)`: a weighted sum of block norms, l2 or l-inf, and a squared l2 norm.
+
+A penalty whose `groups=` was given by the user is about those groups, not about the estimator's blocks, so `on_norms`,
+`split` and `norm_sum` are None for it. `groups=None`, `"rows"` and 1 mean: each block is a group.
+
+>>> from spom.penalties import L1, ElasticNet, GroupLasso, SparseGroupLasso, Sum
+>>> ElasticNet(2.0, l1_ratio=0.25).elastic()
+Elastic(l1=0.5, l2=1.5)
+>>> GroupLasso(2.0).on_norms(3).value([1.0, 2.0, 3.0])
+12.0
+>>> GroupLasso(2.0, groups=[[0, 1], [2, 3]]).on_norms(2) is None
+True
+>>> SparseGroupLasso(2.0, weights=[1.0, 3.0]).split(2).elastic
+Elastic(l1=1.0, l2=0.0)
+>>> Sum([GroupLasso(2.0), L1(0.5)]).split(2).norms.norm_sum(2)
+NormSum(order=2.0, strength=2.0, weights=array([], dtype=float64), l2=0.0)
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from spom.core.arrays import Floats
+
+if TYPE_CHECKING:
+    from spom.penalties.base import Penalty
+
+
+class Elastic(NamedTuple):
+    """l1 norm1(w) + l2/2 norm2(w)^2, on the coordinates of w."""
+
+    l1: float
+    l2: float
+
+    def skip(self, w: Floats, steps: Floats) -> Floats:
+        """One prox after another, one for each entry of `steps`, in closed form.
+
+        With a_t = step_t l1, b_t = step_t l2, P_t the product of (1 + b) up to t and A the sum of a_t P_{t-1}, the
+        result is soft(w, A) / P.
+        """
+        logs = np.log1p(self.l2 * steps).cumsum()
+        total = logs[-1] if logs.size else 0.0
+        # A / P = sum of a_t P_{t-1} / P, each ratio of products at most 1: nothing overflows.
+        before = np.concatenate([[0.0], logs[:-1]]) if logs.size else logs
+        shift = float((self.l1 * steps * np.exp(before - total)).sum())
+        x = w * np.exp(-total)
+        found: Floats = x - np.clip(x, -shift, shift)
+        return found
+
+
+class Split(NamedTuple):
+    """An elastic form on coordinates, then a penalty of the vector of block norms.
+
+    The prox is exact in that order: the prox of `elastic`, then each block scaled to the norm that the prox of
+    `norms` gives it. `elastic.l2` is zero unless `norms` is zero: a squared l2 norm beside another function of the
+    norms is part of `norms`.
+    """
+
+    elastic: Elastic
+    norms: Penalty
+
+
+class NormSum(NamedTuple):
+    """strength sum over blocks of weights[m] norm(w_m), plus l2/2 norm2(w)^2; `order` of the norms: 2 or inf.
+
+    `weights` is empty where all are one.
+    """
+
+    order: float
+    strength: float
+    weights: Floats
+    l2: float
+
+
+NO_ELASTIC = Elastic(0.0, 0.0)
