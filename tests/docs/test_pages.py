@@ -52,8 +52,8 @@ def test_solvers_answer_for_themselves() -> None:
 def test_traits_that_depend_on_parameters_say_so() -> None:
     found = catalogue.traits(registry.find("penalty", "sum"))
     assert found["exact"] == "some"
-    assert catalogue.traits(registry.find("penalty", "l1"))["lazy"] == "yes"
-    assert catalogue.traits(registry.find("penalty", "squared-l1"))["lazy"] == "no"
+    assert catalogue.traits(registry.find("penalty", "l1"))["semigroup"] == "yes"
+    assert catalogue.traits(registry.find("penalty", "squared-l1"))["semigroup"] == "no"
 
 
 def test_the_picture_has_every_room() -> None:
