@@ -26,6 +26,15 @@ class Nest(NamedTuple):
     ints: Annotated[Ints, "int64[::1]"]
 
 
+class Choice(NamedTuple):
+    function: Annotated[Any, "FunctionType(float64(Pair))"]
+
+
+@kernel("float64(Choice, Pair)")
+def chosen(choice: Choice, pair: Pair) -> float:
+    return choice.function(pair)  # type: ignore[no-any-return]
+
+
 @kernel("float64(Pair)")
 def dot(pair: Pair) -> float:
     s = 0.0
@@ -47,6 +56,13 @@ def test_a_bundle_in_a_bundle_with_a_function_and_a_read_only_array() -> None:
     nest = Nest(Pair(np.array([3.0, -1.0, 0.5]), fixed), 0.75, pointer(prox), reals, ints)
     assert shrunk_dot(nest) == pytest.approx(2.25 * 1 - 0.25 * 2)
     np.testing.assert_allclose(nest.pair.first, [2.25, -0.25, 0.0])
+
+
+def test_a_function_that_takes_a_bundle_is_in_a_bundle() -> None:
+    fixed = np.array([1.0, 2.0])
+    fixed.flags.writeable = False
+    assert chosen(Choice(pointer(dot)), Pair(np.array([3.0, 4.0]), fixed)) == 11.0
+    assert "first" in bundle_text(Choice)
 
 
 def test_the_text_of_a_bundle_changes_with_its_fields() -> None:

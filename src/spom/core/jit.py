@@ -24,6 +24,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 import re
+import sys
 import types
 from collections.abc import Callable
 from typing import Any, TypeVar, cast, get_type_hints
@@ -62,19 +63,36 @@ def bundle_fields(bundle: Any) -> dict[str, Any]:
     }
 
 
+def bundles_in(text: str, known: dict[str, Any]) -> dict[str, Any]:
+    """The bundles of a module that a signature or the type of a field names."""
+    names = sorted(set(re.findall(r"[A-Za-z_]\w*", text)))
+    return {name: known[name] for name in names if is_bundle(known.get(name))}
+
+
 def bundle_text(bundle: Any) -> str:
-    """The fields of a bundle and of the bundles inside it, as text."""
-    fields = bundle_fields(bundle).items()
-    return f"{bundle.__qualname__}({', '.join(f'{n}: {bundle_text(t) if is_bundle(t) else t}' for n, t in fields)})"
+    """The fields of a bundle and of all bundles that they name, as text."""
+    known, parts = vars(sys.modules[bundle.__module__]), []
+    for name, kind in bundle_fields(bundle).items():
+        inner = {"": kind} if is_bundle(kind) else bundles_in(kind, known)
+        parts.append(" ".join([f"{name}: {getattr(kind, '__name__', kind)}", *map(bundle_text, inner.values())]))
+    return f"{bundle.__qualname__}({', '.join(parts)})"
+
+
+def numba_type(text: str, known: dict[str, Any]) -> Any:
+    """What the string of a numba type or signature stands for, with the names of bundles in it."""
+    from numba import types as kinds
+
+    return eval(text, {**vars(kinds), **{name: bundle_type(kind) for name, kind in bundles_in(text, known).items()}})
 
 
 def bundle_type(bundle: Any) -> Any:
     """The numba type of a bundle."""
     from numba import types as kinds
 
-    found = [bundle_type(t) if is_bundle(t) else eval(t, dict(vars(kinds))) for t in bundle_fields(bundle).values()]
+    known, fields = vars(sys.modules[bundle.__module__]), bundle_fields(bundle).values()
+    found = tuple(bundle_type(kind) if is_bundle(kind) else numba_type(kind, known) for kind in fields)
     make: Any = kinds.BaseTuple.from_types
-    return make(tuple(found), bundle)
+    return make(found, bundle)
 
 
 class Kernel:
@@ -107,17 +125,13 @@ class Kernel:
     def _bundles(self) -> dict[str, Any]:
         """The bundles that the signature or the code names."""
         text = self.signature if isinstance(self.signature, str) else " ".join(self.signature)
-        names = {*re.findall(r"[A-Za-z_]\w*", text), *self.function.__code__.co_names}
-        known = self.function.__globals__
-        return {name: known[name] for name in sorted(names) if is_bundle(known.get(name))}
+        return bundles_in(" ".join([text, *self.function.__code__.co_names]), self.function.__globals__)
 
-    def _signature(self, bundles: dict[str, Any]) -> Any:
+    def _signature(self) -> Any:
         """The signature as numba takes it: a string, or, where it names bundles, what the string stands for."""
-        if not bundles or not isinstance(self.signature, str):
+        if not isinstance(self.signature, str) or not self._bundles():
             return self.signature
-        from numba import types as kinds
-
-        return eval(self.signature, {**vars(kinds), **{name: bundle_type(kind) for name, kind in bundles.items()}})
+        return numba_type(self.signature, self.function.__globals__)
 
     def _sources(self) -> dict[str, str]:
         """The source of this kernel and, recursively, of all that it calls, by qualified name."""
@@ -131,9 +145,9 @@ class Kernel:
     def _compile(self) -> Callable[..., Any]:
         import numba
 
-        called, bundles = self._called(), self._bundles()
+        called = self._called()
         function = self.function
-        if called or bundles:
+        if called or self._bundles():
             scope = {**function.__globals__, **{name: k.dispatcher for name, k in called.items()}}
             function = types.FunctionType(function.__code__, scope, function.__name__, function.__defaults__)
             # numba's cache looks at the caller's file alone. A name that depends on the text of what is
@@ -143,7 +157,7 @@ class Kernel:
             function.__qualname__ = f"{self.function.__qualname__}_{digest}"
             function.__module__ = self.function.__module__
         options = {"nogil": True, "cache": True, "error_model": "numpy", **self.options}
-        signature = self._signature(bundles)
+        signature = self._signature()
         try:
             return cast("Callable[..., Any]", numba.njit(signature, **options)(function))
         except RuntimeError as error:
