@@ -85,7 +85,8 @@ def test_data_sets(spom: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("SPOM_DATA", str(tmp_path))
     found = spom.well("data", "list", "--json").json
     assert found["folder"] == str(tmp_path)
-    assert found["sets"]["mnist"] is False
+    assert found["sets"]["mnist"]["here"] is False
+    assert found["sets"]["mnist"]["licence"]
     assert "spom data fetch mnist" in spom.well("data", "list").out
     assert "there is no data set 'nothing'" in spom.fails("data", "fetch", "nothing")
 

@@ -173,7 +173,13 @@ def test_inspect_a_tagger(spom: Command, here: Path) -> None:
     a, b, weight = found["transitions"][0]
     names = model.classes_.tolist()
     assert weight == model.chain_[: len(names)].max() == model.chain_[names.index(a), names.index(b)]
-    assert spom.well("inspect", here / "tagger.spom").out.count("->") > 5
+    assert spom.well("inspect", here / "tagger.spom", "--all").out.count("->") > 5
+    screen = spom.well("inspect", here / "tagger.spom").out
+    assert screen.count("\n") <= 40
+    one = spom.well("inspect", here / "tagger.spom", "--label", "B-NAME").out
+    assert "B-NAME" in one
+    assert "\nB-UNIT\n" not in one
+    assert "did you mean 'B-NAME'" in spom.fails("inspect", here / "tagger.spom", "--label", "B-NAMES")
     table = list(csv.reader(io.StringIO(spom.well("inspect", here / "tagger.spom", "--csv").out)))
     assert len(table) == 1 + len(TEMPLATES)
 
@@ -268,6 +274,58 @@ def test_a_parser_from_a_file(spom: Command, here: Path, tmp_path: Path) -> None
     assert only == "".join("".join(f"{w[6]}\t{w[7]}\n" for w in tree(i)) + "\n" for i in range(40, 52))
     text = spom.well("inspect", here / "parser.spom").out
     assert "relations: det, nsubj, root, obj" in text
+
+
+def test_enhanced_dependencies_do_not_outlive_the_trees(spom: Command, here: Path, tmp_path: Path) -> None:
+    lines = [line.split("\t") for line in (here / "test.conllu").read_text().splitlines()]
+    text = ["\t".join([*f[:8], f"{f[6]}:{f[7]}", f[9]]) if len(f) == 10 else f[0] for f in lines]
+    (tmp_path / "deps.conllu").write_text("".join(line + "\n" for line in text))
+    out = spom.well("predict", "--model", here / "parser.spom", tmp_path / "deps.conllu").out
+    assert out == (here / "test.conllu").read_text()
+
+
+def test_labels_with_how_sure_the_tagger_is(spom: Command, here: Path) -> None:
+    model, test = here / "tagger.spom", here / "test.txt"
+    plain = spom.well("predict", "--model", model, test).out.splitlines()
+    sure = spom.well("predict", "--model", model, test, "--marginals").out.splitlines()
+    assert len(sure) == len(plain)
+    assert all(0.0 < float(line.split()[-1]) <= 1.0 for line in sure if line)
+    best = spom.well("predict", "--model", model, test, "--k-best", "2").out.split("\n\n")
+    assert best[0].startswith("# 1 ")
+    assert best[1].startswith("# 2 ")
+    scores = [float(part.split()[2]) for part in best[:2]]
+    assert scores[0] >= scores[1]
+    first = [line.split()[-1] for line in best[0].splitlines()[1:]]
+    assert first == [line.split()[-1] for line in plain[: len(first)]]
+    assert "--k-best takes a number >= 1" in spom.fails("predict", "--model", model, test, "--k-best", "0")
+
+
+def test_columns_are_never_taken_by_position_in_silence(spom: Command, tmp_path: Path) -> None:
+    train = tmp_path / "train.txt"
+    train.write_text("the DT B-NP\ncat NN I-NP\n\na DT B-NP\ndog NN I-NP\n\n" * 10)
+    words = ["--columns", "w,pos,chunk", "--label", "pos", "--model", tmp_path / "m", "--quiet"]
+    spom.well("train", "tagger", "--train", train, *words)
+    (tmp_path / "two.txt").write_text("the DT\ncat NN\n\n")
+    assert "--columns NAMES" in spom.fails("predict", "--model", tmp_path / "m", tmp_path / "two.txt")
+    (tmp_path / "swapped.txt").write_text("B-NP the\nI-NP cat\n\n")
+    given = ["--columns", "chunk,w", "--only"]
+    out = spom.well("predict", "--model", tmp_path / "m", tmp_path / "swapped.txt", *given).out
+    assert out.split() == ["DT", "NN"]
+    error = spom.fails("predict", "--model", tmp_path / "m", tmp_path / "two.txt", "--columns", "w,pos")
+    assert "the model needs a column 'chunk'" in error
+
+
+def test_numbers_that_mean_nothing_are_refused(spom: Command, here: Path, tmp_path: Path) -> None:
+    for task, data in (("tagger", "train.txt"), ("parser", "train.conllu")):
+        words = ["train", task, "--train", here / data, "--model", tmp_path / "m"]
+        assert "--epochs takes a number >= 1" in spom.fails(*words, "--epochs", "0")
+        assert "--jobs takes a number of threads" in spom.fails(*words, "--jobs", "0")
+
+
+def test_names_of_other_tools_are_understood(spom: Command, here: Path, tmp_path: Path) -> None:
+    words = ["train", "tagger", "--train", here / "train.txt", "--model", tmp_path / "m"]
+    assert "did you mean 'group-lasso'?" in spom.fails(*words, "--penalty", "group_laso")
+    assert "conll, conllu, items, crfsuite" in spom.fails(*words, "--format", "excel")
 
 
 def test_trees_in_the_record() -> None:

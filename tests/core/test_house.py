@@ -98,7 +98,7 @@ def test_registry_finds_and_makes() -> None:
         registry.register("penalty", "l1", examples=list)(SpomError)
 
 
-@pytest.mark.parametrize("kind", sorted(registry.ROOMS))
+@pytest.mark.parametrize("kind", sorted(registry.PACKAGES))
 def test_every_operator_documents_itself(kind: str) -> None:
     for entry in registry.entries(kind):
         assert entry.formula or kind in ("solver", "estimator"), entry.name

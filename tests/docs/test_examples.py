@@ -23,7 +23,7 @@ from tests.penalties import naive
 ROOT = Path(__file__).parents[2]
 FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
 PAGES = sorted([*(ROOT / "docs").glob("*.rst"), *(ROOT / "docs" / "guide").glob("*.rst")])
-KINDS = [kind for kind, room in registry.ROOMS.items() if (ROOT / "src" / room.replace(".", "/")).is_dir()]
+KINDS = [kind for kind, package in registry.PACKAGES.items() if (ROOT / "src" / package.replace(".", "/")).is_dir()]
 
 
 def name(what: Any) -> str:

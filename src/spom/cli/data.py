@@ -13,25 +13,35 @@ app = typer.Typer(help="List and fetch public data sets.", no_args_is_help=True,
 
 @app.command("list")
 def list_sets(json: o.Json = False, debug: o.Debug = False) -> None:
-    """List the data sets: which there are, which are here, and where.
+    """List the data sets: what each is, its size and licence, and whether it is here.
 
     \b
     Examples:
       spom data list
       SPOM_DATA=~/data spom data list --json
     """
+    from dataclasses import asdict
+
     from spom.cli.output import print_json
-    from spom.data.catalogue import CATALOGUE
+    from spom.cli.record import size
+    from spom.data.catalogue import ABOUT, CATALOGUE
     from spom.data.fetching import data_folder
 
     folder = data_folder()
-    here = {name: all((folder / s.path).exists() for s in sources) for name, sources in sorted(CATALOGUE.items())}
+    sets = {}
+    for name, about in sorted(ABOUT.items()):
+        paths = [folder / source.path for source in CATALOGUE[name]]
+        there = all(path.exists() for path in paths)
+        stored = sum(path.stat().st_size for path in paths) if there else None
+        sets[name] = {**asdict(about), "here": there, "bytes": stored}
     if json:
-        print_json({"folder": str(folder), "sets": here})
+        print_json({"folder": str(folder), "sets": sets})
         return
     print(f"in {folder} (set SPOM_DATA for another folder):")
-    for name, there in here.items():
-        print(f"  {name:12} {'here' if there else 'not here; spom data fetch ' + name}")
+    for name, found in sets.items():
+        where = f"here, {size(found['bytes'])}" if found["here"] else f"not here: spom data fetch {name}"
+        print(f"  {name:10} {found['what']}")
+        print(f"  {'':10} {found['count']}; {found['licence']}; {where}")
 
 
 @app.command()

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from spom import load_model
-from spom.cli.inspecting import print_bars
+from spom.cli.inspecting import bars
 from spom.cli.record import size
 from spom.cli.waiting import compiling
 from spom.data import read_conll
@@ -110,7 +110,7 @@ def _bars(record: dict[str, Any], say: Callable[..., None]) -> None:
     shown = [{"name": record["blocks"][m], "weight": float(weights[m])} for m in order if weights[m] > 0]
     text = io.StringIO()
     with contextlib.redirect_stdout(text):
-        print_bars(shown)
+        print("\n".join(bars(shown)))
     say("\nThe templates that were kept, and their weights:\n")
     say(text.getvalue().rstrip("\n"))
     off = [record["blocks"][m] for m in order if weights[m] == 0]

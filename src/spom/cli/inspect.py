@@ -13,6 +13,10 @@ from spom.cli import options as o
 def inspect(
     model: Annotated[Path, typer.Argument(metavar="M", help="The model, as `spom train` wrote it.")],
     top: Annotated[int, typer.Option("--top", metavar="N", help="How many features of each label to show.")] = 10,
+    label: Annotated[
+        str | None, typer.Option("--label", metavar="NAME", help="Show the features of one label.")
+    ] = None,
+    every: Annotated[bool, typer.Option("--all", help="Show every block, label and transition.")] = False,
     header: Annotated[bool, typer.Option("--header", help="Show what the header says, and read nothing else.")] = False,
     verify: Annotated[bool, typer.Option("--verify", help="Check every array against its sha256.")] = False,
     csv: Annotated[bool, typer.Option("--csv", help="Print the blocks and their weights as CSV.")] = False,
@@ -21,17 +25,21 @@ def inspect(
 ) -> None:
     """Show which templates, kernels or features a model kept, and their weights.
 
-    Blocks are shown as bars; then the features that weigh most for each label, and the transitions of a tagger.
+    One screen: blocks as bars, then what speaks most for each label. --label shows one label in full, --all everything.
 
     \b
     Examples:
       spom inspect chunker.spom
-      spom inspect chunker.spom --top 20 --json
+      spom inspect chunker.spom --label B-NP --top 20
+      spom inspect chunker.spom --all --json
       spom inspect chunker.spom --csv > blocks.csv
       spom inspect big.spom --header
       spom inspect big.spom --verify
     """
-    from spom.cli.inspecting import from_header, from_model, print_csv, print_text
+    import os
+    import sys
+
+    from spom.cli.inspecting import View, from_header, from_model, print_csv, print_text
     from spom.cli.output import print_json
     from spom.models.files import read_header
     from spom.models.loading import load_model
@@ -45,4 +53,5 @@ def inspect(
     elif csv:
         print_csv(found)
     else:
-        print_text(found, verify)
+        colour = sys.stdout.isatty() and "NO_COLOR" not in os.environ
+        print_text(found, View(label, every, verify, colour))

@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import csv
 import sys
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
 from spom.cli.record import size
+from spom.core.registry import suggestion
+from spom.errors import Unsupported
 from spom.models.files import Header
 
 # The most blocks that are listed; a linear model may have millions.
 MOST_BLOCKS = 1000
+# What fits on a screen of 40 lines and 100 columns.
+SCREEN_BLOCKS = 12
+SCREEN_LABELS = 16
+SCREEN_WIDTH = 100
 _BAR = 30
 
 
@@ -171,45 +178,105 @@ def print_csv(found: dict[str, Any]) -> None:
         writer.writerow([block["name"], block["weight"]])
 
 
-def print_text(found: dict[str, Any], verified: bool) -> None:
-    """All of it, for people."""
-    checked = ", every array checked" if verified else ""
-    print(f"{found['path']}: {found['estimator']}, {size(found['bytes'])}, format {found['format']}{checked}")
-    shown = {k: v for k, v in found["parameters"].items() if v is not None}
-    print("  " + ", ".join(f"{k}={v}" for k, v in shown.items()))
-    if found["training"]:
-        print("  trained: " + ", ".join(f"{k} {v}" for k, v in found["training"].items() if v is not None))
+@dataclass(frozen=True)
+class View:
+    """How much of a model is shown: all features of one label, everything, or what fits on a screen."""
+
+    label: str | None = None
+    every: bool = False
+    verified: bool = False
+    colour: bool = False
+
+
+def print_text(found: dict[str, Any], view: View) -> None:
+    """Show it to a person: through a pager where standard output is a terminal that is too short."""
+    import shutil
+
+    text = "\n".join(_lines(found, view))
+    if sys.stdout.isatty() and text.count("\n") >= shutil.get_terminal_size().lines:
+        from click import echo_via_pager
+
+        echo_via_pager(text + "\n", color=view.colour)
+    else:
+        print(text)
+
+
+def _lines(found: dict[str, Any], view: View) -> list[str]:
+    lines = _about(found, view)
     if "blocks" not in found:
-        for name, array in found["arrays"].items():
-            print(f"  {name:30} {array['dtype']:8} {'x'.join(map(str, array['shape'])):>16}  {size(array['bytes'])}")
-        return
+        arrays = found["arrays"].items()
+        shapes = [(name, a["dtype"], "x".join(map(str, a["shape"])), size(a["bytes"])) for name, a in arrays]
+        return [*lines, *(f"  {name:30} {kind:8} {shape:>16}  {bytes_}" for name, kind, shape, bytes_ in shapes)]
+    if view.label is None:
+        lines += _blocks(found, view)
+    lines += _top_features(found, view)
+    if found.get("transitions") and (view.every or view.label is not None):
+        rows = [row for row in found["transitions"] if view.label is None or view.label in row[:2]]
+        lines += ["", _bold("transitions, from the most to the least likely", view)]
+        lines += [f"  {weight:+10.4f}  {a} -> {b}" for a, b, weight in rows]
+    return lines
+
+
+def _about(found: dict[str, Any], view: View) -> list[str]:
+    checked = ", every array checked" if view.verified else ""
+    first = f"{found['path']}: {found['estimator']}, {size(found['bytes'])}, format {found['format']}{checked}"
+    shown = {k: v for k, v in found["parameters"].items() if v is not None}
+    lines = [_bold(first, view), "  " + ", ".join(f"{k}={v}" for k, v in shown.items())]
+    told = {k: v for k, v in found["training"].items() if v is not None and not isinstance(v, (dict, list))}
+    return [*lines, "  trained: " + ", ".join(f"{k} {v}" for k, v in told.items())] if told else lines
+
+
+def _blocks(found: dict[str, Any], view: View) -> list[str]:
     kept = [b for b in found["blocks"] if b["weight"] > 0]
     what = "support vectors" if found["estimator"] == "MKLClassifier" else "weights"
-    print(f"\nblocks: {found['blocks_kept']:,} of {found['blocks_total']:,} kept, {found['nonzeros']:,} {what}")
-    print_bars(kept[:40])
-    if found["blocks_kept"] > 40:
-        print(f"  ... and {found['blocks_kept'] - 40:,} more; --json and --csv list them")
+    head = f"blocks: {found['blocks_kept']:,} of {found['blocks_total']:,} kept, {found['nonzeros']:,} {what}"
+    most = len(kept) if view.every else SCREEN_BLOCKS
+    lines = ["", _bold(head, view), *bars(kept[:most])]
+    if found["blocks_kept"] > most:
+        lines.append(f"  ... and {found['blocks_kept'] - most:,} more; --all shows them")
     off = [b["name"] for b in found["blocks"] if b["weight"] == 0]
     if off:
-        print(f"  switched off: {', '.join(off[:30])}{', ...' if len(off) > 30 else ''}")
+        lines.append(f"  switched off: {', '.join(off[:30])}{', ...' if len(off) > 30 else ''}")
     if found.get("relations"):
-        print(f"\nrelations: {', '.join(found['relations'])}")
-    for label, rows in found.get("top", {}).items():
-        print(f"\n{label}")
-        for name, weight in rows:
-            print(f"  {weight:+10.4f}  {name}")
-    if found.get("transitions"):
-        print("\ntransitions, from the most to the least likely")
-        for a, b, weight in found["transitions"]:
-            print(f"  {weight:+10.4f}  {a} -> {b}")
+        lines += ["", f"relations: {', '.join(found['relations'])}"]
+    return lines
 
 
-def print_bars(blocks: list[dict[str, Any]]) -> None:
+def _top_features(found: dict[str, Any], view: View) -> list[str]:
+    """The features of each label: a line each, or with --label and --all a line per feature."""
+    top = found.get("top", {})
+    if view.label is not None and view.label not in top:
+        raise Unsupported(f"there is no label {view.label!r} in this model; {suggestion(view.label, list(top))}")
+    if not top:
+        return []
+    if view.every or view.label is not None or len(top) == 1:
+        lines = []
+        for label, rows in top.items():
+            if view.label in (None, label):
+                lines += ["", _bold(label, view), *(f"  {weight:+10.4f}  {name}" for name, weight in rows)]
+        return lines
+    width = min(20, max(len(label) for label in top))
+    lines = ["", _bold("what speaks most for each label (--label NAME shows more of one, --all everything)", view)]
+    for label, rows in list(top.items())[:SCREEN_LABELS]:
+        names = "  ".join(f"{name} {weight:+.2f}" for name, weight in rows[:4])
+        lines.append(f"  {label[:width]:{width}}  {names}"[:SCREEN_WIDTH])
+    if len(top) > SCREEN_LABELS:
+        lines.append(f"  ... and {len(top) - SCREEN_LABELS:,} more labels")
+    return lines
+
+
+def _bold(text: str, view: View) -> str:
+    return f"\x1b[1m{text}\x1b[0m" if view.colour else text
+
+
+def bars(blocks: list[dict[str, Any]]) -> list[str]:
     """A bar for each block, as long as its weight."""
     if not blocks:
-        return
+        return []
     width = min(40, max(len(block["name"]) for block in blocks))
     most = max(block["weight"] for block in blocks)
+    lines = []
     for block in blocks:
-        bar = "█" * max(1, round(_BAR * block["weight"] / most))
-        print(f"  {block['name'][:width]:{width}}  {block['weight']:7.4f}  {bar}")
+        bar = "\u2588" * max(1, round(_BAR * block["weight"] / most))
+        lines.append(f"  {block['name'][:width]:{width}}  {block['weight']:7.4f}  {bar}")
+    return lines

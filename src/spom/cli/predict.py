@@ -177,11 +177,18 @@ def _trees(asked: Asked) -> Parts:
         empty = True
         for bank in iter_conllu(source):
             found, empty = parser.predict(bank), False
-            yield _only_trees(found) if asked.only else conllu_text(found)
+            yield _only_trees(found) if asked.only else conllu_text(_without_deps(found))
         if empty:
             raise DataError("expected sentences, found none", "standard input" if source == "-" else source)
 
     return parts
+
+
+def _without_deps(bank: Any) -> Any:
+    """The treebank with an empty DEPS column: enhanced dependencies of the input contradict the predicted trees."""
+    if bank.columns.distinct("deps")[1].tolist() == ["_"]:
+        return bank
+    return bank.with_columns(deps=["_"] * bank.n_words)
 
 
 def _only_trees(found: Any) -> bytes:

@@ -78,6 +78,8 @@ Constraints = Annotated[
 def _run(train: Any, values: dict[str, Any]) -> None:
     """Hand the options to what learns."""
     options = {name: value for name, value in values.items() if name not in ("run", "config", "debug", "dask")}
+    o.check_epochs(values["epochs"])
+    o.check_jobs(values["jobs"])
     o.refuse_dask(values["dask"])
     train(**options)
 

@@ -7,6 +7,7 @@ L1(strength=0.5)
 
 from __future__ import annotations
 
+import difflib
 import importlib
 import pkgutil
 from collections.abc import Callable, Sequence
@@ -18,8 +19,8 @@ from spom.errors import Unsupported
 
 T = TypeVar("T")
 
-# The room whose modules hold the operators of a kind.
-ROOMS = {
+# The package whose modules hold the operators of a kind.
+PACKAGES = {
     "penalty": "spom.penalties",
     "loss": "spom.losses",
     "mirror": "spom.mirror",
@@ -47,6 +48,18 @@ class Entry:
 
 
 _entries: dict[tuple[str, str], Entry] = {}
+# Names that other libraries use for what is registered under another name here.
+ALIASES = {
+    ("penalty", "elasticnet"): "elastic-net",
+    ("penalty", "ridge"): "squared-l2",
+    ("penalty", "lasso"): "l1",
+    ("loss", "log_loss"): "logistic",
+    ("loss", "log"): "logistic",
+    ("loss", "squared_error"): "squared",
+    ("loss", "squared_hinge"): "power-hinge",
+    ("kernel", "rbf"): "gaussian",
+    ("kernel", "poly"): "polynomial",
+}
 
 
 def register(
@@ -66,27 +79,42 @@ def register(
 
 @cache
 def _load(kind: str) -> None:
-    """Import the modules of a kind's room, once."""
-    if kind not in ROOMS:
-        raise Unsupported(f"there is no kind {kind!r}; the kinds are {sorted(ROOMS)}")
-    package = importlib.import_module(ROOMS[kind])
+    """Import the modules of a kind's package, once."""
+    if kind not in PACKAGES:
+        raise Unsupported(f"there is no kind {kind!r}; the kinds are {sorted(PACKAGES)}")
+    package = importlib.import_module(PACKAGES[kind])
     for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
         importlib.import_module(module.name)
 
 
 def entries(kind: str) -> list[Entry]:
-    """All operators of a kind, sorted by name; the modules of their room are imported."""
+    """All operators of a kind, sorted by name; the modules of their package are imported."""
     _load(kind)
     return [entry for key, entry in sorted(_entries.items()) if key[0] == kind]
 
 
 def find(kind: str, name: str) -> Entry:
-    """The operator with this registered name, or an error that lists the names there are."""
+    """The operator with this registered name or alias, or an error that says which name was probably meant.
+
+    >>> find("penalty", "elasticnet").name
+    'elastic-net'
+    """
     _load(kind)
+    name = ALIASES.get((kind, name), name)
     if (kind, name) not in _entries:
-        names = ", ".join(entry.name for entry in entries(kind))
-        raise Unsupported(f"there is no {kind} {name!r}; the names are: {names}")
+        raise Unsupported(f"there is no {kind} {name!r}; {suggestion(name, [e.name for e in entries(kind)])}")
     return _entries[kind, name]
+
+
+def suggestion(name: str, known: Sequence[str]) -> str:
+    """What to say to a name that is not known.
+
+    >>> suggestion("group-laso", ["group-lasso", "l1"])
+    "did you mean 'group-lasso'? The names are: group-lasso, l1"
+    """
+    near = difflib.get_close_matches(name.lower().replace("_", "-"), known, n=1)
+    names = f"names are: {', '.join(known)}"
+    return f"did you mean {near[0]!r}? The {names}" if near else f"the {names}"
 
 
 def make(kind: str, name: str, **params: Any) -> Any:

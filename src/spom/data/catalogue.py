@@ -19,6 +19,24 @@ class Source:
     member: str | None = None
 
 
+@dataclass(frozen=True)
+class About:
+    """What a data set is, how much there is of it, and under which terms it may be used."""
+
+    what: str
+    count: str
+    licence: str
+
+
+ABOUT = {
+    "conll2000": About("chunks of English newspaper text", "8,936 + 2,012 sentences", "free for research"),
+    "ewt": About("English Web Treebank, Universal Dependencies", "16,622 sentences", "CC BY-SA 4.0"),
+    "landsat": About("six kinds of soil from satellite images", "6,435 rows of 36 numbers", "CC BY 4.0"),
+    "mnist": About("handwritten digits", "70,000 images of 28 x 28", "CC BY-SA 3.0"),
+    "ocr": About("handwritten words, one image per letter", "6,877 words, 52,152 letters", "free for research"),
+    "polarity": About("sentences of film reviews, for or against", "10,662 sentences", "free for research"),
+}
+
 _MNIST = (
     "http://yann.lecun.com/exdb/mnist/{}",
     "https://ossci-datasets.s3.amazonaws.com/mnist/{}",

@@ -96,8 +96,8 @@ def _name_of(value: Any) -> tuple[str, str] | None:
         return None
     if cls.__module__ == _STEPS:
         return "step", cls.__name__
-    for kind, room in registry.ROOMS.items():
-        if kind != "estimator" and cls.__module__.startswith(room + "."):
+    for kind, package in registry.PACKAGES.items():
+        if kind != "estimator" and cls.__module__.startswith(package + "."):
             names = [entry.name for entry in registry.entries(kind) if entry.cls is cls]
             return (kind, names[0]) if names else None
     return None
@@ -160,6 +160,6 @@ def _class(kind: Any, name: Any) -> type:
         if isinstance(cls, type) and issubclass(cls, module.Step):
             return cls
         raise ModelFileError(f"there is no step rule {name!r}")
-    if kind == "estimator" or kind not in registry.ROOMS:
+    if kind == "estimator" or kind not in registry.PACKAGES:
         raise ModelFileError(f"there is no kind of operator {kind!r}")
     return registry.find(kind, name).cls
