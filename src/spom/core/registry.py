@@ -112,7 +112,8 @@ def suggestion(name: str, known: Sequence[str]) -> str:
     >>> suggestion("group-laso", ["group-lasso", "l1"])
     "did you mean 'group-lasso'? The names are: group-lasso, l1"
     """
-    near = difflib.get_close_matches(name.lower().replace("_", "-"), known, n=1)
+    lower = {other.lower(): other for other in known}
+    near = [lower[found] for found in difflib.get_close_matches(name.lower().replace("_", "-"), lower, n=1)]
     names = f"names are: {', '.join(known)}"
     return f"did you mean {near[0]!r}? The {names}" if near else f"the {names}"
 
