@@ -22,7 +22,12 @@ from tests.penalties import naive
 
 ROOT = Path(__file__).parents[2]
 FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
-PAGES = sorted([*(ROOT / "docs").glob("*.rst"), *(ROOT / "docs" / "guide").glob("*.rst")])
+PAGES = sorted(
+    [
+        *(ROOT / "docs").glob("*.rst"),
+        *(p for part in ("guide", "tasks", "migrating") for p in (ROOT / "docs" / part).glob("*.rst")),
+    ]
+)
 KINDS = [kind for kind, package in registry.PACKAGES.items() if (ROOT / "src" / package.replace(".", "/")).is_dir()]
 
 
