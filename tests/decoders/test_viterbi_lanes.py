@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from spom.decoders.viterbi import viterbi
-from spom.decoders.viterbi_lanes import LANES, lay_out, viterbi_lanes
+from spom.decoders.viterbi_lanes import LANES, Lanes, lay_out, viterbi_lanes
 
 
 @pytest.mark.parametrize("k", [1, 2, 7, 8, 9, 22])
@@ -14,7 +14,7 @@ from spom.decoders.viterbi_lanes import LANES, lay_out, viterbi_lanes
 def test_lanes_are_plain_viterbi(k, kind):
     rng = np.random.default_rng(k)
     lanes = -(-k // LANES) * LANES
-    steps, back, ends = np.empty((lanes // 4, 4 * lanes)), np.empty((lanes, lanes)), np.empty((2, lanes))
+    lay = Lanes(np.empty((lanes // 4, 4 * lanes)), np.empty((lanes, lanes)), np.empty((2, lanes)))
     value, best = np.empty((9, lanes)), np.empty((9, lanes))
     for n in (1, 2, 9):
         unary, chain = np.zeros((n, lanes)), rng.standard_normal((k + 2, k))
@@ -25,9 +25,9 @@ def test_lanes_are_plain_viterbi(k, kind):
             chain[rng.random(chain.shape) < 0.3] = -np.inf
         if kind == "impossible":
             chain[k] = -np.inf
-        lay_out(chain, steps, back, ends)
+        lay_out(chain, lay)
         plain, ours = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64)
         score = viterbi(np.ascontiguousarray(unary[:, :k]), chain[:k], chain[k], chain[k + 1], plain)
-        assert viterbi_lanes(unary, steps, back, ends, k, value, best, ours) == score
+        assert viterbi_lanes(unary, lay, k, value, best, ours) == score
         if np.isfinite(score):
             assert ours.tolist() == plain.tolist()

@@ -38,7 +38,7 @@ def best_steps(value: Floats, t: int, transition: Floats) -> None:
 
 @kernel("float64(float64[:, ::1], float64[:, ::1], float64[::1], float64[::1], int64[::1])")
 def viterbi(unary: Floats, transition: Floats, begin: Floats, end: Floats, out: Ints) -> float:
-    """The highest score, its labels in `out`; -inf where nothing is admissible. Of equals the lower label wins."""
+    """The highest score, its labels in `out`; -inf where nothing is admissible. Ties go to the lower label."""
     n, k = unary.shape
     value = np.empty((n, k))
     for y in range(k):
@@ -54,7 +54,7 @@ def viterbi(unary: Floats, transition: Floats, begin: Floats, end: Floats, out: 
             last = y
     out[n - 1] = last
     for t in range(n - 1, 0, -1):
-        # The way back is one label a token.
+        # The way back takes one label per token.
         y, at = out[t], 0
         best = value[t - 1, 0] + transition[0, y]
         for p in range(1, k):

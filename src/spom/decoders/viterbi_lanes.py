@@ -6,6 +6,8 @@ alone is laid out once.
 
 from __future__ import annotations
 
+from typing import Annotated, NamedTuple
+
 import numpy as np
 
 from spom.core.arrays import Floats, Ints
@@ -14,19 +16,24 @@ from spom.core.jit import kernel
 LANES = 8
 
 
-@kernel("void(float64[:, ::1], float64[:, ::1], float64[:, ::1], float64[:, ::1])")
-def lay_out(chain: Floats, steps: Floats, back: Floats, ends: Floats) -> None:
-    """A chain (transitions, first label, last label in k + 2 rows) in lanes; labels that only pad are never reached.
+class Lanes(NamedTuple):
+    """A chain in lanes: steps[g] has the transitions from the labels 4 g to 4 g + 3, back[y] those to label y."""
 
-    steps[g] has the transitions from the labels 4 g to 4 g + 3, one row after another; back[y] those to label y.
-    """
-    k, lanes = chain.shape[1], back.shape[0]
+    steps: Annotated[Floats, "float64[:, ::1]"]
+    back: Annotated[Floats, "float64[:, ::1]"]
+    ends: Annotated[Floats, "float64[:, ::1]"]
+
+
+@kernel("void(float64[:, ::1], Lanes)")
+def lay_out(chain: Floats, out: Lanes) -> None:
+    """A chain (transitions, first label, last label in k + 2 rows) in lanes; labels that only pad are never reached."""
+    k, lanes = chain.shape[1], out.back.shape[0]
     for y in range(lanes):
-        ends[0, y] = chain[k, y] if y < k else -np.inf
-        ends[1, y] = chain[k + 1, y] if y < k else -np.inf
+        out.ends[0, y] = chain[k, y] if y < k else -np.inf
+        out.ends[1, y] = chain[k + 1, y] if y < k else -np.inf
         for p in range(lanes):
             step = chain[p, y] if p < k and y < k else -np.inf
-            steps[p // 4, (p % 4) * lanes + y] = back[y, p] = step
+            out.steps[p // 4, (p % 4) * lanes + y] = out.back[y, p] = step
 
 
 @kernel("void(float64[::1], int64, float64[::1], float64[::1])")
@@ -42,18 +49,14 @@ def best_of_four(before: Floats, p: int, steps: Floats, now: Floats) -> None:
         now[y] = v if v > now[y] else now[y]
 
 
-@kernel(
-    "float64(float64[:, ::1], float64[:, ::1], float64[:, ::1], float64[:, ::1], int64, float64[:, ::1],"
-    " float64[:, ::1], int64[::1])"
-)
-def viterbi_lanes(
-    unary: Floats, steps: Floats, back: Floats, ends: Floats, k: int, value: Floats, best: Floats, out: Ints
-) -> float:
-    """The highest score, its labels in `out`; -inf where nothing is admissible. Of equals the lower label wins.
+@kernel("float64(float64[:, ::1], Lanes, int64, float64[:, ::1], float64[:, ::1], int64[::1])")
+def viterbi_lanes(unary: Floats, chain: Lanes, k: int, value: Floats, best: Floats, out: Ints) -> float:
+    """The highest score, its labels in `out`; -inf where nothing is admissible. Ties go to the lower label.
 
-    `value` and `best` are places to work in, with a row a token: the best score that ends in each label, with and
+    `value` and `best` are memory to work in, one row per token: the best score that ends in each label, with and
     without the label's own.
     """
+    steps, back, ends = chain
     n, lanes = unary.shape
     for y in range(lanes):
         value[0, y] = ends[0, y] + unary[0, y]

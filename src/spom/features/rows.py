@@ -112,7 +112,7 @@ class Blocks:
             raise KeyError(f"there is no block {name!r}; there are: {', '.join(self.names)}")
         return self.names.index(name)
 
-    def ids(self, blocks: Sequence[int]) -> Ints:
+    def ids(self, blocks: Sequence[int] | Ints) -> Ints:
         """The feature ids of some blocks, block after block."""
         parts = [np.arange(self.starts[m], self.starts[m + 1]) for m in blocks]
         return np.concatenate([np.empty(0, dtype=np.int64), *parts])

@@ -15,9 +15,8 @@ from spom.decoders import Chain, ChainParts
 from spom.estimators.tagger.inputs import Source
 from spom.estimators.tagger.labels import Names, evaluate, in_sentences, label_codes, metric, split_labels
 from spom.metrics.phrases import PhraseScores
-from spom.solvers.structured.chains.data import Tokens, as_tokens
+from spom.solvers.structured.chains.data import Singles, Tokens, as_tokens
 from spom.solvers.structured.chains.predict import marginals, scores, tag
-from spom.solvers.structured.chains.residual import Singles
 
 # Sentences that are tagged at a time when they come one by one.
 BATCH = 512

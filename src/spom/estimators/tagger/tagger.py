@@ -22,11 +22,12 @@ from spom.estimators.tagger.model import TaggerModel
 from spom.estimators.tagger.pruning import Pruning
 from spom.estimators.tagger.saving import SavingTagger
 from spom.estimators.tagger.training import Run, Watch, train
+from spom.features.rows import Blocks
 from spom.penalties import L1
 from spom.solvers.iterate import saved
 from spom.solvers.steps import InverseSqrtEpoch, LinearDecay
-from spom.solvers.structured.chains.adaptive import AdaptiveEngine
-from spom.solvers.structured.chains.data import Blocks, Tokens, as_blocks, as_tokens, padded, restricted
+from spom.solvers.structured.chains.adaptive_engine import AdaptiveEngine
+from spom.solvers.structured.chains.data import Tokens, as_blocks, as_tokens, padded, restricted
 from spom.solvers.structured.chains.predict import compacted, largest
 from spom.solvers.structured.chains.select import select
 from spom.solvers.structured.chains.solver import OnlineChain, block_norms, forbidden_scores
@@ -168,7 +169,7 @@ class SequenceTagger(SavingTagger, TaggerModel):
                 raise DataError("there are no tokens to learn from: X has no sentence with one")
             self.classes_, self.blocks_ = labels, tuple(source.blocks.names)
             blocks = as_blocks(source.blocks)
-            task = _Task(source, as_tokens(rows, blocks.features), codes, blocks)
+            task = _Task(source, as_tokens(rows, blocks.total), codes, blocks)
             callbacks = Callbacks(self.callbacks, type(self).__name__)
             path = None if checkpoint is None else Path(checkpoint)
             watch = Watch(None, self.patience, callbacks, self.verbose, path, checkpoint_every, type(self).__name__)
@@ -210,7 +211,7 @@ class SequenceTagger(SavingTagger, TaggerModel):
                 self.blocks_ = tuple(source.blocks.names)
                 self.pruning_ = None
             blocks = as_blocks(source.blocks)
-            task = _Task(source, as_tokens(rows, blocks.features), codes, blocks)
+            task = _Task(source, as_tokens(rows, blocks.total), codes, blocks)
             solver = self._going_on(task, before)
             callbacks = Callbacks(self.callbacks, type(self).__name__)
             watch = Watch(None, None, callbacks, self.verbose, label=type(self).__name__)
@@ -300,7 +301,7 @@ class SequenceTagger(SavingTagger, TaggerModel):
         again = self._solver(task, self.epochs)
         if not isinstance(again.engine, AdaptiveEngine):
             raise Unsupported("max_weights takes dual averaging of single weights: a penalty such as L1, or none")
-        again.engine.support = np.ascontiguousarray(support[used])
+        again.engine.learn_only(support[used])
         return train(again, replace(watch, checkpoint=None, dev=self._dev(dev, task)), run.history), task
 
     def _selection(self, task: _Task) -> Pruning | None:
@@ -345,7 +346,7 @@ class SequenceTagger(SavingTagger, TaggerModel):
             solver.engine.take(going.engine, place)
             solver.rounds, solver.random = going.rounds, going.random
         else:
-            W = np.zeros((task.blocks.features, padded(k)), dtype=np.float32)
+            W = np.zeros((task.blocks.total, padded(k)), dtype=np.float32)
             W[:, place] = self.weights_[:, : before.size]
             chain = np.zeros((k + 2, k))
             chain[np.append(place, [k, k + 1])[:, None], place] = self.chain_
@@ -385,5 +386,5 @@ class _Task:
     def rows_of(self, X: Any) -> Tokens:
         """Other sentences under the same features."""
         every = as_blocks(self.source.blocks)
-        tokens = as_tokens(self.source.transform(X), every.features)
+        tokens = as_tokens(self.source.transform(X), every.total)
         return tokens if self.ids is None else restricted(tokens, every, self.ids)[0]

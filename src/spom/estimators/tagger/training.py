@@ -14,8 +14,8 @@ import numpy as np
 from spom.core.arrays import Floats
 from spom.core.callbacks import Callbacks
 from spom.solvers.iterate import _period
+from spom.solvers.structured.chains.data import Singles
 from spom.solvers.structured.chains.objective import penalty_value, summarised
-from spom.solvers.structured.chains.residual import Singles
 from spom.solvers.structured.chains.solver import Epoch, OnlineChain
 
 Weights = tuple[Singles, Floats]
@@ -88,7 +88,7 @@ def describe(solver: OnlineChain, epoch: Epoch, weights: Weights | None, seconds
         "loss": epoch.loss,
         "blocks_kept": int(np.count_nonzero(found.norms)),
         "nonzeros": found.nonzeros,
-        "per_second": epoch.epoch * solver.tokens.count / max(solver.seconds, 1e-9),
+        "per_second": epoch.epoch * solver.tokens.total / max(solver.seconds, 1e-9),
         "seconds": seconds,
         "block_weights": found.norms / total if total > 0 else found.norms,
     }

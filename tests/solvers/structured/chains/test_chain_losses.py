@@ -6,33 +6,37 @@ import numpy as np
 import pytest
 
 from spom.decoders import Chain, ChainParts
+from spom.decoders.quick_marginals import exponentials_32, quick_marginals
 from spom.solvers.structured.chains.data import as_tokens, padded
-from spom.solvers.structured.chains.marginals import exponentials_32, quick_marginals
 from spom.solvers.structured.chains.objective import total_loss
 from spom.solvers.structured.chains.predict import marginals, scores, tag
-from spom.solvers.structured.chains.residual import LOSSES, residual
+from spom.solvers.structured.losses import LOSSES, Loss
+from spom.solvers.structured.residual import Parts, residual, scratch_size
+from spom.solvers.structured.structures import structure
 from tests.solvers.structured.chains.naive_chains import dense, loss_and_gradient, problem
 
+NAMES = ["hinge", "perceptron", "log", "softmax-margin"]
 
-def call(name: str, unary: np.ndarray, chain: np.ndarray, y: np.ndarray, cost: float, skip: float = 1.0):
+
+def call(name: str, unary: np.ndarray, chain: np.ndarray, y: np.ndarray, cost: float, kind: str = "quick-chain"):
     n, k = unary.shape
-    out, active = np.zeros((n, padded(k)), dtype=np.float32), np.zeros(n, dtype=bool)
-    parts, path = np.zeros((k + 2, k)), np.zeros(n, dtype=np.int64)
-    work, weight = np.empty((3, n, k)), np.empty((k + 2, k))
-    value, count = residual(LOSSES[name], unary.copy(), chain, y, cost, skip, work, weight, path, out, active, parts)
-    return value, out[:, :k] * active[:, None], parts if count else 0 * parts, int(count)
+    out = Parts(np.full((n, k), np.nan), np.full((k + 2, k), np.nan))
+    scores, scratch = Parts(unary.copy(), chain), np.empty(scratch_size(n, k))
+    value = residual(structure(kind), Loss(LOSSES[name], cost), scores, y, scratch, out)
+    return value, out.unary, out.shared
 
 
-@pytest.mark.parametrize("name", list(LOSSES))
+@pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("size", [1.0, 40.0, 400.0])
-def test_loss_and_derivative_against_all_sequences(name: str, size: float) -> None:
-    """Large scores leave the range of the quick sums, and the decoder is asked."""
+@pytest.mark.parametrize("kind", ["chain", "quick-chain"])
+def test_loss_and_derivative_against_all_sequences(name: str, size: float, kind: str) -> None:
+    """Large scores leave the range of the quick sums, and the exact ones take over."""
     rng = np.random.default_rng(int(size))
     for n in (1, 2, 4):
         k = 3
         unary, chain = size * rng.standard_normal((n, k)), size * rng.standard_normal((k + 2, k))
         y = rng.integers(0, k, n)
-        value, out, parts, _ = call(name, unary, chain, y, 0.9)
+        value, out, parts = call(name, unary, chain, y, 0.9, kind)
         # One feature a token: the weights are the unary scores.
         theta = np.concatenate([unary.ravel(), chain.ravel()])
         expected, gradient, _ = loss_and_gradient(name, theta, np.eye(n), y, k, 0.9)
@@ -40,12 +44,12 @@ def test_loss_and_derivative_against_all_sequences(name: str, size: float) -> No
         np.testing.assert_allclose(np.concatenate([out.ravel(), parts.ravel()]), gradient, atol=5e-6)
 
 
-@pytest.mark.parametrize("name", list(LOSSES))
+@pytest.mark.parametrize("name", NAMES)
 def test_derivative_is_that_of_the_value(name: str) -> None:
     rng = np.random.default_rng(5)
     n, k, h = 5, 4, 1e-3
     unary, chain, y = rng.standard_normal((n, k)), rng.standard_normal((k + 2, k)), rng.integers(0, k, n)
-    _, out, parts, _ = call(name, unary, chain, y, 1.0)
+    _, out, parts = call(name, unary, chain, y, 1.0)
     for t in range(n):
         for a in range(k):
             step = np.zeros((n, k))
@@ -123,7 +127,7 @@ def test_the_sum_of_losses() -> None:
     chain = rng.standard_normal((p.k + 2, p.k))
     theta = np.concatenate([W[:, : p.k].ravel(), chain.ravel()])
     spans = [(i, *p.rows.offsets[i : i + 2]) for i in range(9)]
-    for name in LOSSES:
+    for name in NAMES:
         expected = sum(loss_and_gradient(name, theta, dense(p, i), p.y[a:b], p.k, 0.6)[0] for i, a, b in spans if b > a)
-        found = total_loss(as_tokens(p.rows, p.features), p.y, W, chain, LOSSES[name], 0.6)
+        found = total_loss(as_tokens(p.rows, p.features), p.y, W, chain, Loss(LOSSES[name], 0.6))
         assert found == pytest.approx(expected, rel=1e-5)

@@ -14,8 +14,8 @@ from spom.penalties import L1, L2, ElasticNet, ElasticNetMKL, GroupLasso, LqMKL,
 from spom.solvers.iterate import last, take
 from spom.solvers.steps import AdaGrad, InverseSqrt
 from spom.solvers.structured.chains import LinearDecay, OnlineChain
-from spom.solvers.structured.chains.adaptive import AdaptiveEngine
-from spom.solvers.structured.chains.residual import LOSSES
+from spom.solvers.structured.chains.adaptive_engine import AdaptiveEngine
+from spom.solvers.structured.chains.solver import LOSSES
 from tests.solvers.structured.chains.naive_chains import dense, loss_and_gradient, problem, token_squares
 
 LOSS_NAMES = list(LOSSES)

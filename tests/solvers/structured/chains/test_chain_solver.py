@@ -96,7 +96,7 @@ def test_constraints_hold_while_learning() -> None:
     ("more", "message"),
     [
         ({"loss": "squared"}, "there is no loss 'squared' for chains"),
-        ({"penalty": LInf(1.0)}, "chains take one of the penalties"),
+        ({"penalty": LInf(1.0)}, "chains take penalties of single weights"),
         ({"penalty": GroupLasso(1.0, groups=2)}, "leave groups= out"),
         ({"penalty": GroupLasso(1.0, weights=[1.0])}, "one for each of the 3 blocks"),
         ({"penalty": L1(1.0), "update": "forward-backward"}, "needs update='dual-averaging'"),

@@ -1,9 +1,9 @@
-"""Sentences as learners of chains read them: rows of feature ids a token, blocks of features, labels."""
+"""Sentences as learners of chains read them: one row of feature ids per token, blocks of features, labels."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -11,8 +11,10 @@ from numpy.typing import ArrayLike, NDArray
 from spom.core.arrays import Floats, Ints
 from spom.core.jit import kernel
 from spom.errors import DataError
+from spom.features.rows import Blocks
 
 Ids = NDArray[np.int32]
+Singles = NDArray[np.float32]
 
 # Labels are padded to whole vectors of this many: then inner loops have no remainder.
 LANES = 8
@@ -23,34 +25,24 @@ def padded(k: int) -> int:
     return -(-k // LANES) * LANES
 
 
-@dataclass(frozen=True)
-class Tokens:
+class Tokens(NamedTuple):
     """Rows of features: token t has indices[indptr[t]:indptr[t + 1]], sentence i tokens offsets[i]:offsets[i + 1].
 
-    `values` may be empty: all ones.
+    `values` may be empty: all ones. `len` counts sentences.
     """
 
-    indptr: Ints
-    indices: Ids
-    values: Floats
-    offsets: Ints
+    indptr: Annotated[Ints, "int64[::1]"]
+    indices: Annotated[Ids, "int32[::1]"]
+    values: Annotated[Floats, "float64[::1]"]
+    offsets: Annotated[Ints, "int64[::1]"]
 
     def __len__(self) -> int:
         return self.offsets.size - 1
 
     @property
-    def count(self) -> int:
+    def total(self) -> int:
         """The number of tokens."""
         return int(self.offsets[-1])
-
-    @property
-    def longest(self) -> int:
-        """Tokens of the longest sentence."""
-        return int(np.diff(self.offsets).max(initial=0))
-
-    def arguments(self) -> tuple[Ints, Ids, Floats, Ints]:
-        """What the loops take."""
-        return self.indptr, self.indices, self.values, self.offsets
 
     def part(self, sentences: ArrayLike) -> Tokens:
         """The sentences of these numbers, in this order."""
@@ -92,7 +84,7 @@ def as_tokens(rows: Any, features: int | None = None) -> Tokens:
         where = f"sentence {sentence}, token {token - int(offsets[sentence])}"
         raise DataError(f"{where}: a feature's value is {values[at]}; values must be finite")
     if indptr.size - 1 != offsets[-1] or (np.diff(offsets) < 0).any() or (np.diff(indptr) < 0).any():
-        raise DataError("rows do not fit together: indptr has one entry a token and one more, offsets end at tokens")
+        raise DataError("rows do not fit together: indptr has one entry per token and one more, offsets end at tokens")
     return Tokens(indptr, indices.astype(np.int32, copy=False), values, offsets)
 
 
@@ -106,75 +98,55 @@ class Summary:
     chain: Floats
 
 
-@kernel("int64(int64[::1], int32[::1], float64[::1], int32[::1], int64[::1], int32[::1], float64[::1])")
-def renumber(
-    indptr: Ints, indices: Ids, values: Floats, place: Ids, new_indptr: Ints, new_indices: Ids, new_values: Floats
-) -> int:
-    """Features j as place[j], without those that have none (-1); returns how many are left."""
+@kernel("int64(Tokens, int32[::1], Tokens)")
+def renumber(tokens: Tokens, place: Ids, out: Tokens) -> int:
+    """Features j as place[j] in `out`, without those that have none (-1); returns how many entries are left."""
     count = 0
-    for t in range(indptr.size - 1):
-        for e in range(indptr[t], indptr[t + 1]):
-            j = place[indices[e]]
+    for t in range(tokens.indptr.size - 1):
+        for e in range(tokens.indptr[t], tokens.indptr[t + 1]):
+            j = place[tokens.indices[e]]
             if j >= 0:
-                new_indices[count] = j
-                if values.size:
-                    new_values[count] = values[e]
+                out.indices[count] = j
+                if tokens.values.size:
+                    out.values[count] = tokens.values[e]
                 count += 1
-        new_indptr[t + 1] = count
+        out.indptr[t + 1] = count
     return count
 
 
 def restricted(tokens: Tokens, blocks: Blocks, ids: Ints) -> tuple[Tokens, Blocks]:
     """Only the features `ids` (sorted), numbered anew; all blocks stay, some of them empty."""
-    place = np.full(blocks.features, -1, dtype=np.int32)
+    place = np.full(blocks.total, -1, dtype=np.int32)
     place[ids] = np.arange(ids.size, dtype=np.int32)
     indptr, indices, values = np.zeros_like(tokens.indptr), np.empty_like(tokens.indices), np.empty_like(tokens.values)
-    count = renumber(tokens.indptr, tokens.indices, tokens.values, place, indptr, indices, values)
+    count = renumber(tokens, place, Tokens(indptr, indices, values, tokens.offsets))
     kept = Tokens(indptr, indices[:count], values[:count] if values.size else values, tokens.offsets)
-    return kept, Blocks(np.searchsorted(ids, blocks.starts).astype(np.int64), blocks.names)
+    return kept, Blocks(blocks.names, np.searchsorted(ids, blocks.starts).astype(np.int64))
 
 
-@dataclass(frozen=True)
-class Blocks:
-    """Block m has the features starts[m] .. starts[m + 1] - 1."""
-
-    starts: Ints
-    names: tuple[str, ...] = ()
-
-    def __len__(self) -> int:
-        return self.starts.size - 1
-
-    @property
-    def features(self) -> int:
-        """The number of features."""
-        return int(self.starts[-1])
-
-    def of_features(self) -> Ids:
-        """The block of each feature."""
-        return np.repeat(np.arange(len(self), dtype=np.int32), np.diff(self.starts))
-
-    def ids(self, some: Ints) -> Ints:
-        """The features of some blocks."""
-        parts = [np.arange(self.starts[m], self.starts[m + 1]) for m in np.sort(some)]
-        return np.concatenate([np.empty(0, dtype=np.int64), *parts])
+def of_features(blocks: Blocks) -> Ids:
+    """The block of each feature."""
+    return np.repeat(np.arange(len(blocks), dtype=np.int32), blocks.sizes)
 
 
 def as_blocks(blocks: Any, features: int | None = None) -> Blocks:
     """Checked blocks from anything with starts (and names); one block of all features for None."""
     if blocks is None:
-        return Blocks(np.array([0, features or 0], dtype=np.int64), ("features",))
+        return Blocks(("features",), np.array([0, features or 0], dtype=np.int64))
     starts = np.ascontiguousarray(blocks.starts, dtype=np.int64)
     if starts.size < 1 or starts[0] != 0 or (np.diff(starts) < 0).any():
         raise DataError("starts of blocks must begin with 0 and not fall")
-    names = tuple(getattr(blocks, "names", ())) or tuple(str(m) for m in range(starts.size - 1))
-    return Blocks(starts, names)
+    names = tuple(getattr(blocks, "names", ()))
+    if len(names) != starts.size - 1:
+        names = tuple(str(m) for m in range(starts.size - 1))
+    return Blocks(names, starts)
 
 
 def check_gold(y: ArrayLike, tokens: Tokens, k: int) -> Ints:
-    """Label numbers, one a token, in 0..k-1."""
+    """Label numbers in 0..k-1, one per token."""
     gold = np.ascontiguousarray(y, dtype=np.int64)
-    if gold.shape != (tokens.count,):
-        raise DataError(f"there are {gold.size} labels for {tokens.count} tokens: there must be one for each")
+    if gold.shape != (tokens.total,):
+        raise DataError(f"there are {gold.size} labels for {tokens.total} tokens: there must be one for each")
     if gold.size and (gold.min() < 0 or gold.max() >= k):
         raise DataError(f"labels must be numbers from 0 to {k - 1}; they go from {gold.min()} to {gold.max()}")
     return gold

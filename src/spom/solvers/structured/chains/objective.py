@@ -9,47 +9,49 @@ import numpy as np
 
 from spom.core.arrays import Floats, Ints
 from spom.core.jit import kernel
-from spom.solvers.structured.chains.data import Ids, Summary, Tokens
-from spom.solvers.structured.chains.dispatch import COORDINATES, coordinate_strengths, fixed_strength
-from spom.solvers.structured.chains.residual import Singles, residual
-from spom.solvers.structured.chains.scores import ROWS, block_scores
+from spom.solvers.structured.chains.data import Singles, Summary, Tokens
+from spom.solvers.structured.chains.dispatch import fixed_strength, of_norms
+from spom.solvers.structured.chains.scores import plain_scores
+from spom.solvers.structured.chains.sentence import Rounds, longest_of, make_work, sentence_gradient
+from spom.solvers.structured.losses import LOG, Loss
+from spom.solvers.structured.structures import structure
 
 
-@kernel(f"float64({ROWS}, int64[::1], int64[::1], float32[:, ::1], float64[:, ::1], int64, float64)")
-def sum_of_losses(
-    indptr: Ints,
-    indices: Ids,
-    values: Floats,
-    offsets: Ints,
-    y: Ints,
-    table: Singles,
-    chain: Floats,
-    loss: int,
-    cost: float,
-) -> float:
-    """The loss of all sentences."""
-    k, lanes, longest = chain.shape[1], table.shape[1], 0
-    for i in range(offsets.size - 1):
-        longest = max(longest, offsets[i + 1] - offsets[i])
-    unary, work, path = np.empty((longest, k)), np.empty((3, longest, k)), np.empty(longest, dtype=np.int64)
-    grad, active = np.zeros((longest, lanes), dtype=np.float32), np.zeros(longest, dtype=np.bool_)
-    acc, weight, parts = np.empty(lanes, dtype=np.float32), np.empty((k + 2, k)), np.empty((k + 2, k))
-    scale, block, total = np.ones(1), np.zeros(table.shape[0], dtype=np.int32), 0.0
-    for i in range(offsets.size - 1):
-        first, n = offsets[i], offsets[i + 1] - offsets[i]
+@kernel("void(Rounds, float32[:, ::1], float64[:, ::1], float64[:, ::1])")
+def sentence_losses(rounds: Rounds, table: Singles, chain: Floats, out: Floats) -> None:
+    """The loss of each sentence of the order, and the squared norm of its gradient in the scores of its tokens."""
+    offsets, k, lanes = rounds.tokens.offsets, chain.shape[1], table.shape[1]
+    work = make_work(longest_of(rounds.tokens, rounds.order), k, lanes)
+    work.chain[:] = chain
+    for r in range(rounds.order.size):
+        first, n = offsets[rounds.order[r]], offsets[rounds.order[r] + 1] - offsets[rounds.order[r]]
+        out[r, 0] = out[r, 1] = 0.0
         if n > 0:
-            block_scores(indptr, indices, values, first, table, scale, block, acc, unary[:n])
-            gold = y[first : first + n]
-            total += residual(
-                loss, unary[:n], chain, gold, cost, 1.0, work, weight, path[:n], grad[:n], active[:n], parts
-            )[0]
-    return total
+            plain_scores(rounds.tokens, first, table, work.acc, work.unary[:n])
+            out[r, 0], _ = sentence_gradient(rounds, work, first, n)
+            for t in range(n):
+                if work.active[t]:
+                    for a in range(k):
+                        out[r, 1] += work.grad[t, a] * work.grad[t, a]
 
 
-def total_loss(tokens: Tokens, y: Ints, W: Singles, chain: Floats, loss: int, cost: float) -> float:
+def losses(tokens: Tokens, y: Ints, order: Ints, weights: tuple[Singles, Floats], loss: Loss) -> Floats:
+    """(sentences, 2): the loss, and norm(expected - gold)^2 over tokens: that of a block without repetitions."""
+    out = np.empty((order.size, 2))
+    rounds = Rounds(tokens, y, order, np.empty(0), structure("quick-chain"), loss, 1.0, 0)
+    sentence_losses(rounds, *weights, out)
+    return out
+
+
+def total_loss(tokens: Tokens, y: Ints, W: Singles, chain: Floats, loss: Loss) -> float:
     """The sum of the losses of sentences at weights W (features x padded labels) and `chain` (k + 2, k)."""
-    indptr, indices, values, offsets = tokens.arguments()
-    return float(sum_of_losses(indptr, indices, values, offsets, y, W, chain, loss, cost))
+    return float(losses(tokens, y, np.arange(len(tokens)), (W, chain), loss)[:, 0].sum())
+
+
+def gradient_noise(tokens: Tokens, y: Ints, some: Ints, weights: tuple[Singles, Floats]) -> float:
+    """The rms norm of a sentence's gradient under the log loss: the scale of what a selection has to tell apart."""
+    squares = losses(tokens, y, some, weights, Loss(LOG, 0.0))[:, 1]
+    return float(np.sqrt(squares.mean())) if some.size else 1.0
 
 
 def summarised(W: Singles, chain: Floats, starts: Ints) -> Summary:
@@ -63,13 +65,11 @@ def penalty_value(penalty: Any, found: Summary, transitions: str | None) -> floa
     """Omega(theta): of single weights, or of the norms of blocks; the chain pays as `transitions` says."""
     norms, chain = found.norms, found.chain
     own = float(np.vdot(chain, chain))
-    if isinstance(penalty, COORDINATES):
-        l1, l2 = coordinate_strengths(penalty)
-        chain_l1 = l1 * float(np.abs(chain).sum()) if transitions == "learnt" else 0.0
-        sizes = l1 * found.sizes if l1 > 0.0 else 0.0
-        return sizes + chain_l1 + 0.5 * l2 * (float(norms @ norms) + own)
-    if transitions == "learnt":
-        norms = np.append(norms, np.sqrt(own))
-    one = type(penalty)(**{**penalty.get_params(deep=False), "groups": 1}) if hasattr(penalty, "groups") else penalty
-    extra = 0.0 if transitions == "learnt" else 0.5 * fixed_strength(penalty) * own
-    return float(one.value(norms)) + extra
+    elastic, learnt = penalty.elastic(), transitions == "learnt"
+    if elastic is not None:
+        chain_l1 = elastic.l1 * float(np.abs(chain).sum()) if learnt else 0.0
+        sizes = elastic.l1 * found.sizes if elastic.l1 > 0.0 else 0.0
+        return float(sizes + chain_l1 + 0.5 * elastic.l2 * (float(norms @ norms) + own))
+    extra = 0.0 if learnt else 0.5 * fixed_strength(penalty) * own
+    every = np.append(norms, np.sqrt(own)) if learnt else norms
+    return float(of_norms(penalty, norms.size, learnt).value(every)) + extra

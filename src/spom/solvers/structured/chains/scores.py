@@ -1,4 +1,4 @@
-"""Scores of tokens from tables of weights: float32 rows, one a feature, padded to whole vectors of labels.
+"""Scores of tokens from tables of weights: float32 rows, one per feature, padded to whole vectors of labels.
 
 Tables are in single precision: twice the rows in a cache line, and the noise of one sentence's gradient is far above
 its rounding. Sums over the features of a token are too; decoders get float64.
@@ -6,15 +6,22 @@ its rounding. Sums over the features of a token are too; decoders get float64.
 
 from __future__ import annotations
 
+from typing import Annotated, NamedTuple
+
 import numpy as np
 
-from spom.core.arrays import Floats, Ints
+from spom.core.arrays import Floats
 from spom.core.jit import kernel
 from spom.core.prefetch import prefetch
-from spom.solvers.structured.chains.data import Ids
-from spom.solvers.structured.chains.residual import Singles
+from spom.solvers.structured.chains.data import Ids, Singles, Tokens
 
-ROWS = "int64[::1], int32[::1], float64[::1]"
+
+class Shrink(NamedTuple):
+    """How sums of gradients G and rates S become weights: -eta soft(G, cut) / (S + shift)."""
+
+    cut: Annotated[np.float32, "float32"]
+    shift: Annotated[np.float32, "float32"]
+    eta: Annotated[np.float32, "float32"]
 
 
 @kernel("void(float32[::1], float64[::1])")
@@ -24,34 +31,44 @@ def store(acc: Singles, out: Floats) -> None:
         out[y] = acc[y]
 
 
-@kernel("void(int64[::1], int32[::1], int64, float32[:, ::1])")
-def ask_for(indptr: Ints, indices: Ids, t: int, table: Singles) -> None:
-    """Have the rows of token t brought into the cache."""
+@kernel("void(Tokens, int64, float32[:, ::1])")
+def prefetch_rows(tokens: Tokens, t: int, table: Singles) -> None:
+    """Prefetch the rows of token t."""
     flat, width = table.reshape(-1), table.shape[1]
-    for e in range(indptr[t], indptr[t + 1]):
+    for e in range(tokens.indptr[t], tokens.indptr[t + 1]):
         for q in range(0, width, 16):
-            prefetch(flat, indices[e] * width + q)
+            prefetch(flat, tokens.indices[e] * width + q)
 
 
-@kernel(f"void({ROWS}, int64, float32[:, ::1], float64[::1], int32[::1], float32[::1], float64[:, ::1])")
-def block_scores(
-    indptr: Ints,
-    indices: Ids,
-    values: Floats,
-    first: int,
-    table: Singles,
-    scale: Floats,
-    block: Ids,
-    acc: Singles,
-    unary: Floats,
-) -> None:
-    """unary[t] = sum over the features j of token first + t of scale[block[j]] * value * table[j]."""
+@kernel("void(Tokens, int64, float32[:, ::1], float32[::1], float64[:, ::1])")
+def plain_scores(tokens: Tokens, first: int, table: Singles, acc: Singles, unary: Floats) -> None:
+    """unary[t] = sum over the features j of token first + t of value * table[j]."""
     for t in range(unary.shape[0]):
         acc[:] = np.float32(0.0)
-        ask_for(indptr, indices, first + min(t + 1, unary.shape[0] - 1), table)
-        for e in range(indptr[first + t], indptr[first + t + 1]):
-            j = indices[e]
-            c = np.float32(scale[block[j]] * values[e] if values.size else scale[block[j]])
+        prefetch_rows(tokens, first + min(t + 1, unary.shape[0] - 1), table)
+        for e in range(tokens.indptr[first + t], tokens.indptr[first + t + 1]):
+            row = table[tokens.indices[e]]
+            if tokens.values.size:
+                x = np.float32(tokens.values[e])
+                for q in range(acc.size):
+                    acc[q] += x * row[q]
+            else:
+                for q in range(acc.size):
+                    acc[q] += row[q]
+        store(acc, unary[t])
+
+
+@kernel("void(Tokens, int64, float32[:, ::1], float64[::1], int32[::1], float32[::1], float64[:, ::1])")
+def block_scores(
+    tokens: Tokens, first: int, table: Singles, scale: Floats, block: Ids, acc: Singles, unary: Floats
+) -> None:
+    """The same for weights scale[block[j]] * table[j]."""
+    for t in range(unary.shape[0]):
+        acc[:] = np.float32(0.0)
+        prefetch_rows(tokens, first + min(t + 1, unary.shape[0] - 1), table)
+        for e in range(tokens.indptr[first + t], tokens.indptr[first + t + 1]):
+            j = tokens.indices[e]
+            c = np.float32(scale[block[j]] * tokens.values[e] if tokens.values.size else scale[block[j]])
             if c != 0.0:
                 row = table[j]
                 for q in range(acc.size):
@@ -59,28 +76,17 @@ def block_scores(
         store(acc, unary[t])
 
 
-@kernel(f"void({ROWS}, int64, float32[:, ::1], float32, float32, float32, float32[::1], float64[:, ::1])")
-def adaptive_scores(
-    indptr: Ints,
-    indices: Ids,
-    values: Floats,
-    first: int,
-    table: Singles,
-    cut: np.float32,
-    shift: np.float32,
-    eta: np.float32,
-    acc: Singles,
-    unary: Floats,
-) -> None:
-    """The same for weights -eta soft(G_j, cut) / (S_j + shift), with G_j and S_j the halves of a row of the table."""
-    zero, lanes = np.float32(0.0), acc.size
+@kernel("void(Tokens, int64, float32[:, ::1], Shrink, float32[::1], float64[:, ::1])")
+def shrunk_scores(tokens: Tokens, first: int, table: Singles, shrink: Shrink, acc: Singles, unary: Floats) -> None:
+    """The same for weights that `shrink` makes of G_j and S_j, the halves of row j of the table."""
+    zero, lanes, cut, shift = np.float32(0.0), acc.size, shrink.cut, shrink.shift
     for t in range(unary.shape[0]):
         acc[:] = zero
-        ask_for(indptr, indices, first + min(t + 1, unary.shape[0] - 1), table)
-        for e in range(indptr[first + t], indptr[first + t + 1]):
-            row = table[indices[e]]
-            if values.size:
-                x = np.float32(values[e])
+        prefetch_rows(tokens, first + min(t + 1, unary.shape[0] - 1), table)
+        for e in range(tokens.indptr[first + t], tokens.indptr[first + t + 1]):
+            row = table[tokens.indices[e]]
+            if tokens.values.size:
+                x = np.float32(tokens.values[e])
                 for q in range(lanes):
                     g = row[q]
                     acc[q] -= x * (max(g - cut, zero) + min(g + cut, zero)) / (row[lanes + q] + shift)
@@ -89,5 +95,5 @@ def adaptive_scores(
                     g = row[q]
                     acc[q] -= (max(g - cut, zero) + min(g + cut, zero)) / (row[lanes + q] + shift)
         for q in range(lanes):
-            acc[q] *= eta
+            acc[q] *= shrink.eta
         store(acc, unary[t])

@@ -19,12 +19,16 @@ from typing import Any
 import numpy as np
 
 from spom.core.arrays import Floats, Ints
+from spom.features.rows import Blocks
 from spom.penalties import GroupLasso
-from spom.solvers.structured.chains.blocks import SCALE, SQUARED
-from spom.solvers.structured.chains.data import Blocks, Tokens
-from spom.solvers.structured.chains.noise import gradient_squares
-from spom.solvers.structured.chains.residual import LOSSES
-from spom.solvers.structured.chains.scaled import BlockEngine
+from spom.solvers.structured.chains.data import Tokens
+from spom.solvers.structured.chains.objective import gradient_noise
+from spom.solvers.structured.chains.scaled_engine import BlockEngine
+from spom.solvers.structured.chains.scaled_rounds import SCALE, SQUARED, BlockRule
+from spom.solvers.structured.chains.sentence import Rounds
+from spom.solvers.structured.losses import LOG, Loss
+from spom.solvers.structured.proximal import compiled_prox
+from spom.solvers.structured.structures import structure
 
 ETA, EPOCHS, SKIP = 0.1, 3, 0.95
 # Sentences that a selection looks at, at least, and the share of a large set.
@@ -46,9 +50,18 @@ class Selection:
     seconds: float
 
 
+@dataclass(frozen=True)
+class Chain:
+    """What is forbidden, whether label pairs are learnt, and the seed of the order of sentences."""
+
+    forbidden: Floats
+    learnt: bool
+    seed: Any
+
+
 def block_weights(tokens: Tokens, blocks: Blocks) -> Floats:
     """sqrt(concentration) of each block, with mean one."""
-    share = np.bincount(tokens.indices, minlength=blocks.features)[: blocks.features] / max(1, tokens.count)
+    share = np.bincount(tokens.indices, minlength=blocks.total)[: blocks.total] / max(1, tokens.total)
     squares = np.concatenate([[0.0], np.cumsum(share * share)])[blocks.starts]
     root = np.sqrt(np.sqrt(np.maximum(np.diff(squares), 0.0)))
     mean = float(root.mean()) if root.size else 1.0
@@ -74,7 +87,7 @@ def select(
     part = np.sort(random.permutation(n)[:size])
     weights, gold = block_weights(tokens, blocks), y[_tokens_of(tokens, part)]
     sample, few = _sample(tokens, blocks, part)
-    run = _Run(sample, gold, few, forbidden, weights, transitions is not None, random.integers(2**32))
+    run = _Run(sample, gold, few, weights, Chain(forbidden, transitions is not None, random.integers(2**32)))
     by_number = isinstance(how, (int, np.integer)) and not isinstance(how, bool)
     if not by_number and how != "auto":
         found = run.at(float(how))
@@ -95,10 +108,11 @@ def _tokens_of(tokens: Tokens, part: Ints) -> Ints:
 def _sample(tokens: Tokens, blocks: Blocks, part: Ints) -> tuple[Tokens, Blocks]:
     """Some sentences with the features that occur in them, numbered anew in their order: small tables stay in cache."""
     sample = tokens.part(part)
-    used = np.bincount(sample.indices, minlength=blocks.features) > 0
+    used = np.bincount(sample.indices, minlength=blocks.total) > 0
     place = np.cumsum(used, dtype=np.int32) - np.int32(1)
     starts = np.concatenate([[0], np.cumsum(used)])[blocks.starts].astype(np.int64)
-    return replace(sample, indices=place[sample.indices]), Blocks(starts, blocks.names)
+    small = Tokens(sample.indptr, place[sample.indices], sample.values, sample.offsets)
+    return small, Blocks(blocks.names, starts)
 
 
 def _closest(run: _Run, found: Selection, count: int) -> Selection:
@@ -117,11 +131,9 @@ def _closest(run: _Run, found: Selection, count: int) -> Selection:
 class _Run:
     """Selections from one sample of sentences."""
 
-    def __init__(
-        self, tokens: Tokens, y: Ints, blocks: Blocks, forbidden: Floats, weights: Floats, learn_chain: bool, seed: Any
-    ) -> None:
-        self.tokens, self.y, self.blocks, self.forbidden = tokens, y, blocks, forbidden
-        self.weights, self.learn_chain, self.seed = weights, learn_chain, seed
+    def __init__(self, tokens: Tokens, y: Ints, blocks: Blocks, weights: Floats, chain: Chain) -> None:
+        self.tokens, self.y, self.blocks, self.weights = tokens, y, blocks, weights
+        self.chain = chain
 
     def auto(self) -> Selection:
         """The strength by rule."""
@@ -130,31 +142,29 @@ class _Run:
 
     def noise(self) -> float:
         """The rms norm of a sentence's gradient after one pass over a few of them, without a penalty."""
-        few = np.random.default_rng(self.seed).permutation(len(self.tokens))[:SAMPLE]
-        engine, squares = self._engine(0.0), np.zeros(few.size)
-        engine.run(self.tokens, self.y, few, np.full(few.size, ETA), LOSSES["log"], 0.0, SKIP)
+        few = np.random.default_rng(self.chain.seed).permutation(len(self.tokens))[:SAMPLE]
+        engine = self._engine(0.0)
+        self._pass(engine, few)
         W, chain = engine.weights()
-        gradient_squares(*self.tokens.arguments(), self.y, few, W, chain + self.forbidden, squares)
-        return float(np.sqrt(squares.mean())) if few.size else 1.0
+        return gradient_noise(self.tokens, self.y, few, (W, chain + self.chain.forbidden))
 
     def _engine(self, strength: float) -> BlockEngine:
+        count = len(self.blocks)
+        prox = compiled_prox(GroupLasso(strength, weights=self.weights).on_norms(count), count)
         return BlockEngine(
-            self.blocks,
-            self.forbidden,
-            GroupLasso(strength, weights=self.weights),
-            dual=True,
-            average=False,
-            learn_chain=self.learn_chain,
-            penalise_chain=False,
-            l2_chain=0.0,
+            self.blocks, self.chain.forbidden, BlockRule(prox, count, 0.0, True, self.chain.learnt), average=False
         )
+
+    def _pass(self, engine: BlockEngine, order: Ints) -> None:
+        steps = np.full(order.size, ETA)
+        loss, kind = Loss(LOG, 0.0), structure("quick-chain")
+        engine.run(Rounds(self.tokens, self.y, order, steps, kind, loss, SKIP, engine.rounds))
 
     def at(self, strength: float) -> Selection:
         """The selection at a strength."""
-        engine, random = self._engine(strength), np.random.default_rng(self.seed)
-        steps = np.full(len(self.tokens), ETA)
+        engine, random = self._engine(strength), np.random.default_rng(self.chain.seed)
         for _ in range(EPOCHS):
-            engine.run(self.tokens, self.y, random.permutation(len(self.tokens)), steps, LOSSES["log"], 0.0, SKIP)
+            self._pass(engine, random.permutation(len(self.tokens)))
         norms = np.sqrt(np.maximum(engine.numbers[SQUARED, :-1], 0.0))
         level = max(1, engine.rounds) * strength * self.weights
         evidence = norms / level if strength > 0.0 else np.where(norms > 0.0, np.inf, 0.0)

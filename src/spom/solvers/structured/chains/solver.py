@@ -18,15 +18,26 @@ from spom.decoders.schemes import Constraints
 from spom.errors import DataError
 from spom.penalties import Zero
 from spom.solvers import examples
-from spom.solvers.structured.chains.data import as_blocks, as_tokens, check_gold
-from spom.solvers.structured.chains.dispatch import COORDINATES, Engine, chain_step, chain_update, make_engine
+from spom.solvers.structured.chains.data import Singles, as_blocks, as_tokens, check_gold
+from spom.solvers.structured.chains.dispatch import (
+    Combination,
+    Engine,
+    chain_step,
+    chain_update,
+    make_engine,
+    on_coordinates,
+)
 from spom.solvers.structured.chains.objective import penalty_value, summarised, total_loss
-from spom.solvers.structured.chains.residual import Singles, loss_code
+from spom.solvers.structured.chains.sentence import Rounds
+from spom.solvers.structured.losses import Loss, loss_code
+from spom.solvers.structured.structures import structure
+
+LOSSES = ("hinge", "perceptron", "log", "softmax-margin")
 
 
 @dataclass(frozen=True)
 class Epoch:
-    """What a pass over the sentences was: its number, the mean loss met, the share of tokens with an update."""
+    """A pass over the sentences: its number, the mean loss met, the share of tokens with an update."""
 
     epoch: int
     loss: float
@@ -50,7 +61,7 @@ def forbidden_scores(constraints: Constraints | None, k: int) -> Floats:
     "solver",
     "online-chain",
     examples=lambda: [OnlineChain(*examples.two_sentences(), epochs=3, random_state=0)],
-    cost="O(non-zeros + labels^2) a token",
+    cost="O(non-zeros + labels^2) per token",
 )
 class OnlineChain:
     r"""min over theta of Omega(theta) + (1/N) sum_i L(theta; x_i, y_i) over label sequences, sentence by sentence.
@@ -80,7 +91,7 @@ class OnlineChain:
         blocks whose step does not fall to zero.
     skip : tokens whose gold label has a probability above this get no update (log and softmax-margin).
     epochs, shuffle, random_state : as everywhere.
-    start : a state to go on from, to the same bits.
+    start : a state to resume from, to the same bits.
 
     Examples
     --------
@@ -117,17 +128,17 @@ class OnlineChain:
         start: State | None = None,
     ) -> None:
         self.blocks = as_blocks(blocks, _features(rows))
-        self.tokens = as_tokens(rows, self.blocks.features)
+        self.tokens = as_tokens(rows, self.blocks.total)
         self.labels, self.loss = int(labels), loss
         self.y: Ints = check_gold(y, self.tokens, self.labels)
-        self._loss = loss_code(loss)
         self.penalty = Zero() if penalty is None else make("penalty", penalty) if isinstance(penalty, str) else penalty
-        self.update = chain_update(update, self.penalty)
+        self.update = chain_update(update, self.penalty, len(self.blocks))
         if not isinstance(epochs, (int, np.integer)) or epochs < 0:
             raise ValueError(f"epochs must be an integer >= 0; it is {epochs!r}")
         self.epochs, self.shuffle, self.objective = int(epochs), shuffle, objective
         self.step = chain_step(step, self.penalty, self.update, loss, self.epochs)
-        self.cost, self.skip = check_positive(cost, "cost"), check_positive(skip, "skip")
+        self.skip = check_positive(skip, "skip")
+        self._loss = Loss(loss_code(loss, LOSSES, "chains"), check_positive(cost, "cost"))
         self.transitions, self.constraints = transitions, constraints
         self.average = self._averages() if average == "auto" else bool(average)
         self.random_state, self.start = random_state, start
@@ -138,13 +149,12 @@ class OnlineChain:
 
     def _averages(self) -> bool:
         margin = self.loss in ("hinge", "perceptron")
-        coordinates = self.update == "dual-averaging" and isinstance(self.penalty, COORDINATES)
-        return margin and not coordinates and type(self.step).__name__ in ("Constant", "InverseSqrt")
+        single = on_coordinates(self.penalty, self.update)
+        return margin and not single and type(self.step).__name__ in ("Constant", "InverseSqrt")
 
     def _engine(self) -> Engine:
-        return make_engine(
-            self.blocks, self.forbidden, self.penalty, self.update, self.step, self.transitions, self.average
-        )
+        asked = Combination(self.penalty, self.update, self.step, self.transitions, self.average)
+        return make_engine(self.blocks, self.forbidden, asked)
 
     def _check_gold_allowed(self) -> None:
         if self.constraints is None:
@@ -168,7 +178,7 @@ class OnlineChain:
         if self.start is not None:
             inner = {n.removeprefix("engine."): a for n, a in self.start.internal.items() if n[:7] == "engine."}
             if inner["table"].shape != self.engine.pack()["table"].shape:
-                raise DataError("the state to go on from is of another model: other features or labels")
+                raise DataError("the state to resume from is of another model: other features or labels")
             self.engine.unpack(inner)
             self.done, self.rounds = int(self.start.internal["epoch"]), self.start.k
             self.seconds = self.start.seconds
@@ -182,7 +192,7 @@ class OnlineChain:
     # --- the run ---------------------------------------------------------------------------------------
 
     def passes(self) -> Iterator[Epoch]:
-        """Pass after pass up to `epochs`, those of the state to go on from included; nothing is copied."""
+        """Pass after pass up to `epochs`, those of the state to resume from included; nothing is copied."""
         while self.done < self.epochs:
             yield self.one_pass()
 
@@ -191,14 +201,15 @@ class OnlineChain:
         begin, n = time.perf_counter(), len(self.tokens)
         order = self.random.permutation(n) if self.shuffle else np.arange(n)
         steps = self.step.sizes(self.rounds + 1, n, n)
-        total, touched = self.engine.run(self.tokens, self.y, order, steps, self._loss, self.cost, self.skip)
+        done, kind = self.engine.rounds, structure("quick-chain")
+        total, touched = self.engine.run(Rounds(self.tokens, self.y, order, steps, kind, self._loss, self.skip, done))
         self.rounds += n
         self.done += 1
         self.seconds += time.perf_counter() - begin
         if not np.isfinite(total):
             raise FloatingPointError(f"the loss became {total} in epoch {self.done}: lower the step")
         self._last = total / n if n else np.nan
-        share = touched / max(1, self.tokens.count)
+        share = touched / max(1, self.tokens.total)
         return Epoch(self.done, self._last, share, float(steps[-1]) if n else np.nan, self.seconds)
 
     def __iter__(self) -> Iterator[State]:
@@ -220,12 +231,12 @@ class OnlineChain:
     def objective_now(self) -> float:
         """Omega(theta) + the mean loss of all sentences at the present weights: one more pass, without updates."""
         W, chain = self.weights()
-        losses = total_loss(self.tokens, self.y, W, chain + self.forbidden, self._loss, self.cost)
+        losses = total_loss(self.tokens, self.y, W, chain + self.forbidden, self._loss)
         omega = penalty_value(self.penalty, summarised(W, chain, self.blocks.starts), self.transitions)
         return omega + losses / max(1, len(self.tokens))
 
     def state(self, epoch: Epoch | None = None) -> State:
-        """The run so far, as a copy that can be saved and gone on from."""
+        """The run so far, as a copy that can be saved and resumed from."""
         W, chain = self.weights()
         theta = np.concatenate([W[:, : self.labels].astype(np.float64).reshape(-1), chain.reshape(-1)])
         internal: dict[str, Any] = {f"engine.{name}": a for name, a in self.engine.pack().items()}

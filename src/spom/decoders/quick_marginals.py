@@ -1,7 +1,7 @@
 """Marginals of a chain for gradients: forward-backward in linear space, with exponentials that vectorise.
 
-Good to six digits, at a third of the time of `spom.decoders`, which has all digits and any range of scores. It says
-where scores are too far apart for it (over 80 at one token, over 30 in the chain), and callers then ask the decoder.
+Good to six digits, at a third of the time of `forward_backward`, which has all digits and takes any range of scores. It
+returns -inf where scores are too far apart for it: over 80 at one token, over 30 in the chain.
 """
 
 from __future__ import annotations
@@ -48,17 +48,11 @@ def span(x: Floats) -> tuple[float, float]:
 
 
 @kernel(
-    "float64(float64[:, ::1], float64[:, ::1], float64[:, ::1], float64[:, ::1], float64[:, ::1], float64[:, ::1],"
-    " float64[:, ::1])",
+    "float64(float64[:, ::1], float64[:, ::1], float64[:, ::1], float64[:, ::1], float64[:, ::1])",
     fastmath={"reassoc", "contract"},
 )
-def quick_marginals(
-    unary: Floats, chain: Floats, weight: Floats, share: Floats, total: Floats, nodes: Floats, steps: Floats
-) -> float:
-    """The log partition, P(y_t) in `nodes` and expected steps in `steps`; -inf where the decoder has to be asked.
-
-    `weight` (k + 2, k) is room to work in, as `share`, `total` (n, k).
-    """
+def quick_forward(unary: Floats, chain: Floats, weight: Floats, share: Floats, total: Floats) -> float:
+    """The log of the weight of all sequences without their ends; -inf where scores are too far apart."""
     n, k = unary.shape
     top, low = span(chain.reshape(-1))
     if not (top - low <= 30.0):
@@ -91,6 +85,25 @@ def quick_marginals(
         for y in range(k):
             now[y] /= mass
         logs += high + math.log(mass) + (top if t > 0 else 0.0)
+    return logs
+
+
+@kernel(
+    "float64(float64[:, ::1], float64[:, ::1], float64[:, ::1], float64[:, ::1], float64[:, ::1], float64[:, ::1],"
+    " float64[:, ::1])",
+    fastmath={"reassoc", "contract"},
+)
+def quick_marginals(
+    unary: Floats, chain: Floats, weight: Floats, share: Floats, total: Floats, nodes: Floats, steps: Floats
+) -> float:
+    """The log partition, P(y_t) in `nodes` and expected steps in `steps`; -inf where `forward_backward` is needed.
+
+    `weight` (k + 2, k), `share` and `total` (n, k) are memory to work in.
+    """
+    n, k = unary.shape
+    logs = quick_forward(unary, chain, weight, share, total)
+    if logs == -np.inf:
+        return logs
     mass = 0.0
     for y in range(k):
         nodes[n - 1, y] = share[n - 1, y] * weight[k + 1, y]

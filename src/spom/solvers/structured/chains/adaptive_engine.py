@@ -1,0 +1,231 @@
+r"""Dual averaging of chains coordinate by coordinate, plain or with AdaGrad's rates: exact zeros of single weights.
+
+    theta_j = -eta soft(G_j, l1 t) / (S_j + eta l2 t),
+    S_j = delta + sqrt(sum of g_sj^2), or 1 for plain dual averaging,
+
+with G_j the sum of all gradients of t rounds. A weight is a function of G, S and t, so that nothing has to be caught
+up with. Squares are summed token by token: the gradients of two tokens of one sentence count as two.
+"""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+from typing import Annotated, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spom.core.arrays import Floats, Ints, aligned_singles
+from spom.core.jit import kernel
+from spom.features.rows import Blocks
+from spom.solvers.structured.chains.data import Singles, Summary, Tokens, padded
+from spom.solvers.structured.chains.scores import Shrink, shrunk_scores
+from spom.solvers.structured.chains.sentence import Rounds, Work, longest_of, make_work, sentence_gradient
+
+Arrays = dict[str, NDArray[Any]]
+# The two tables of the chain.
+GRADIENTS, RATES = range(2)
+
+
+class Rates(NamedTuple):
+    """l1 and l2 of features and of the chain; with `adaptive` the rates are AdaGrad's, that begin at `delta`."""
+
+    l1: Annotated[float, "float64"]
+    l2: Annotated[float, "float64"]
+    chain_l1: Annotated[float, "float64"]
+    chain_l2: Annotated[float, "float64"]
+    delta: Annotated[float, "float64"]
+    adaptive: Annotated[bool, "boolean"]
+    learn_chain: Annotated[bool, "boolean"]
+
+
+class Sums(NamedTuple):
+    """Sums of gradients and rates: the halves of each row of `table`, and the two tables of the chain.
+
+    `support`, where it has rows, has a one for each weight that may change, else a zero.
+    """
+
+    table: Annotated[Singles, "float32[:, ::1]"]
+    support: Annotated[Singles, "float32[:, ::1]"]
+    chain: Annotated[Floats, "float64[:, :, ::1]"]
+    forbidden: Annotated[Floats, "float64[:, ::1]"]
+
+
+@kernel("void(Tokens, int64, int64, Work, Sums, Rates)")
+def collect_rows(tokens: Tokens, first: int, n: int, work: Work, sums: Sums, rates: Rates) -> None:
+    """Add the gradients of the active tokens to the sums of their features, and their squares to the rates."""
+    lanes, delta = work.grad.shape[1], np.float32(rates.delta)
+    for t in range(n):
+        if not work.active[t]:
+            continue
+        g = work.grad[t]
+        for e in range(tokens.indptr[first + t], tokens.indptr[first + t + 1]):
+            row = sums.table[tokens.indices[e]]
+            x = np.float32(tokens.values[e]) if tokens.values.size else np.float32(1.0)
+            if sums.support.shape[0]:
+                free = sums.support[tokens.indices[e]]
+                for q in range(lanes):
+                    row[q] += x * g[q] * free[q]
+            else:
+                for q in range(lanes):
+                    row[q] += x * g[q]
+            if rates.adaptive:
+                for q in range(lanes):
+                    s = row[lanes + q] - delta
+                    h = x * g[q]
+                    row[lanes + q] = delta + np.float32(math.sqrt(s * s + h * h))
+
+
+@kernel("void(float64[:, ::1], Sums, Rates)")
+def collect_chain(grad: Floats, sums: Sums, rates: Rates) -> None:
+    """The same for steps, beginnings and ends."""
+    total, rate = sums.chain[GRADIENTS], sums.chain[RATES]
+    for a in range(grad.shape[0]):
+        for b in range(grad.shape[1]):
+            g = grad[a, b]
+            if g != 0.0:
+                total[a, b] += g
+                if rates.adaptive:
+                    rate[a, b] = rates.delta + math.sqrt((rate[a, b] - rates.delta) ** 2 + g * g)
+
+
+@kernel("void(Sums, Rates, float64, float64, float64[:, ::1])")
+def chain_weights(sums: Sums, rates: Rates, t: float, eta: float, out: Floats) -> None:
+    """-eta soft(G, l1 t) / (S + eta l2 t) of the chain, and -inf for what is forbidden."""
+    cut, shift = rates.chain_l1 * t, eta * rates.chain_l2 * t
+    for a in range(out.shape[0]):
+        for b in range(out.shape[1]):
+            g = sums.chain[GRADIENTS, a, b]
+            size = max(abs(g) - cut, 0.0)
+            out[a, b] = sums.forbidden[a, b] - math.copysign(eta * size / (sums.chain[RATES, a, b] + shift), g)
+
+
+@kernel("Shrink(Rates, float64, float64)")
+def shrink_at(rates: Rates, t: float, eta: float) -> Any:
+    """How sums of t rounds become weights."""
+    return Shrink(np.float32(rates.l1 * t), np.float32(eta * rates.l2 * t), np.float32(eta))
+
+
+@kernel("UniTuple(float64, 2)(Rounds, Sums, Rates)")
+def adaptive_rounds(rounds: Rounds, sums: Sums, rates: Rates) -> tuple[float, float]:
+    """One round for each sentence of the order; the sum of losses and the number of tokens with an update."""
+    tokens, offsets, order = rounds.tokens, rounds.tokens.offsets, rounds.order
+    work = make_work(longest_of(tokens, order), sums.forbidden.shape[1], sums.table.shape[1] // 2)
+    total, touched = 0.0, 0.0
+    for r in range(order.size):
+        first, n = offsets[order[r]], offsets[order[r] + 1] - offsets[order[r]]
+        if n == 0:
+            continue
+        t, eta = float(rounds.done + r), rounds.steps[r]
+        shrunk_scores(tokens, first, sums.table, shrink_at(rates, t, eta), work.acc, work.unary[:n])
+        chain_weights(sums, rates, t, eta, work.chain)
+        value, count = sentence_gradient(rounds, work, first, n)
+        total += value
+        touched += count
+        if count > 0.0:
+            collect_rows(tokens, first, n, work, sums, rates)
+            if rates.learn_chain:
+                collect_chain(work.parts, sums, rates)
+    return total, touched
+
+
+@kernel("void(float32[:, ::1], Shrink, float32[:, ::1])")
+def adaptive_weights(table: Singles, shrink: Shrink, out: Singles) -> None:
+    """-eta soft(G, cut) / (S + shift) of all rows, with the padding."""
+    lanes, zero, cut = out.shape[1], np.float32(0.0), shrink.cut
+    for j in range(out.shape[0]):
+        row, into = table[j], out[j]
+        for q in range(lanes):
+            g = row[q]
+            into[q] = -shrink.eta * (max(g - cut, zero) + min(g + cut, zero)) / (row[lanes + q] + shrink.shift)
+
+
+@kernel("int64(float32[:, ::1], Shrink, int64, int64, float64[::1])")
+def block_summary(table: Singles, shrink: Shrink, low: int, high: int, out: Floats) -> int:
+    """The number of weights of some rows that are not zero; sums of their squares and of their sizes in `out`."""
+    lanes, zero, count, total, size, cut = table.shape[1] // 2, np.float32(0.0), 0, 0.0, 0.0, shrink.cut
+    for j in range(low, high):
+        row, part, sizes = table[j], zero, zero
+        for q in range(lanes):
+            w = shrink.eta * (max(row[q] - cut, zero) + min(row[q] + cut, zero)) / (row[lanes + q] + shrink.shift)
+            part += w * w
+            sizes += abs(w)
+            count += w != zero
+        total += float(part)
+        size += float(sizes)
+    out[0], out[1] = total, size
+    return count
+
+
+class AdaptiveEngine:
+    """The engine: sums of gradients and rates of all weights."""
+
+    def __init__(self, blocks: Blocks, forbidden: Floats, rates: Rates) -> None:
+        k = forbidden.shape[1]
+        self.blocks, self.k, self.rates = blocks, k, rates
+        table = aligned_singles(blocks.total * 2 * padded(k)).reshape(blocks.total, -1)
+        chain = np.zeros((2, k + 2, k))
+        table[:, padded(k) :] = chain[RATES] = rates.delta if rates.adaptive else 1.0
+        self.sums = Sums(table, np.zeros((0, padded(k)), dtype=np.float32), chain, forbidden)
+        self.rounds, self.eta = 0, 0.0
+
+    def learn_only(self, support: Singles) -> None:
+        """Change the weights alone for which `support` has a one."""
+        self.sums = self.sums._replace(support=np.ascontiguousarray(support))
+
+    def run(self, rounds: Rounds) -> tuple[float, float]:
+        """Rounds over sentences: the sum of losses met, and the tokens with an update."""
+        result = adaptive_rounds(rounds, self.sums, self.rates)
+        self.rounds += rounds.order.size
+        self.eta = float(rounds.steps[-1]) if rounds.steps.size else self.eta
+        return float(result[0]), float(result[1])
+
+    def _shrink(self) -> Shrink:
+        t, rates = float(self.rounds), self.rates
+        return Shrink(np.float32(rates.l1 * t), np.float32(self.eta * rates.l2 * t), np.float32(self.eta))
+
+    def weights(self) -> tuple[Singles, Floats]:
+        """(features, padded labels) and (k + 2, k) weights now."""
+        out = np.empty((self.sums.table.shape[0], padded(self.k)), dtype=np.float32)
+        adaptive_weights(self.sums.table, self._shrink(), out)
+        return out, self._chain()
+
+    def summary(self) -> Summary:
+        """What the weights are now, without a copy of them."""
+        sums, count = np.zeros((len(self.blocks), 2)), 0
+        for m, (low, high) in enumerate(pairwise(self.blocks.starts.tolist())):
+            count += int(block_summary(self.sums.table, self._shrink(), low, high, sums[m]))
+        return Summary(np.sqrt(sums[:, 0]), count, float(sums[:, 1].sum()), self._chain())
+
+    def _chain(self) -> Floats:
+        chain, allowed = np.empty((self.k + 2, self.k)), np.zeros_like(self.sums.forbidden)
+        chain_weights(self.sums._replace(forbidden=allowed), self.rates, float(self.rounds), self.eta, chain)
+        return chain
+
+    def start_at(self, W: Singles, chain: Floats, eta: float) -> None:
+        """Resume from weights alone: the sums that give them at round 0, at rates as if each had a gradient of one."""
+        rate, lanes = (self.rates.delta + 1.0 if self.rates.adaptive else 1.0), padded(self.k)
+        self.eta = eta
+        self.sums.table[:, lanes:], self.sums.chain[RATES] = rate, rate
+        self.sums.table[:, :lanes] = -W * np.float32(rate / eta)
+        self.sums.chain[GRADIENTS] = -chain * (rate / eta)
+
+    def take(self, other: AdaptiveEngine, place: Ints) -> None:
+        """Resume from another engine that has fewer labels: its label a is place[a] here."""
+        lanes, old, k = padded(self.k), padded(other.k), other.k
+        self.sums.table[:, place] = other.sums.table[:, :k]
+        self.sums.table[:, lanes + place] = other.sums.table[:, old : old + k]
+        rows = np.append(place, [self.k, self.k + 1])
+        self.sums.chain[:, rows[:, None], place] = other.sums.chain
+        self.rounds, self.eta = other.rounds, other.eta
+
+    def pack(self) -> Arrays:
+        """What a saved run needs to resume."""
+        scalars = np.array([float(self.rounds), self.eta])
+        return {"table": self.sums.table.copy(), "chain": self.sums.chain.copy(), "scalars": scalars}
+
+    def unpack(self, arrays: Arrays) -> None:
+        """Resume from a saved run."""
+        self.sums.table[:], self.sums.chain[:] = arrays["table"], arrays["chain"]
+        self.rounds, self.eta = int(arrays["scalars"][0]), float(arrays["scalars"][1])
