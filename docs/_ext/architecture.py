@@ -31,7 +31,8 @@ ROOMS = {
     "theory": "steps and bounds",
     "estimators": "scikit-learn shells",
     "scale": "streams, engines",
-    "report": "plots, one page",
+    "report": "one page per run",
+    "plot": "one call per plot",
     "papers": "tables and figures",
     "cli": "the command spom",
 }

@@ -24,6 +24,7 @@ _ROOMS = (
     "norms",
     "papers",
     "penalties",
+    "plot",
     "report",
     "solvers",
 )

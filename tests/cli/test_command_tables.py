@@ -66,6 +66,13 @@ def test_probabilities_come_as_columns(spom: Command, model: Path, tmp_path: Pat
         assert row[-3] == ("cat" if cat >= dog else "dog")
 
 
+def test_predictions_are_explained(spom: Command, model: Path, tmp_path: Path) -> None:
+    lines = [line for line in rows(1, 30) if line[4] == "cat" and line[0]][:1]
+    out = spom.well("predict", "--model", model, write(tmp_path / "one.csv", lines), "--explain").out
+    assert out.startswith("cat rather than dog, by ")
+    assert "note:sleep" in out
+
+
 def test_parquet_comes_out_as_parquet(spom: Command, model: Path, tmp_path: Path) -> None:
     parquet = pytest.importorskip("pyarrow.parquet")
     import pyarrow

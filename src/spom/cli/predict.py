@@ -26,6 +26,10 @@ KBest = Annotated[
     int | None, typer.Option("--k-best", metavar="N", help="Taggers: write the N best label sequences, with scores.")
 ]
 
+Explain = Annotated[
+    bool, typer.Option("--explain", help="Say for each prediction what spoke for it, against the runner-up.")
+]
+
 
 @dataclass(frozen=True)
 class Asked:
@@ -42,6 +46,7 @@ class Asked:
     probabilities: bool
     marginals: bool
     k_best: int | None
+    explain: bool
 
 
 def predict(
@@ -55,6 +60,7 @@ def predict(
     probabilities: Probabilities = False,
     marginals: Marginals = False,
     k_best: KBest = None,
+    explain: Explain = False,
     jobs: o.Jobs = 1,
     quiet: o.Quiet = False,
     debug: o.Debug = False,
@@ -91,6 +97,7 @@ def predict(
         probabilities,
         marginals,
         k_best,
+        explain,
     )
     try:
         _run(asked, o.expanded(source))
@@ -101,6 +108,9 @@ def predict(
 def _run(asked: Asked, sources: list[str]) -> None:
     if asked.kind != "tagger" and (asked.marginals or asked.k_best):
         raise Unsupported("--marginals and --k-best are for taggers; classifiers have --probabilities")
+    if asked.explain:
+        _explained(asked, sources)
+        return
     if asked.kind in ("classifier", "regressor"):
         _vectors(asked, sources)
         return
@@ -127,6 +137,35 @@ def _vectors(asked: Asked, sources: list[str]) -> None:
     blocks = (block for source in sources for block in blocks_to_predict(source, layout))
     parts = (predicted_by(estimator, X, block, asked.probabilities) for X, block in blocks)
     write_predicted(parts, asked.output, asked.only)
+
+
+def _explained(asked: Asked, sources: list[str]) -> None:
+    """One explanation per row or token, as text."""
+    from spom.cli.output import writing
+    from spom.models.loading import load_model
+
+    estimator = load_model(asked.model)
+    if not hasattr(estimator, "explain"):
+        raise Unsupported(f"--explain is for classifiers, regressors and taggers; this is a {asked.kind}")
+    with writing(asked.output) as out:
+        for source in sources:
+            for X in _inputs(asked, estimator, source):
+                for found in estimator.explain(X):
+                    whys = found if isinstance(found, list) else [found]
+                    out.write("".join(f"{why}\n" for why in whys).encode() + b"\n")
+
+
+def _inputs(asked: Asked, estimator: Any, source: str) -> Iterator[Any]:
+    """The blocks of a file as the estimator takes them."""
+    if asked.kind == "tagger":
+        from spom.cli.sentences import tag_blocks
+
+        labels = [str(label) for label in estimator.classes_.tolist()]
+        return (X for X, _ in tag_blocks(source, asked.format, asked.training, labels, only=True))
+    from spom.cli.vectors import Layout, blocks_to_predict
+
+    layout = replace(Layout.of_model(estimator, asked.training), format=asked.format)
+    return (X for X, _ in blocks_to_predict(source, layout))
 
 
 Parts = Callable[[str], Iterator[bytes]]

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from spom.core.arrays import Floats, Ints
 from spom.estimators.checking import check_data, operator
+from spom.estimators.explanation import Explanation, explain_linear
 from spom.estimators.saving import SavingLinear
 
 
@@ -36,6 +37,18 @@ class LinearModel(SavingLinear, BaseEstimator):  # type: ignore[misc]  # scikit-
         coef = self.coef_.toarray() if sparse.issparse(self.coef_) else np.asarray(self.coef_)
         rows = np.atleast_2d(coef)
         return np.ascontiguousarray(rows[0] if rows.shape[0] == 1 else rows.T)
+
+    def explain(self, X: Any) -> list[Explanation]:
+        """Say why each row has its prediction: the contribution of each feature to the winner's lead.
+
+        >>> from spom import OnlineClassifier
+        >>> model = OnlineClassifier(random_state=0, verbose=0).fit([[1.0, 0.0], [0.0, 1.0]] * 20, ["a", "b"] * 20)
+        >>> (why,) = model.explain([[1.0, 0.0]])
+        >>> why.label, why.against, why.top(1)[0][0]
+        ('a', 'b', 'x0')
+        """
+        scores = self._scores(X)
+        return explain_linear(self, scores, check_data(self, X, reset=False))
 
     @property
     def blocks_(self) -> Any:

@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from spom.core.arrays import Floats, Ints
 from spom.decoders import Chain, ChainParts
+from spom.estimators.explanation import Explanation, explain_tokens
 from spom.estimators.tagger.inputs import Source
 from spom.estimators.tagger.labels import Names, evaluate, in_sentences, label_codes, metric, split_labels
 from spom.metrics.phrases import PhraseScores
@@ -69,6 +70,18 @@ class TaggerModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
         for a, b in pairwise(tokens.offsets.tolist()):
             paths, values = decoder.kbest(ChainParts(unary[a:b], chain[:k], chain[k], chain[k + 1]), count)
             found.append([(names[path].tolist(), float(value)) for path, value in zip(paths, values, strict=True)])
+        return found
+
+    def explain(self, X: Any) -> list[list[Explanation]]:
+        """Say why each token has its label and not the runner-up: what each feature and transition contributes."""
+        check_is_fitted(self)
+        rows = self._source.transform(X)
+        tokens = as_tokens(rows, self.weights_.shape[0])
+        codes = tag(tokens, self.weights_, self._scores_of_chain())
+        found = []
+        for i, (a, b) in enumerate(pairwise(tokens.offsets.tolist())):
+            words = [_word(token) for token in X[i]]
+            found.append(explain_tokens(self, rows[i], codes[a:b], words))
         return found
 
     def score(self, X: Any, y: Any = None) -> float:
@@ -135,3 +148,12 @@ class TaggerModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
     def __getstate__(self) -> dict[str, Any]:
         # What only the next partial_fit needs is many times the size of the model.
         return {name: value for name, value in super().__getstate__().items() if name != "_going"}
+
+
+def _word(token: Any) -> str:
+    """What stands for a token in an explanation: its word, its first field, or its first feature."""
+    if isinstance(token, str):
+        return token
+    if isinstance(token, dict):
+        return str(next(iter(token.values()), ""))
+    return str(token[0]) if isinstance(token, (tuple, list)) and len(token) else "token"

@@ -1,0 +1,146 @@
+"""Why a model said what it said: the share of each feature, template or kernel in the lead of the winner."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from spom.core.arrays import Floats
+from spom.errors import Unsupported
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """score(label) - score(runner-up) = sum of the contributions.
+
+    `names` and `contributions` are in order of size. `label` is the prediction and `against` the runner-up; both are
+    None for a regressor, whose contributions sum to the prediction. `of` is the token that was labelled, if any.
+
+    >>> why = Explanation("good", "bad", ("warm", "long"), np.array([1.5, -0.5]))
+    >>> why.lead
+    1.0
+    >>> print(why)
+    good rather than bad, by 1.0000
+       +1.5000  warm
+       -0.5000  long
+    """
+
+    label: Any
+    against: Any
+    names: tuple[str, ...]
+    contributions: Floats
+    of: str | None = None
+
+    @property
+    def lead(self) -> float:
+        """The sum of the contributions."""
+        return float(self.contributions.sum())
+
+    def top(self, count: int = 10) -> list[tuple[str, float]]:
+        """The `count` largest contributions by size, as (name, contribution)."""
+        return [(name, float(c)) for name, c in zip(self.names[:count], self.contributions[:count], strict=True)]
+
+    def by_block(self) -> Explanation:
+        """The contributions summed over templates: over the part of each name before `=`."""
+        sums: dict[str, float] = {}
+        for name, c in zip(self.names, self.contributions.tolist(), strict=True):
+            block = name.partition("=")[0]
+            sums[block] = sums.get(block, 0.0) + c
+        return ordered(self.label, self.against, list(sums), np.array(list(sums.values())), self.of)
+
+    def title(self) -> str:
+        """One line that says what won, and by how much."""
+        of = "" if self.of is None else f"{self.of}: "
+        if self.label is None:
+            return f"{of}prediction {self.lead:.4f}"
+        return f"{of}{self.label} rather than {self.against}, by {self.lead:.4f}"
+
+    def __str__(self) -> str:
+        rows = [f"  {c:+8.4f}  {name}" for name, c in self.top()]
+        rest = len(self.names) - len(rows)
+        if rest > 0:
+            rows.append(f"  {float(self.contributions[len(rows) :].sum()):+8.4f}  {rest} more")
+        return "\n".join([self.title(), *rows])
+
+    def _repr_html_(self) -> str:
+        most = max((abs(c) for _, c in self.top()), default=1.0) or 1.0
+        rows = []
+        for name, c in self.top():
+            colour = "#2b6cb0" if c > 0 else "#c05621"
+            bar = f"<div style='background:{colour};height:0.8em;width:{100 * abs(c) / most:.0f}%'></div>"
+            rows.append(f"<tr><td>{html.escape(name)}</td><td>{c:+.4f}</td><td style='width:12em'>{bar}</td></tr>")
+        return f"<table><caption>{html.escape(self.title())}</caption>{''.join(rows)}</table>"
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the contributions as bars; returns the matplotlib axes."""
+        from spom.plot import contributions
+
+        return contributions(self, ax=ax)
+
+
+def ordered(label: Any, against: Any, names: Sequence[str], values: Floats, of: str | None = None) -> Explanation:
+    """An explanation with its contributions in order of size, without those that are zero."""
+    order = [i for i in np.argsort(-np.abs(values), kind="stable").tolist() if values[i]]
+    return Explanation(label, against, tuple(str(names[i]) for i in order), values[order], of)
+
+
+def explain_linear(model: Any, scores: Floats, X: Any) -> list[Explanation]:
+    """(w_label - w_runner-up) * x and the difference of the intercepts, for each row of checked X."""
+    coef = model.coef_.toarray() if sparse.issparse(model.coef_) else np.atleast_2d(model.coef_)
+    bias = np.broadcast_to(np.atleast_1d(model.intercept_), (coef.shape[0],))
+    given = getattr(model, "feature_names_in_", None)
+    names = [str(name) for name in given] if given is not None else [f"x{j}" for j in range(coef.shape[1])]
+    classes = getattr(model, "classes_", None)
+    found = []
+    for i in range(X.shape[0]):
+        x = X[i].toarray().ravel() if sparse.issparse(X) else np.asarray(X[i])
+        w, b, label, against = _winner(coef, bias, classes, scores[i])
+        found.append(ordered(label, against, [*names, "intercept"], np.append(w * x, b)))
+    return found
+
+
+def _winner(coef: Floats, bias: Floats, classes: Any, scores: Floats) -> tuple[Floats, float, Any, Any]:
+    """(weights, intercept) of the lead of the winner over the runner-up, and both labels."""
+    if classes is None:
+        return coef[0], float(bias[0]), None, None
+    labels = classes.tolist()
+    if coef.shape[0] == 1:
+        sign = 1.0 if scores[0] > 0 else -1.0
+        return sign * coef[0], sign * float(bias[0]), labels[int(sign > 0)], labels[int(sign < 0)]
+    first, second = np.argsort(-scores, kind="stable")[:2].tolist()
+    return coef[first] - coef[second], float(bias[first] - bias[second]), labels[first], labels[second]
+
+
+def explain_tokens(model: Any, rows: Any, codes: Any, words: Sequence[str]) -> list[Explanation]:
+    """Why each token of one sentence has its label and not the next best one, with its neighbours as they are.
+
+    The contributions are those of its features and of the transitions to its neighbours; their sum is the difference
+    of the scores of the two label sequences.
+    """
+    k = model.classes_.size
+    if k < 2:
+        raise Unsupported("the model has one label only: there is no runner-up to compare with")
+    chain, labels, n = model._scores_of_chain(), model.classes_.tolist(), len(codes)
+    found = []
+    for t in range(n):
+        part = slice(int(rows.indptr[t]), int(rows.indptr[t + 1]))
+        indices = rows.indices[part]
+        values = rows.values[part][:, None] if rows.values.size else 1.0
+        emissions = model.weights_[indices, :k].astype(np.float64) * values
+        before = chain[codes[t - 1]] if t else chain[k]
+        after = chain[:k, codes[t + 1]] if t + 1 < n else chain[k + 1]
+        total = emissions.sum(axis=0) + before + after
+        a = int(codes[t])
+        b = int(np.argmax(np.where(np.arange(k) == a, -np.inf, total)))
+        names = [model._source.features.name(int(j)) for j in indices]
+        names += ["transition from the left", "transition to the right"]
+        # A forbidden transition has the score -inf; as a contribution it is the most that can be shown.
+        edges = np.nan_to_num([before[a] - before[b], after[a] - after[b]], posinf=np.finfo(float).max)
+        values_ = np.concatenate([emissions[:, a] - emissions[:, b], edges])
+        found.append(ordered(labels[a], labels[b], names, values_, words[t]))
+    return found
