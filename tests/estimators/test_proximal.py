@@ -8,7 +8,7 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import Lasso, LassoCV, LogisticRegression
-from sklearn.model_selection import GridSearchCV
+from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import spom
@@ -209,6 +209,16 @@ def test_cross_validation_chooses_as_scikit_learn_does():
     assert ours.strength_ == pytest.approx(theirs.alpha_)
     np.testing.assert_allclose(-2 * ours.cv_scores_, theirs.mse_path_, atol=1e-4)
     np.testing.assert_allclose(ours.coef_, theirs.coef_, atol=1e-4)
+
+
+def test_folds_count_by_the_weight_of_their_examples():
+    """Uneven sample weights: the best score is the mean over folds with the examples' weights, worked out here."""
+    weight = np.where(np.arange(N) < N // 4, 25.0, 0.5)
+    model = ProximalRegressorCV(strengths=[0.3, 0.05], cv=KFold(4), tol=1e-8).fit(X, Y, sample_weight=weight)
+    shares = np.array([weight[test].sum() for _, test in KFold(4).split(X)]) / weight.sum()
+    by_hand = [sum(s * c for s, c in zip(shares, row, strict=True)) for row in model.cv_scores_]
+    assert model.best_score_ == pytest.approx(max(by_hand), rel=1e-12)
+    assert abs(model.best_score_ - model.cv_scores_.mean(axis=1).max()) > 1e-3 * abs(model.best_score_)
 
 
 def test_folds_are_as_many_as_a_small_class_allows():

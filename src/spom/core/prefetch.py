@@ -64,7 +64,9 @@ class _Prefetch(Kernel):
         return {"spom.core.prefetch": inspect.getsource(_make)}
 
     def _compile(self) -> Any:
-        return _make()
+        # With NUMBA_DISABLE_JIT=1 kernels are plain Python, which cannot call an intrinsic.
+        config: Any = importlib.import_module("numba").config
+        return _hint if config.DISABLE_JIT else _make()
 
 
 def _hint(array: Any, place: int) -> None:

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from spom.core.arrays import Floats, Ints, as_finite, as_floats, check_finite, check_positive, output_like
 from spom.core.params import Parameters
 from spom.errors import Unsupported
-from spom.penalties.forms import NO_ELASTIC, Elastic, NormSum, Split
+from spom.penalties.forms import NO_ELASTIC, Elastic, NormSum, OwnBlocks, Split
 
 if TYPE_CHECKING:
     from spom.penalties.calculus import Conjugate
@@ -107,6 +107,14 @@ class Penalty(Parameters):
         """The weighted sum of the norms of `count` blocks, plus squared l2, that the penalty is."""
         elastic = self.elastic()
         return NormSum(2.0, 0.0, NO_REALS, elastic.l2) if elastic is not None and elastic.l1 == 0.0 else None
+
+    def own_blocks(self, shape: tuple[int, ...]) -> OwnBlocks | None:
+        """The groups that the penalty was given, and the same penalty with these as the estimator's blocks."""
+        return None
+
+    def restrict(self, kept: Ints, size: int) -> Penalty | None:
+        """The same penalty of the coordinates (rows) `kept`, where the others of `size` are zero."""
+        return self if self.elastic() is not None else None
 
     # --- what users call ---------------------------------------------------------------------------
 

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from spom.core.arrays import Floats, as_finite, check_positive
+from spom.core.arrays import Floats, Ints, as_finite, check_positive
 from spom.core.registry import register
 from spom.penalties.base import Penalty, Strength
 from spom.penalties.elastic_net import ElasticNet
-from spom.penalties.forms import Elastic, NormSum, Split
+from spom.penalties.forms import Elastic, NormSum, OwnBlocks, Split
 from spom.penalties.group_lasso import GroupLasso
 from spom.penalties.l1 import L1
 from spom.penalties.l1_ball import L1Ball
@@ -173,6 +173,16 @@ class Scaled(_Around):
         if inner is None:
             return None
         return inner._replace(strength=self.factor * inner.strength, l2=self.factor * inner.l2)
+
+    def own_blocks(self, shape: tuple[int, ...]) -> OwnBlocks | None:
+        """Those of the penalty inside."""
+        inner = self.penalty.own_blocks(shape)
+        return None if inner is None else OwnBlocks(inner.groups, Scaled(inner.penalty, self.factor))
+
+    def restrict(self, kept: Ints, size: int) -> Penalty | None:
+        """The inner one times c."""
+        inner = self.penalty.restrict(kept, size)
+        return None if inner is None else Scaled(inner, self.factor)
 
     def _conjugate_value(self, y: Floats) -> float:
         return self.factor * self.penalty.conjugate().value(y / self.factor)

@@ -10,7 +10,7 @@ from spom.core.arrays import Floats, Ints
 from spom.core.jit import PROX, kernel
 from spom.core.registry import register
 from spom.penalties.elastic_net import check_ratio
-from spom.penalties.forms import Elastic
+from spom.penalties.forms import Elastic, OwnBlocks
 from spom.penalties.grouped import Grouped, group_norms, scale_groups
 from spom.penalties.sparse_mkl import ratios
 from spom.penalties.squared_l1 import shrink_plain
@@ -83,6 +83,11 @@ class ElasticNetMKL(Grouped):
     def elastic(self) -> Elastic | None:
         """Squared l2 for r = 0."""
         return Elastic(0.0, float(self.strength)) if self.l1_ratio == 0.0 else None
+
+    def own_blocks(self, shape: tuple[int, ...]) -> OwnBlocks | None:
+        """None where a coordinate is in no group: it is penalised all the same."""
+        found = super().own_blocks(shape)
+        return found if self._uncovered(np.zeros(shape)).size == 0 else None
 
     def _value(self, w: Floats) -> float:
         c, a = self._head()

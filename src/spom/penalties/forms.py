@@ -6,7 +6,9 @@ A solver never asks which class a penalty has. It asks for a form, and gets None
 - `penalty.on_norms(count)`: h(norm2(w_1), ..., norm2(w_count)), a function of the norms of the estimator's blocks;
 - `penalty.on_rows(count)`: the same for the rows of a matrix (or kernels), which is what `groups=` counts there;
 - `penalty.split(count)`: an elastic form on coordinates, then a function of block norms;
-- `penalty.norm_sum(count)`: a weighted sum of block norms, l2 or l-inf, and a squared l2 norm.
+- `penalty.norm_sum(count)`: a weighted sum of block norms, l2 or l-inf, and a squared l2 norm;
+- `penalty.own_blocks(shape)`: the groups that the user gave, and the penalty with these as its blocks;
+- `penalty.restrict(kept, size)`: the same penalty of some coordinates alone, the others being zero.
 
 A penalty whose `groups=` was given by the user is about those groups, not about the estimator's blocks, so `on_norms`,
 `split` and `norm_sum` are None for it. `groups=None`, `"rows"` and 1 mean: each block is a group.
@@ -34,6 +36,7 @@ from spom.core.arrays import Floats
 
 if TYPE_CHECKING:
     from spom.penalties.base import Penalty
+    from spom.penalties.groups import Groups
 
 
 class Elastic(NamedTuple):
@@ -80,6 +83,13 @@ class NormSum(NamedTuple):
     strength: float
     weights: Floats
     l2: float
+
+
+class OwnBlocks(NamedTuple):
+    """Groups that do not overlap, and the penalty whose blocks they are; norms of other coordinates do not count."""
+
+    groups: Groups
+    penalty: Penalty
 
 
 NO_ELASTIC = Elastic(0.0, 0.0)

@@ -10,7 +10,7 @@ import numpy as np
 from spom.core.arrays import Floats, Ints
 from spom.core.jit import kernel
 from spom.penalties.base import NO_REALS, Penalty, Strength
-from spom.penalties.forms import NormSum
+from spom.penalties.forms import NormSum, OwnBlocks
 from spom.penalties.groups import Groups, check_weights, resolve
 from spom.penalties.threshold import norm2
 
@@ -168,6 +168,32 @@ class Grouped(Strength):
             return None
         weights = NO_REALS if self.weights is None else check_weights(self.weights, count)
         return NormSum(self._order, float(self.strength), weights, 0.0)
+
+    def own_blocks(self, shape: tuple[int, ...]) -> OwnBlocks | None:
+        """The groups of the user, where they do not overlap."""
+        return None if self._overlap else OwnBlocks(self._structure(shape)[0], self._of_blocks())
+
+    def _of_blocks(self) -> Penalty:
+        """The same penalty, its groups being the estimator's blocks."""
+        found = copy.copy(self)
+        found.groups, found._cached = None, None
+        return found
+
+    def restrict(self, kept: Ints, size: int) -> Penalty | None:
+        """The groups numbered anew; those of which nothing is left are dropped."""
+        found = copy.copy(self)
+        found._cached = None
+        if self._each_block:
+            found.weights = None if self.weights is None else np.asarray(self.weights)[kept]
+            return found
+        groups = resolve(self.groups, (size,), overlap=self._overlap)
+        position = np.full(size, -1, dtype=np.int64)
+        position[kept] = np.arange(kept.size)
+        members = [position[groups.members(m)] for m in range(groups.count)]
+        left = [m for m in range(groups.count) if (members[m] >= 0).any()]
+        found.groups = [members[m][members[m] >= 0] for m in left]
+        found.weights = None if self.weights is None else check_weights(self.weights, groups.count)[left]
+        return found
 
     def group_norms(self, w: Floats) -> Floats:
         """norm2 of each group of w."""

@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from spom.core.arrays import Floats
+from spom.core.arrays import Floats, Ints
 from spom.core.registry import register
 from spom.errors import Unsupported
 from spom.penalties.base import NO_REALS, Penalty
 from spom.penalties.box import Box
 from spom.penalties.elastic_net import ElasticNet
 from spom.penalties.elastic_net_mkl import ElasticNetMKL
-from spom.penalties.forms import Elastic, NormSum, Split
+from spom.penalties.forms import Elastic, NormSum, OwnBlocks, Split
 from spom.penalties.group_lasso import GroupLasso
 from spom.penalties.group_linf import GroupLInf
 from spom.penalties.l1 import L1
@@ -189,6 +189,24 @@ class Sum(Penalty):
         l1, l2 = sum(part.elastic.l1 for part in parts), sum(part.elastic.l2 for part in parts)
         norms = _added([*(part.norms for part in parts), SquaredL2(l2)])
         return Split(Elastic(l1, 0.0), norms) if norms.exact else None
+
+    def own_blocks(self, shape: tuple[int, ...]) -> OwnBlocks | None:
+        """The groups of the terms, where they all have the same; elastic terms need none."""
+        found = [term.own_blocks(shape) for term in self._flat()]
+        pairs = list(zip(found, self._flat(), strict=True))
+        groups = [own.groups for own in found if own is not None]
+        if not groups or any(own is None and term.elastic() is None for own, term in pairs):
+            return None
+        first = groups[0].packed()
+        if any(not np.array_equal(first, other.packed()) for other in groups[1:]):
+            return None
+        return OwnBlocks(groups[0], Sum([term if own is None else own.penalty for own, term in pairs]))
+
+    def restrict(self, kept: Ints, size: int) -> Penalty | None:
+        """The sum of the terms' own."""
+        found = [term.restrict(kept, size) for term in self.terms]
+        terms = [term for term in found if term is not None]
+        return Sum(terms) if len(terms) == len(found) else None
 
     def norm_sum(self, count: int) -> NormSum | None:
         """One sum of norms, with the squared l2 terms beside it."""

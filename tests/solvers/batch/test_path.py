@@ -12,7 +12,7 @@ from spom.errors import Unsupported
 from spom.solvers.batch.datafit import LinearSmooth
 from spom.solvers.batch.path import check_grid, path, strength_grid, with_strength
 from spom.solvers.batch.problem import constant_scores, solve
-from spom.solvers.batch.screening import gap_safe, keep_features
+from spom.solvers.batch.screening import gap_safe
 
 RNG = np.random.default_rng(5)
 N, P = 50, 80
@@ -93,7 +93,7 @@ def test_screened_problems_are_put_back_in_place():
 def test_kept_features_keep_their_groups_and_weights():
     penalty = penalties.GroupLasso(2.0, [[0, 3], [1, 4], [2]], weights=[1.0, 2.0, 3.0])
     kept = np.array([1, 3, 4])
-    part = keep_features(penalty, kept, 5)
+    part = penalty.restrict(kept, 5)
     w = np.array([0.0, 1.0, 0.0, -2.0, 3.0])
     assert part.value(w[kept]) == pytest.approx(penalty.value(w))
 

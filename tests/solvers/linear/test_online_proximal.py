@@ -10,6 +10,7 @@ from spom.errors import DataError, Unsupported
 from spom.penalties import L1, Box, ElasticNet, GroupLasso, L1Ball, SparseMKL, SquaredL1, SquaredL2, Sum, Zero
 from spom.solvers import steps
 from spom.solvers.iterate import iterate_of, last
+from spom.solvers.linear import proximal_point
 from spom.solvers.linear.online import OnlineProximal
 
 
@@ -310,6 +311,32 @@ def test_an_entry_that_is_not_finite_is_found_wherever_it_is(loss, bad, jobs):
             with pytest.raises(ValueError, match=f"X must be finite: row {row} has an entry {bad}"):
                 list(OnlineProximal(spoilt, y, loss=loss, penalty=L1(1e-3), epochs=2, n_jobs=jobs, start=start))
     assert kept.theta.tobytes() == theta
+
+
+def test_nan_in_a_row_that_no_sample_has_is_found_whatever_the_loss_makes_of_it(monkeypatch):
+    """The hinge loss of a NaN score is a number: the loop itself has to notice."""
+    big, y = problem(600, 30, 1, 0.3)
+    monkeypatch.setattr(proximal_point, "ENTRIES", big.nnz / 4)
+    row = 101  # neither in the rows that the metric is measured on nor in those that passes are compared on
+    spoilt = big.copy()
+    spoilt.data[big.indptr[row]] = np.nan
+    with pytest.raises(ValueError, match=f"X must be finite: row {row} has an entry nan"):
+        list(OnlineProximal(spoilt, y, loss="hinge", penalty=L1(1e-3), shuffle=False, random_state=0))
+
+
+@pytest.mark.parametrize("loss", ["logistic", "hinge", "squared"])
+def test_the_dual_of_proximal_points_is_the_sum_of_its_derivatives(loss):
+    """v = -(1/N) sum_i s_i a_i x_i after each pass, and -(1/N) sum_i s_i a_i for the intercept."""
+    small, y = problem(200, 12, 3, 0.5)
+    weight = np.random.default_rng(1).random(200) + 0.2
+    solver = OnlineProximal(
+        small, y, loss=loss, penalty=L1(1e-3), epochs=4, fit_intercept=True, sample_weight=weight, random_state=0
+    )
+    ones = np.column_stack([small.toarray(), np.ones(200)])
+    for state in solver:
+        a = state.internal["engine.slopes"] * weight / weight.mean()
+        np.testing.assert_allclose(state.internal["engine.dual"], -(ones.T @ a) / 200, atol=1e-13)
+        assert state.theta[-1] != 0.0
 
 
 @pytest.mark.parametrize(

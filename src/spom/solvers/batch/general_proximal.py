@@ -250,7 +250,8 @@ class Estimate:
         self.beta = self.B = float(solver.beta0)
         self.S, self.G = np.zeros_like(x0), 0.0
         self.w = x0
-        l1_from_zero = hasattr(self.penalty, "strength") and type(self.penalty).__name__ == "L1" and not x0.any()
+        elastic = self.penalty.elastic()
+        l1_from_zero = elastic is not None and elastic.l2 == 0.0 and not x0.any()
         if solver.tau == 1 and self.d.q != 2.0 and not l1_from_zero:
             raise Unsupported(
                 "tau=1 needs the penalty's prox with respect to the prox-function: use q=2 (norms l2, linf), or L1 "
@@ -299,5 +300,5 @@ class Estimate:
             return found
         # Soft thresholding of the gradient is the composite step of a p-norm map around 0.
         v = -d.sigma * self.S
-        cut = d.sigma * weight * self.penalty.strength
+        cut = d.sigma * weight * self.penalty.elastic().l1
         return half_square_gradient(np.sign(v) * np.maximum(np.abs(v) - cut, 0.0), d.dual_q)

@@ -14,7 +14,7 @@ from spom.core.state import State
 from spom.errors import Unsupported
 from spom.solvers.batch.datafit import LinearSmooth
 from spom.solvers.batch.problem import Solution, constant_theta, gradient_at_zero, solve
-from spom.solvers.batch.screening import gap_safe, keep_features
+from spom.solvers.batch.screening import gap_safe
 from spom.solvers.iterate import progress
 
 # Screened features are cut out of X once they are this part of it: a copy has to pay.
@@ -143,7 +143,7 @@ def _solve_kept(smooth: LinearSmooth, penalty: Any, theta: Floats, kept: Any, op
         outputs=smooth.outputs,
     )
     rows = np.append(kept, p) if smooth.fit_intercept else kept
-    found = solve(part, keep_features(penalty, kept, p), start=theta[rows], **options)
+    found = solve(part, penalty.restrict(kept, p), start=theta[rows], **options)
     whole = np.zeros(smooth.shape)
     whole[rows] = found.theta
     return Solution(**{**vars(found), "theta": whole})

@@ -16,8 +16,7 @@ from spom.penalties import Zero
 from spom.solvers.batch.datafit import LinearSmooth
 from spom.solvers.batch.duality import best_intercept
 from spom.solvers.batch.proximal_gradient import BatchProximal
-from spom.solvers.batch.working_set.blocks import supports
-from spom.solvers.batch.working_set.multiclass import row_blocks
+from spom.solvers.batch.working_set.blocks import blocks_of, row_blocks
 from spom.solvers.batch.working_set.solver import WorkingSet
 from spom.solvers.iterate import History, halt, progress, record, rounds, small
 
@@ -117,16 +116,15 @@ def make_solver(smooth: LinearSmooth, penalty: Any, solver: str, start: Floats |
 
 
 def fits_working_set(smooth: LinearSmooth, penalty: Any) -> bool:
-    """Whether `WorkingSet` takes this loss and this penalty."""
-    if not supports(penalty) or penalty.strength == 0.0:
+    """Whether `WorkingSet` takes this loss and this penalty, and the penalty makes something zero."""
+    p, K = smooth.X.shape[1], smooth.outputs
+    if type(smooth.loss) not in (Squared, Logistic if K is None else MulticlassLogistic):
         return False
-    if smooth.outputs is None:
-        return type(smooth.loss) in (Squared, Logistic)
     try:
-        row_blocks(penalty, smooth)
+        blocks = blocks_of(penalty, p) if K is None else row_blocks(penalty, p, False)
     except Unsupported:
         return False
-    return type(smooth.loss) in (Squared, MulticlassLogistic)
+    return not blocks.free.all()
 
 
 def constant_scores(smooth: LinearSmooth) -> Floats:

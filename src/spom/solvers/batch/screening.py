@@ -11,13 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from spom.core.arrays import Floats, Ints
+from spom.core.arrays import Floats
 from spom.errors import SpomError
-from spom.penalties.groups import check_weights, resolve
 from spom.solvers.batch.datafit import LinearSmooth, column_squares
 from spom.solvers.batch.duality import balance, feasible
-from spom.solvers.batch.working_set.blocks import Blocks, blocks_of, supports
-from spom.solvers.batch.working_set.multiclass import row_blocks
+from spom.solvers.batch.working_set.blocks import Blocks, blocks_of, flat_blocks, row_blocks
 
 
 def gap_safe(smooth: LinearSmooth, penalty: Any, theta: Floats) -> Any:
@@ -32,7 +30,8 @@ def gap_safe(smooth: LinearSmooth, penalty: Any, theta: Floats) -> Any:
     """
     p = smooth.X.shape[1]
     nothing = np.zeros(p, dtype=bool)
-    if not supports(penalty) or not hasattr(smooth.loss, "conjugate"):
+    kept = penalty.restrict(np.arange(p), p)
+    if kept is None or not hasattr(smooth.loss, "conjugate"):
         return nothing
     scores = smooth.scores(theta)
     alpha: Floats | None = smooth.dual_at(scores)
@@ -58,11 +57,7 @@ def gap_safe(smooth: LinearSmooth, penalty: Any, theta: Floats) -> Any:
 def _flat_blocks(penalty: Any, smooth: LinearSmooth) -> Blocks:
     """Blocks over the entries of w: of features, or of the rows of a matrix."""
     p, K = smooth.X.shape[1], smooth.outputs
-    if K is None:
-        return blocks_of(penalty, p)
-    rows = row_blocks(penalty, smooth)
-    ptr = np.arange(0, p * K + 1, K)
-    return Blocks(ptr, np.arange(p * K), rows.weights[:p], rows.l1[:p], rows.ridge[:p])
+    return blocks_of(penalty, p) if K is None else flat_blocks(row_blocks(penalty, p, False), K)
 
 
 def _off(smooth: LinearSmooth, blocks: Blocks, g: Floats, radius: float) -> Any:
@@ -79,23 +74,3 @@ def _off(smooth: LinearSmooth, blocks: Blocks, g: Floats, radius: float) -> Any:
     off = np.zeros(g.size, dtype=bool)
     off[order] = blocks.spread(grouped) | (alone & (blocks.spread(blocks.weights) == 0.0))
     return off.reshape(-1, K).all(axis=1)
-
-
-def keep_features(penalty: Any, kept: Ints, features: int) -> Any:
-    """The penalty of the kept features alone, with its groups numbered anew."""
-    params = penalty.get_params(deep=False)
-    if "groups" not in params:
-        return type(penalty)(**params)
-    if params["groups"] is None or (isinstance(params["groups"], (str, int)) and params["groups"] in ("rows", 1)):
-        weights = params["weights"]
-        params["weights"] = None if weights is None else np.asarray(weights)[kept]
-        return type(penalty)(**params)
-    groups = resolve(params["groups"], (features,))
-    weights = check_weights(params["weights"], groups.count)
-    position = np.full(features, -1, dtype=np.int64)
-    position[kept] = np.arange(kept.size)
-    members = [position[groups.members(m)] for m in range(groups.count)]
-    left = [m for m in range(groups.count) if (members[m] >= 0).any()]
-    params["groups"] = [members[m][members[m] >= 0] for m in left]
-    params["weights"] = weights[left]
-    return type(penalty)(**params)

@@ -8,7 +8,6 @@ zero gets a new stamp, and what was written under an old one counts as zero.
 
 from __future__ import annotations
 
-import copy
 import math
 from typing import Any
 
@@ -16,14 +15,14 @@ import numpy as np
 
 from spom.core.arrays import Floats, Ints
 from spom.core.jit import PROX, kernel
-from spom.penalties import ElasticNetMKL, GroupLasso, LqMKL, SparseMKL
+from spom.penalties import Penalty
+from spom.penalties.groups import Groups
 from spom.solvers.linear.data import ROWS, Rows
 from spom.solvers.linear.lazy_vector import FIRST
 from spom.solvers.linear.scores import LOSS, loss_arguments
 from spom.solvers.pointers import pointer
 from spom.solvers.steps import AdaGrad, Step
 
-KINDS = (SparseMKL, GroupLasso, LqMKL, ElasticNetMKL)
 # Rows of the table of blocks: scale, squared norm, its largest value since it was last summed up.
 SCALE, SQUARED, PEAK = range(3)
 
@@ -150,19 +149,17 @@ class BlockScales:
     name = "forward-backward, block scales"
     batch = 1
 
-    def __init__(self, loss: Any, penalty: Any, shape: tuple[int, ...], intercept: bool, step: Step) -> None:
+    def __init__(
+        self, loss: Any, groups: Groups, norms: Penalty, shape: tuple[int, ...], intercept: bool, step: Step
+    ) -> None:
         self.loss, self.step, self.intercept = loss_arguments(loss), step, intercept
         features = shape[0] - intercept
-        groups = penalty._structure((features,))[0]
         self.ptr = groups.ptr
         self.members = np.arange(features) if groups.block else groups.indices
         # Coordinates in no group are one more block, the last, which no prox sees.
         self.blocks = np.full(features, groups.count, dtype=np.int64)
         self.blocks[self.members] = np.repeat(np.arange(groups.count), np.diff(groups.ptr))
-        # On the norms themselves the penalty is the same with groups of one.
-        on_norms = copy.copy(penalty)
-        on_norms.groups, on_norms._cached = 1, None
-        kernel, reals, ints = on_norms.compiled((groups.count,))
+        kernel, reals, ints = norms.compiled((groups.count,))
         self.prox = (pointer(kernel), reals, ints)
         self.delta = step.delta if isinstance(step, AdaGrad) else FIRST
         self.v, self.marks = np.zeros(features), np.zeros(features, dtype=np.int64)

@@ -245,7 +245,7 @@ def not_lazy(penalty: Any, rows: Rows) -> Unsupported:
     return Unsupported(
         f"{penalty!r} has no lazy update, so each round would touch all {rows.columns} features for a row with "
         f"{rows.data.size / max(1, len(rows)):.0f} of them; lazy are Zero, L1, SquaredL2, ElasticNet, their sums, "
-        "GroupLasso and GroupLInf over the rows of a matrix, and SparseMKL over blocks. "
+        "sums of norms of the rows of a matrix, and functions of block norms such as SparseMKL. "
         "lazy=False runs it all the same, batch_size=None takes full gradients, and "
         "spom.solvers.BatchProximal solves it in batch"
     )

@@ -11,7 +11,7 @@ from spom.core.arrays import Floats, Ints
 from spom.errors import Unsupported
 from spom.mirror import PNorm
 from spom.penalties import L2Ball
-from spom.solvers.linear.block_scales import KINDS, BlockScales
+from spom.solvers.linear.block_scales import BlockScales
 from spom.solvers.linear.data import Rows, not_lazy, too_wide
 from spom.solvers.linear.full_update import Eager, MirrorLoop, has_pointer
 from spom.solvers.linear.lazy_multiclass import LazyRows, row_penalty
@@ -104,10 +104,9 @@ def _fits_proximal_point(problem: Problem) -> str | None:
 
 def _kind(problem: Problem) -> Any:
     """The penalty as the proximal point engines take it, or None."""
-    parts = problem.penalty.elastic()
     if problem.loss.target != "class":
-        return parts
-    return row_penalty(problem.penalty, parts, problem.shape[0] - problem.intercept)
+        return problem.penalty.elastic()
+    return row_penalty(problem.penalty, problem.penalised[0])
 
 
 def _proximal_point(problem: Problem) -> Engine:
@@ -136,10 +135,10 @@ def _forward_backward(problem: Problem, rows: Rows) -> Engine:
     # Thresholds in the dual are not lazy: with l1 this is for data that are not too wide for full updates.
     if _is_p_norm(p) and vector and parts is not None and parts[1] == 0.0 and (parts[0] == 0.0 or not too_wide(rows)):
         return PNormVector(p.loss, p.mirror, parts[0], p.shape[0] - p.intercept, p.intercept)
-    if plain and vector and wanted and type(p.penalty) in KINDS and p.batch == 1 and not p.averages:
-        return BlockScales(p.loss, p.penalty, p.shape, p.intercept, p.step)
+    if plain and vector and wanted and p.batch == 1 and not p.averages and (scales := _block_scales(p)) is not None:
+        return scales
     if plain and p.loss.target == "class" and p.batch == 1 and not p.averages:
-        kind = row_penalty(p.penalty, parts, p.shape[0] - p.intercept)
+        kind = row_penalty(p.penalty, p.penalised[0])
         # Adaptive steps by rows are this engine's own, whatever the data.
         adaptive = p.step.mode != PLAIN
         if kind is not None and not (adaptive and kind[2] > 0) and (wanted or adaptive):
@@ -151,6 +150,15 @@ def _forward_backward(problem: Problem, rows: Rows) -> Engine:
         norms = parts if p.step.mode != PLAIN and vector else None
         return Eager(p.loss, p.penalty, p.projection, p.shape, p.intercept, p.step, p.batch, p.averages, norms)
     return MirrorLoop(p.loss, p.penalty, p.projection, p.mirror, p.shape, p.intercept, p.step, p.batch, p.averages)
+
+
+def _block_scales(p: Problem) -> Engine | None:
+    """The engine of block scales, for a penalty of the norms of its own groups."""
+    own = p.penalty.own_blocks(p.penalised)
+    norms = None if own is None else own.penalty.on_norms(own.groups.count)
+    if own is None or norms is None or not has_pointer(norms, (own.groups.count,)):
+        return None
+    return BlockScales(p.loss, own.groups, norms, p.shape, p.intercept, p.step)
 
 
 def _is_p_norm(p: Problem) -> bool:

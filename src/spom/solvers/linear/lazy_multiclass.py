@@ -15,7 +15,7 @@ import numpy as np
 
 from spom.core.arrays import Floats, Ints
 from spom.core.jit import DERIVATIVE_ROW, kernel
-from spom.penalties import GroupLasso, GroupLInf
+from spom.penalties import Penalty
 from spom.solvers.linear.data import ROWS, Rows
 from spom.solvers.linear.lazy_vector import FIRST, LOG_RANGE
 from spom.solvers.pointers import pointer
@@ -26,16 +26,14 @@ ENTRIES, L2_ROWS, LINF_ROWS = 0, 1, 2
 A0, P0, H, V, R = range(5)
 
 
-def row_penalty(penalty: Any, parts: tuple[float, float] | None, rows: int) -> tuple[int, float, float, Floats] | None:
+def row_penalty(penalty: Penalty, rows: int) -> tuple[int, float, float, Floats] | None:
     """(kind, l1 or row strength, l2, weights of rows) where the penalty is one that rows can be late for."""
-    if parts is not None:
-        return ENTRIES, parts[0], parts[1], np.zeros(0)
-    if type(penalty) not in (GroupLasso, GroupLInf) or not (penalty.groups is None or penalty.groups == "rows"):
+    elastic, norms = penalty.elastic(), penalty.norm_sum(rows)
+    if elastic is not None:
+        return ENTRIES, elastic.l1, elastic.l2, np.zeros(0)
+    if norms is None or norms.l2 > 0.0:
         return None
-    weights = np.zeros(0) if penalty.weights is None else np.ascontiguousarray(penalty.weights, dtype=np.float64)
-    if weights.size not in (0, rows):
-        return None
-    return (L2_ROWS if type(penalty) is GroupLasso else LINF_ROWS), float(penalty.strength), 0.0, weights
+    return (L2_ROWS if norms.order == 2.0 else LINF_ROWS), norms.strength, 0.0, norms.weights
 
 
 @kernel("void(float64[:, ::1], int64, float64)")

@@ -7,20 +7,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from spom.core.arrays import Floats, Ints
 from spom.core.jit import kernel
 from spom.errors import Unsupported
-from spom.penalties.elastic_net import ElasticNet
-from spom.penalties.group_lasso import GroupLasso
-from spom.penalties.groups import check_weights, resolve
-from spom.penalties.l1 import L1
-from spom.penalties.sparse_group_lasso import SparseGroupLasso
-
-SUPPORTED = "L1, ElasticNet, GroupLasso, SparseGroupLasso"
+from spom.penalties import Penalty
 
 
 @dataclass(frozen=True)
@@ -124,33 +118,70 @@ def prox_step(w: Floats, slope: Floats, step: float, weight: float, l1: float, r
         out[j] *= scale
 
 
-def supports(penalty: Any) -> bool:
-    """Whether a working set can be used with this penalty."""
-    return type(penalty) in (L1, ElasticNet, GroupLasso, SparseGroupLasso)
-
-
-def blocks_of(penalty: Any, size: int) -> Blocks:
+def blocks_of(penalty: Penalty, size: int) -> Blocks:
     """The block form of a penalty of vectors of this size."""
-    if isinstance(penalty, (L1, ElasticNet)):
-        singles, none, s = np.arange(size + 1, dtype=np.int64), np.zeros(size), float(penalty.strength)
-        ratio = float(penalty.l1_ratio) if isinstance(penalty, ElasticNet) else 1.0
-        return Blocks(singles, singles[:-1], none, none + s * ratio, none + s * (1.0 - ratio))
-    if isinstance(penalty, (GroupLasso, SparseGroupLasso)):
-        s = float(penalty.strength)
-        ratio = float(penalty.l1_ratio) if isinstance(penalty, SparseGroupLasso) else 0.0
-        return _grouped(penalty, size, s * ratio, s * (1.0 - ratio))
-    raise Unsupported(
-        f"a working set needs a penalty that is separable by blocks ({SUPPORTED}), not "
-        f'{type(penalty).__name__}; solver="fista" takes any penalty with a prox'
-    )
+    found = _form(penalty, size)
+    if found is None:
+        raise _unsupported(penalty)
+    return found
 
 
-def _grouped(penalty: Any, size: int, l1: float, scale: float) -> Blocks:
-    groups = resolve(penalty.groups, (size,))
-    weights = scale * check_weights(penalty.weights, groups.count)
+def _form(penalty: Penalty, size: int) -> Blocks | None:
+    elastic = penalty.elastic()
+    if elastic is not None:
+        singles, none = np.arange(size + 1, dtype=np.int64), np.zeros(size)
+        return Blocks(singles, singles[:-1], none, none + elastic.l1, none + elastic.l2)
+    own = penalty.own_blocks((size,))
+    form = None if own is None else block_strengths(own.penalty, own.groups.count)
+    if own is None or form is None:
+        return None
+    groups = own.groups
     filled = np.flatnonzero(np.diff(groups.ptr) > 0)
     order = np.arange(size, dtype=np.int64) if groups.block else groups.indices
     free = np.setdiff1d(np.arange(size, dtype=np.int64), order)
     ptr = np.append(groups.ptr[filled], order.size + np.arange(free.size + 1))
-    found = np.concatenate([weights[filled], np.zeros(free.size)])
-    return Blocks(ptr, np.concatenate([order, free]), found, np.full(found.size, l1), np.zeros(found.size))
+    weights = np.concatenate([form.weights[filled], np.zeros(free.size)])
+    ridge = np.append(np.full(filled.size, form.ridge), np.full(free.size, form.ridge))
+    return Blocks(ptr, np.concatenate([order, free]), weights, np.full(weights.size, form.l1), ridge)
+
+
+class Strengths(NamedTuple):
+    """l1 norm1(w) + sum_b weights_b norm2(w_b) + ridge/2 norm2(w)^2."""
+
+    weights: Floats
+    l1: float
+    ridge: float
+
+
+def block_strengths(penalty: Penalty, count: int) -> Strengths | None:
+    """The strengths of a penalty with `count` blocks, where it has this form."""
+    split = penalty.split(count)
+    norms = None if split is None else split.norms.norm_sum(count)
+    if split is None or norms is None or norms.order != 2.0:
+        return None
+    weights = norms.strength * (norms.weights if norms.weights.size else np.ones(count))
+    return Strengths(weights, split.elastic.l1, split.elastic.l2 + norms.l2)
+
+
+def row_blocks(penalty: Penalty, rows: int, intercept: bool) -> Blocks:
+    """The penalty of each row of a matrix: blocks of one row, with the intercept as a free one at the end."""
+    form = block_strengths(penalty, rows)
+    if form is None:
+        raise _unsupported(penalty)
+    singles = np.arange(rows + 1, dtype=np.int64)
+    blocks = Blocks(singles, singles[:-1], form.weights, np.full(rows, form.l1), np.full(rows, form.ridge))
+    return blocks.with_free(rows) if intercept else blocks
+
+
+def _unsupported(penalty: Penalty) -> Unsupported:
+    return Unsupported(
+        "a working set needs a penalty that is separable by blocks (L1, ElasticNet, GroupLasso, SparseGroupLasso, "
+        f'their sums; of a matrix with groups="rows"), not {penalty!r}; solver="fista" takes any penalty with a prox'
+    )
+
+
+def flat_blocks(blocks: Blocks, K: int) -> Blocks:
+    """Blocks of rows as blocks of K entries of the flattened matrix."""
+    size = blocks.count * K
+    ptr = np.arange(0, size + 1, K, dtype=np.int64)
+    return Blocks(ptr, np.arange(size, dtype=np.int64), blocks.weights, blocks.l1, blocks.ridge)

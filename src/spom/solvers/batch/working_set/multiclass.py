@@ -24,13 +24,12 @@ from spom.core.jit import kernel
 from spom.core.state import Counters, State
 from spom.errors import Unsupported
 from spom.losses import MulticlassLogistic, Squared
-from spom.penalties.groups import resolve
 from spom.solvers.batch.datafit import LinearSmooth
 from spom.solvers.batch.duality import linear_gap
 from spom.solvers.batch.proximal_gradient import SLACK, BatchProximal
-from spom.solvers.batch.working_set.blocks import Blocks, blocks_of, prox_step
+from spom.solvers.batch.working_set.blocks import Blocks, flat_blocks, prox_step, row_blocks
 from spom.solvers.batch.working_set.models import PRECISION
-from spom.solvers.batch.working_set.newton import flat_blocks, newton_step, prox_newton_step
+from spom.solvers.batch.working_set.newton import newton_step, prox_newton_step
 
 # All features are in the set up to so many; a Gram matrix has no more than so many rows.
 ALL, LARGEST = 1500, 4000
@@ -84,27 +83,6 @@ def row_epochs(
         if largest <= tol:
             break
     return largest
-
-
-def row_blocks(penalty: Any, smooth: LinearSmooth) -> Blocks:
-    """The penalty of each row: blocks of one row, with the intercept as a free one at the end."""
-    p, K = smooth.X.shape[1], smooth.outputs or 1
-    if hasattr(penalty, "groups"):
-        groups = resolve(penalty.groups, (p, K))
-        if groups.block != K:
-            raise Unsupported(
-                'a working set of a matrix takes groups="rows" (or none at all); solver="fista" takes other groups'
-            )
-    singles = np.arange(p + 1, dtype=np.int64)
-    by_row = blocks_of(_as_vector(penalty) if hasattr(penalty, "groups") else penalty, p)
-    blocks = Blocks(singles, singles[:-1], by_row.weights, by_row.l1, by_row.ridge)
-    return blocks.with_free(p) if smooth.fit_intercept else blocks
-
-
-def _as_vector(penalty: Any) -> Any:
-    """The same penalty, with blocks of one coordinate: a row's weight is that of its block."""
-    params = penalty.get_params(deep=False)
-    return type(penalty)(**{**params, "groups": 1})
 
 
 class _Set:
@@ -246,7 +224,7 @@ def row_rounds(smooth: LinearSmooth, penalty: Any, theta: Floats, first: int = 1
             f"a working set of a matrix takes the losses MulticlassLogistic and Squared, not "
             f'{type(smooth.loss).__name__}; solver="fista" takes any smooth loss'
         )
-    blocks, begin, k, L = row_blocks(penalty, smooth), time.perf_counter(), 0, 0.3
+    blocks, begin, k, L = row_blocks(penalty, smooth.X.shape[1], smooth.fit_intercept), time.perf_counter(), 0, 0.3
     flat, exact = flat_blocks(blocks, theta.shape[1]), isinstance(smooth.loss, Squared)
     theta, scores = theta.copy(), smooth.scores(theta)
     inner: _Set | None = None

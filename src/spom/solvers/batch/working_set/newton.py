@@ -21,7 +21,7 @@ from scipy.linalg.lapack import dposv
 from spom.core.arrays import Floats
 from spom.losses import MulticlassLogistic
 from spom.solvers.batch.datafit import LinearSmooth
-from spom.solvers.batch.working_set.blocks import Blocks
+from spom.solvers.batch.working_set.blocks import Blocks, flat_blocks
 from spom.solvers.batch.working_set.gram import Gram
 from spom.solvers.batch.working_set.models import line_search
 
@@ -186,10 +186,3 @@ def prox_newton_step(
     if t == 0.0:
         return None
     return (new if t == 1.0 else w + t * d).reshape(W.shape), scores + t * moved
-
-
-def flat_blocks(blocks: Blocks, K: int) -> Blocks:
-    """Blocks of rows as blocks of K entries of the flattened matrix."""
-    size = blocks.count * K
-    ptr = np.arange(0, size + 1, K, dtype=np.int64)
-    return Blocks(ptr, np.arange(size, dtype=np.int64), blocks.weights, blocks.l1, blocks.ridge)

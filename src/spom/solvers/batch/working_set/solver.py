@@ -15,9 +15,9 @@ from spom.errors import Unsupported
 from spom.losses import Logistic, Squared
 from spom.solvers.batch.datafit import LinearSmooth
 from spom.solvers.batch.duality import linear_gap
-from spom.solvers.batch.working_set.blocks import blocks_of
+from spom.solvers.batch.working_set.blocks import blocks_of, row_blocks
 from spom.solvers.batch.working_set.models import inner_for
-from spom.solvers.batch.working_set.multiclass import no_progress, row_blocks, row_rounds
+from spom.solvers.batch.working_set.multiclass import no_progress, row_rounds
 
 
 def _examples() -> list[Any]:
@@ -70,7 +70,7 @@ class WorkingSet:
             blocks = blocks_of(penalty, p)
             self.blocks = blocks.with_free(p) if smooth.fit_intercept else blocks
         else:
-            self.blocks = row_blocks(penalty, smooth)
+            self.blocks = row_blocks(penalty, smooth.X.shape[1], smooth.fit_intercept)
 
     def __iter__(self) -> Iterator[State]:
         if self.smooth.outputs is not None:
