@@ -10,7 +10,7 @@ from spom import theory
 from spom.errors import Unsupported
 from spom.losses import Hinge, Logistic, MulticlassLogistic, Squared
 from spom.mirror import PNorm
-from spom.penalties import L1, ElasticNet, GroupLasso, LInf, SparseMKL, SquaredL2, Sum
+from spom.penalties import L1, Box, ElasticNet, GroupLasso, L2Ball, LInf, Power, Simplex, SparseMKL, SquaredL2, Sum
 from spom.solvers import VarianceReduced, steps
 from spom.solvers.iterate import last
 from spom.solvers.linear.online import OnlineProximal
@@ -95,8 +95,8 @@ def test_the_vacuous_radius_holds_the_optimum(penalty, loss):
 
 
 def test_radius_of_structured_problems_and_unknown_penalties():
-    assert theory.structured_radius(3.0, 0.5, 1.0) == pytest.approx(2.0)
-    assert theory.structured_lipschitz(2.0, 3.0, 0.5, 1.0) == pytest.approx(6.0)
+    assert theory.structured_radius(6.0, 0.5, 1.0) == pytest.approx(2.0)
+    assert theory.structured_lipschitz(2.0, 6.0, 0.5, 1.0) == pytest.approx(6.0)
     with pytest.raises(Unsupported, match="no radius"):
         theory.vacuous_radius(Logistic(), LInf(0.1), Y)
     many = theory.vacuous_radius(MulticlassLogistic(), SquaredL2(1.0), np.array([0, 1, 2]), outputs=3)
@@ -129,3 +129,86 @@ def test_lipschitz_constant_bounds_every_subgradient():
 def test_the_bound_on_the_excess_has_no_pole_by_rounding(theta: float) -> None:
     constants = theory.MirrorDescent(eta1=0.1, divergence=1.0, risk=0.3, radius=1.0, theta=theta)
     assert theory.mirror_descent_excess([100], constants)[0] < 1e6
+
+
+def test_the_tight_radius_holds_the_structured_optimum() -> None:
+    """lambda/2 (sum of norms)^2 with the multiclass logistic loss: Lambda is the log of the number of classes."""
+    random = np.random.default_rng(3)
+    A, y, lam = random.standard_normal((40, 4)), random.integers(0, 3, 40), 0.05
+
+    def objective(flat: np.ndarray) -> float:
+        theta = flat.reshape(4, 3)
+        norms = np.sqrt((theta**2).sum(axis=1) + 1e-18).sum()
+        return float(MulticlassLogistic().value(y, A @ theta).mean() + lam / 2 * norms**2)
+
+    best = optimize.minimize(objective, np.zeros(12) + 1e-3, method="L-BFGS-B", options={"maxiter": 2000})
+    norms = np.sqrt((best.x.reshape(4, 3) ** 2).sum(axis=1)).sum()
+    assert norms <= theory.structured_radius(np.log(3.0), lam) + 1e-6
+    assert theory.structured_radius(np.log(3.0), lam) < np.sqrt(2 * np.log(3.0) / lam)
+
+
+def test_theorem_1_of_fobos_holds_on_a_run() -> None:
+    """Batch FOBOS by hand, with the proximal step one step size ahead."""
+    lam, T = 0.05, 60
+    eta, half = theory.fobos_steps(0.3 / np.sqrt(np.arange(1, T + 2)))
+    penalty, w, values = L1(lam), np.zeros(8), []
+    for step, ahead in zip(eta, half, strict=True):
+        values.append(float(Hinge().value(Y, X @ w).mean()) + penalty.value(w))
+        slope = Hinge().derivative(Y, X @ w)
+        w = penalty.prox(w - step * (X.T @ slope) / len(Y), ahead)
+    best = last(VarianceReduced(X, Y, loss="hinge", penalty=penalty, tol=1e-6, epochs=3000, random_state=0)).theta
+    optimum = float(Hinge().value(Y, X @ best).mean()) + penalty.value(best)
+    G = max(float(np.linalg.norm(X, axis=1).mean()), lam * np.sqrt(8))
+    assert min(values) - optimum <= theory.fobos_best(eta, G, float(np.linalg.norm(best)))
+    with pytest.raises(ValueError, match="eta_t / 2 <= eta_"):
+        theory.fobos_steps([1.0, 0.1])
+    with pytest.raises(ValueError, match="more rounds"):
+        theory.fobos_fixed_step([1], 1.0, 10.0, A=4.0)
+
+
+def test_theorems_of_general_proximal_gradients_hold_on_a_run() -> None:
+    """A quadratic in two variables, by hand: plain steps in the Euclidean norm."""
+    H, start = np.diag([1.0, 4.0]), np.array([2.0, 1.0])
+    gaps, x = [], start
+    for _ in range(6):
+        gaps.append(0.5 * float(x @ H @ x))
+        x = x - H @ x / 4.0
+    level = np.sqrt(2 * gaps[0])
+    bound = theory.gpm_gap(np.arange(6), gaps[0], L=4.0, radius=level, mu=1.0)
+    assert (np.array(gaps) <= bound + 1e-12).all()
+    assert theory.gpm_gap([3], 1.0, 4.0, 1.0, mu=1.0)[0] == pytest.approx(0.75**3)
+    assert theory.accelerated_gpm_gap([0], start=1.0, L=4.0, distance=0.0)[0] == pytest.approx(1.0)
+    with pytest.raises(ValueError, match="beta0 >= tau mu"):
+        theory.accelerated_gpm_rate(1.0, 2.0, 1.0)
+
+
+def test_online_to_batch_by_hand() -> None:
+    assert theory.averaged_rounds(0.1, 2.0, 3.0, np.exp(-4.0)) == 2 * 60**2 * 9
+    assert theory.averaged_excess([2 * 60**2 * 9], 2.0, 3.0, np.exp(-4.0))[0] == pytest.approx(0.1)
+    G, sigma = theory.absorbed(1.0, 0.5, 2.0)
+    assert theory.strongly_convex_excess([np.e], G, sigma, 0.5)[0] == pytest.approx(8.0 / (0.5 * np.e))
+    for bad in (0.0, 1.0):
+        with pytest.raises(ValueError, match="delta"):
+            theory.averaged_excess([1], 1.0, 1.0, bad)
+    with pytest.raises(ValueError, match="p, q > 0"):
+        theory.gradient_excess([1], theory.MirrorDescent(eta1=0.1, divergence=1.0, risk=0.3, radius=1.0))
+
+
+def test_the_step_for_powers_by_hand_and_by_search() -> None:
+    A, d, s, q = np.array([[0.1, 0.0, 0.0]]), 3, 0.7, 1.5
+    constant = s * q * 2**0.5 * d**0.25
+    assert theory.largest_step(Squared(), Power(s, q), None, A, [1.0]) == pytest.approx(0.25 * constant ** (-2 / q))
+    random = np.random.default_rng(0)
+    for _ in range(2000):
+        u, v = random.standard_normal((2, d)) * 10.0 ** random.uniform(-2, 2)
+        change = s * q * (np.sign(u) * abs(u) ** (q - 1) - np.sign(v) * abs(v) ** (q - 1))
+        assert np.linalg.norm(change) <= constant * np.linalg.norm(u - v) ** (q - 1) * (1 + 1e-12)
+
+
+def test_lemma_2_tells_sound_orders_from_others() -> None:
+    assert theory.lemma2(Sum([L1(0.5), LInf(1.0)]), 5, L2Ball(2.0)).holds
+    away = theory.lemma2(L1(1.0), 4, Box(1.0, 2.0))
+    assert not away.projects
+    assert away.shrinks
+    turned = theory.lemma2(Sum([L1(0.5), Simplex(3.0)]), 4)
+    assert not turned.shrinks

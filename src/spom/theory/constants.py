@@ -16,17 +16,20 @@ from spom.errors import Unsupported
 
 
 def structured_radius(budget: float, strength: float, sigma: float = 0.0) -> float:
-    """norm2(theta*) <= sqrt(2 Lambda / (lambda + sigma)) for lambda/2 (sum_m norm(theta_m))^2 + sigma/2 norm2^2.
+    """norm2(theta*) <= sqrt(Lambda / (lambda + sigma)) for lambda/2 (sum_m norm(theta_m))^2 + sigma/2 norm2^2.
+
+    The penalty is homogeneous of degree two, so the optimum satisfies 2 Omega(theta*) = -<gradient, theta*>, which
+    convexity bounds by the loss at zero minus the loss at theta*, at most Lambda.
 
     `budget` is Lambda, the mean over examples of the largest cost of an output (structured hinge) or of the log
     of the number of outputs, in nats (CRF). For sigma = 0 the same number bounds the sum of the block norms.
 
-    >>> structured_radius(2.0, 1.0)
+    >>> structured_radius(4.0, 1.0)
     2.0
     """
     check_positive(budget, "budget")
     check_positive(sigma, "sigma")
-    return math.sqrt(2.0 * budget / (check_positive(strength, "strength", zero=sigma > 0) + sigma))
+    return math.sqrt(budget / (check_positive(strength, "strength", zero=sigma > 0) + sigma))
 
 
 def structured_lipschitz(largest_norm: float, budget: float = 0.0, strength: float = 0.0, sigma: float = 0.0) -> float:
@@ -128,7 +131,7 @@ def largest_step(loss: Any, penalty: Any, mirror: Any, X: Any, y: ArrayLike) -> 
     power = _dual_power(mirror, d)
     radius = float(row_norms(X, power).max(initial=0.0))
     exponent, constant = loss.hoelder
-    terms = penalty_terms(penalty, float(d) ** (0.0 if np.isinf(power) else 1.0 / power))
+    terms = penalty_terms(penalty, float(d) ** (0.0 if np.isinf(power) else 1.0 / power), d)
     if radius > 0 and constant > 0:
         if exponent > 0:
             terms.append(1.0 / (radius**2 * constant ** (2.0 / (exponent + 1.0))))
@@ -147,13 +150,13 @@ def slope_at_zero(loss: Any, y: ArrayLike) -> float:
     return float(np.abs(loss.derivative(targets, np.zeros(targets.shape))).max(initial=0.0))
 
 
-def penalty_terms(penalty: Any, ones: float) -> list[float]:
-    """What each term of the penalty allows, before sigma/4; `ones` is the dual norm of the vector of ones."""
+def penalty_terms(penalty: Any, ones: float, d: int) -> list[float]:
+    """What each term of the penalty allows, before sigma/4; `ones` is the dual norm of the d-vector of ones."""
     name = type(penalty).__name__
     if penalty is None or name == "Zero" or getattr(penalty, "indicator", False):
         return []
     if name == "Sum":
-        return [t for term in penalty.terms for t in penalty_terms(term, ones)]
+        return [t for term in penalty.terms for t in penalty_terms(term, ones, d)]
     strength = float(getattr(penalty, "strength", 0.0))
     if strength == 0:
         return []
@@ -166,6 +169,12 @@ def penalty_terms(penalty: Any, ones: float) -> list[float]:
         return ([1.0 / (a * ones) ** 2] if a > 0 else []) + ([1.0 / b] if b > 0 else [])
     if name in ("L2", "LInf"):
         return [1.0 / strength**2]
+    if name == "Power" and 1.0 < penalty.q <= 2.0:
+        # Example 6: each coordinate's derivative is Hoelder continuous with exponent q - 1 and constant s q 2^(2-q),
+        # and the Euclidean norm over d coordinates adds the factor d^((2-q)/2). p-norms with p <= 2 are larger and
+        # their duals smaller than the Euclidean norm, so that the constant holds for them too.
+        constant = strength * penalty.q * 2.0 ** (2.0 - penalty.q) * float(d) ** ((2.0 - penalty.q) / 2.0)
+        return [constant ** (-2.0 / penalty.q)]
     if name in ("GroupLasso", "GroupLInf"):
         # A subgradient has norm at most s d_m in each group, and there are at most as many groups as coordinates.
         weights = 1.0 if penalty.weights is None else float(np.max(penalty.weights, initial=0.0))
