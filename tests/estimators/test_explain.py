@@ -9,6 +9,7 @@ from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris
 
 from spom import OnlineClassifier, ProximalRegressor, SequenceTagger
 from spom.data.generated import ingredients
+from spom.errors import DataError
 from spom.penalties import L1
 
 
@@ -53,3 +54,26 @@ def test_tokens_of_a_sentence() -> None:
             checked += 1
     assert checked, "at least one runner-up is among the best sequences"
     assert sum(c for _, c in found[0].by_block().top(100)) == pytest.approx(found[0].lead)
+
+
+def test_labels_that_are_given_stay() -> None:
+    train = ingredients(300, seed=0)
+    tagger = SequenceTagger(random_state=0, verbose=0).fit(train)
+    sentence = train[:1]
+    n = len(train[0])
+    given = [[None] * n]
+    given[0][1] = "B-NAME"
+    (found,) = tagger.predict(sentence, given=given)
+    assert found[1] == "B-NAME"
+    best = [path for path, _ in tagger.predict_kbest(sentence, 2000)[0] if path[1] == "B-NAME"]
+    assert found == best[0]
+    assert tagger.predict(sentence, given=[[None] * n]) == tagger.predict(sentence)
+    whole = [[fields[-1] for fields in train[0]]]
+    assert tagger.predict(sentence, given=whole) == whole
+    for bad, message in (
+        ([], "there must be labels for each"),
+        ([["B-NAME"]], "1 labels for"),
+        ([["X"] * n], "no label 'X'"),
+    ):
+        with pytest.raises(DataError, match=message):
+            tagger.predict(sentence, given=bad)

@@ -259,7 +259,7 @@ def test_odd_sentences_have_trees(fitted: DependencyParser) -> None:
 
 
 def test_bad_input_gets_one_clear_error(fitted: DependencyParser) -> None:
-    with pytest.raises(TypeError, match="Treebank"):
+    with pytest.raises(DataError, match="Treebank"):
         fitted.predict([["a"]])
     with pytest.raises(TypeError, match="X must be a Treebank"):
         DependencyParser().fit([[1]])

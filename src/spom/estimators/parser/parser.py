@@ -17,6 +17,7 @@ from spom.data.treebank import Treebank
 from spom.decoders.inside_outside import inside_outside
 from spom.decoders.nonprojective import matrix_tree
 from spom.errors import DataError, Unsupported
+from spom.estimators.parser.inputs import as_treebank
 from spom.estimators.parser.pruning import Pruning, select_templates
 from spom.estimators.parser.saving import SavingParser
 from spom.estimators.parser.stages import (
@@ -263,11 +264,13 @@ class DependencyParser(SavingParser, BaseEstimator):  # type: ignore[misc]  # sc
 
     # --- using it ----------------------------------------------------------------------------------
 
-    def predict(self, X: Treebank) -> Treebank:
-        """The same sentences with the trees that score best; everything else is as it was."""
+    def predict(self, X: Any) -> Treebank:
+        """The same sentences with the trees that score best; everything else is as it was.
+
+        X is a `Treebank`, or has a list per sentence of (word, tag) pairs, or of dicts with the names of columns.
+        """
         check_is_fitted(self)
-        if not isinstance(X, Treebank):
-            raise TypeError(f"expected a Treebank, such as read_conllu gives, not {type(X).__name__}")
+        X = as_treebank(X, tuple(self.arcs_.templates.columns))
         codes = self.arcs_.templates.transform(X)
         jobs = self.n_jobs or 1
         heads, _ = self.arcs_.parse(codes, self.projective, None, jobs)

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from spom.core.arrays import Floats, Ints
 from spom.decoders import Chain, ChainParts
 from spom.estimators.explanation import Explanation, explain_tokens
+from spom.estimators.tagger.given import forbid_others
 from spom.estimators.tagger.inputs import Source
 from spom.estimators.tagger.labels import Names, evaluate, in_sentences, label_codes, metric, split_labels
 from spom.metrics.phrases import PhraseScores
@@ -35,17 +36,31 @@ class TaggerModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
     _source: Source
     _forbidden: Floats
 
-    def predict(self, X: Any) -> Any:
+    def predict(self, X: Any, given: Any = None) -> Any:
         """The best labels of each sentence, as lists.
 
-        An iterator of sentences gives an iterator of labels: they are tagged as they come, 512 at a time. The work is
-        done without Python's lock, and any number of threads may call it.
+        `given` has a list per sentence with the labels that are known and None for the others: the best sequence that
+        agrees with them is found. An iterator of sentences gives an iterator of labels: they are tagged as they come,
+        512 at a time. The work is done without Python's lock, and any number of threads may call it.
         """
         check_is_fitted(self)
+        if given is not None:
+            return self._predict_given(X, list(given))
         if isinstance(X, Iterator):
             return self._stream(X)
         tokens = self._tokens(X)
         return in_sentences(tag(tokens, self.weights_, self._scores_of_chain()), self.classes_, tokens.offsets)
+
+    def _predict_given(self, X: Any, given: list[Any]) -> list[list[Any]]:
+        tokens, k, decoder = self._tokens(X), self.classes_.size, Chain()
+        unary, chain = np.asarray(scores(tokens, self.weights_, k), dtype=np.float64), self._scores_of_chain()
+        forbid_others(unary, given, self.classes_.tolist(), tokens.offsets)
+        parts = [
+            ChainParts(unary[a:b], chain[:k], chain[k], chain[k + 1]) for a, b in pairwise(tokens.offsets.tolist())
+        ]
+        codes = [decoder.best(part) if part.unary.shape[0] else np.empty(0, dtype=np.int64) for part in parts]
+        names = self.classes_.astype(object)
+        return [names[found].tolist() for found in codes]
 
     def _stream(self, X: Iterator[Any]) -> Iterator[list[Any]]:
         while batch := list(islice(X, BATCH)):

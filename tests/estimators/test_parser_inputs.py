@@ -1,0 +1,38 @@
+"""Sentences that are no treebank: pairs, dicts, and what is said of words without tags."""
+
+from __future__ import annotations
+
+import pytest
+
+from spom import DependencyParser
+from spom.data import Treebank
+from spom.errors import DataError
+
+
+@pytest.fixture(scope="module")
+def parser() -> DependencyParser:
+    rows = [("the", "DET", 2, "det"), ("cat", "NOUN", 3, "nsubj"), ("sleeps", "VERB", 0, "root")]
+    sentence = [{"form": w, "upos": t, "xpos": t, "head": h, "deprel": r} for w, t, h, r in rows]
+    return DependencyParser(min_count=1, random_state=0, verbose=0).fit(Treebank.from_sentences([sentence] * 20))
+
+
+def test_pairs_and_dicts(parser: DependencyParser) -> None:
+    pairs = [[("the", "DET"), ("cat", "NOUN"), ("sleeps", "VERB")]]
+    found = parser.predict(pairs)
+    assert found.heads.tolist() == [2, 3, 0]
+    dicts = [[{"form": w, "upos": t, "xpos": t} for w, t in sentence] for sentence in pairs]
+    assert parser.predict(dicts).heads.tolist() == [2, 3, 0]
+    assert len(parser.predict([])) == 0
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ([["the", "cat"]], "the parser reads upos.*which the sentences do not have"),
+        ("the cat", "expected a Treebank or lists"),
+        ([[("the", "DET", 1)]], r"sentence 0, word 0: expected a word, a \(word, tag\) pair or a dict"),
+    ],
+)
+def test_what_is_missing_is_said(parser: DependencyParser, given: object, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        parser.predict(given)
