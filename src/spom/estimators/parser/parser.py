@@ -270,17 +270,17 @@ class DependencyParser(SavingParser, BaseEstimator):  # type: ignore[misc]  # sc
         X is a `Treebank`, or has a list per sentence of (word, tag) pairs, or of dicts with the names of columns.
         """
         check_is_fitted(self)
-        X = as_treebank(X, tuple(self.arcs_.templates.columns))
-        codes = self.arcs_.templates.transform(X)
+        bank = as_treebank(X, tuple(self.arcs_.templates.columns))
+        codes = self.arcs_.templates.transform(bank)
         jobs = self.n_jobs or 1
         heads, _ = self.arcs_.parse(codes, self.projective, None, jobs)
         if self.second_ is not None:
             heads, _ = self.second_.parse(codes, self.projective, heads, jobs)
         words = words_of(codes)
         if self.labels_ is None:
-            return X.with_trees(heads[words])
+            return bank.with_trees(heads[words])
         found = self.labels_.find(codes, heads, jobs)
-        return X.with_trees(heads[words], found[words].astype(np.int32), self.relations_)
+        return bank.with_trees(heads[words], found[words].astype(np.int32), self.relations_)
 
     def predict_blocks(self, blocks: Iterable[Treebank]) -> Iterator[Treebank]:
         """Predictions block by block, for a stream such as `iter_conllu` gives."""
