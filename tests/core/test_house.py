@@ -161,7 +161,7 @@ def test_a_damaged_state_is_refused_and_a_failed_save_loses_nothing(tmp_path: Pa
     path.write_bytes(before[: len(before) // 2])
     with pytest.raises(ModelFileError, match=r"run\.state"):
         State.load(path)
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(ModelFileError, match="there is no such file"):
         State.load(tmp_path / "missing")
 
 

@@ -106,7 +106,7 @@ def test_rows_within_a_budget_and_a_run_that_goes_on(tmp_path: Path) -> None:
     path = tmp_path / "state"
     SequenceTagger(kernels=KERNELS, callbacks=Half(), **OPTIONS).fit(X, Y, checkpoint=path)
     resumed = SequenceTagger(kernels=KERNELS, **OPTIONS).fit(X, Y, checkpoint=path, resume=True)
-    assert resumed.history_[0]["epoch"] == 6
+    assert [entry["epoch"] for entry in resumed.history_] == [entry["epoch"] for entry in whole.history_]
     assert resumed.chain_.tobytes() == whole.chain_.tobytes()
     assert resumed.predict(X_TEST) == whole.predict(X_TEST)
 

@@ -16,8 +16,8 @@ from spom import DependencyParser
 from spom.data import Treebank, iter_conllu, read_conllu, write_conllu
 from spom.errors import DataError, Unsupported
 from spom.estimators.parser.pruning import how_many
+from spom.estimators.training import Checkpoint
 from spom.penalties import GroupLasso, SparseMKL
-from spom.solvers.iterate import saved
 
 NOUNS, VERBS, ADJECTIVES = ("dog", "cat", "bird", "fox"), ("sees", "hears", "likes"), ("old", "red", "big")
 
@@ -229,15 +229,27 @@ def test_development_data_and_callbacks_end_a_run() -> None:
     assert max(h["dev"] for h in early.history_ if "dev" in h) == pytest.approx(early.evaluate(TEST).uas)
 
 
+class Stop:
+    """Ends a run at an epoch of a stage."""
+
+    def __init__(self, stage: str, epoch: int) -> None:
+        self.stage, self.epoch = stage, epoch
+
+    def on_epoch(self, info: dict[str, Any]) -> bool:
+        return bool((info["stage"], info["epoch"]) == (self.stage, self.epoch))
+
+
 def test_a_run_goes_on_from_its_checkpoint(tmp_path: Path) -> None:
     path = tmp_path / "run.state"
     whole = DependencyParser(**{**QUICK, "epochs": 4}).fit(TRAIN)
-    DependencyParser(**{**QUICK, "epochs": 2}).fit(TRAIN, checkpoint=path, checkpoint_every=1)
-    state = saved(path)
-    assert state is not None
-    assert state.k == 2
+    half = Stop("arcs", 2)
+    DependencyParser(**{**QUICK, "epochs": 4, "callbacks": half}).fit(TRAIN, checkpoint=path, checkpoint_every=1)
+    kept = Checkpoint.read(path)
+    assert kept.state is not None
+    assert (kept.stage, kept.state.k) == ("arcs", 2)
     more = DependencyParser(**{**QUICK, "epochs": 4}).fit(TRAIN, checkpoint=path, resume=True)
     np.testing.assert_array_equal(more.arcs_.weights, whole.arcs_.weights)
+    assert len(more.history_) == len(whole.history_)
     done = DependencyParser(**{**QUICK, "epochs": 4}).fit(TRAIN, checkpoint=path, resume=True)
     np.testing.assert_array_equal(done.arcs_.weights, whole.arcs_.weights)
 

@@ -41,7 +41,7 @@ def inspect(
 
     from spom.cli.inspecting import View, from_header, from_model, print_csv, print_text
     from spom.cli.output import print_json
-    from spom.models.files import read_header
+    from spom.core.container import read_header
     from spom.models.loading import load_model
 
     head = read_header(model)

@@ -11,9 +11,9 @@ import numpy as np
 from scipy import sparse
 
 from spom.cli.record import size
+from spom.core.container import Header
 from spom.core.registry import suggestion
 from spom.errors import Unsupported
-from spom.models.files import Header
 
 # The most blocks that are listed; a linear model may have millions.
 MOST_BLOCKS = 1000

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from spom.core.container import Header, read_header
 from spom.errors import DataError, ModelFileError
-from spom.models.files import Header, read_header
 
 # What each estimator is to the command.
 KINDS = {

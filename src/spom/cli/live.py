@@ -1,13 +1,12 @@
-"""The live table of a training run, and Ctrl-C that stops it cleanly. Silent where standard error is no terminal."""
+"""The live table of a training run. Silent where standard error is no terminal."""
 
 from __future__ import annotations
 
-import signal
 import sys
-import threading
 import time
-from types import FrameType
 from typing import Any, Self
+
+from spom.cli.stopping import Stopping
 
 # What a row shows: the key of the history's entry, the heading, how the number is written.
 COLUMNS = (
@@ -23,27 +22,32 @@ _SHOWN = 20
 
 
 class Live:
-    """A callback for a run: shows each epoch as it comes, and says when the user wants the run to end.
+    """A callback for a run: shows each epoch as it comes, and says when a signal wants the run to end.
 
-    A first Ctrl-C ends the run after the epoch that is under way, with the best model so far; a second one at once.
+    `objective` asks linear models for the objective of each epoch.
     """
 
-    def __init__(self, total: int | None, quiet: bool = False, unit: str = "per second", stream: Any = None) -> None:
+    def __init__(
+        self,
+        total: int | None,
+        quiet: bool = False,
+        unit: str = "per second",
+        stream: Any = None,
+        stopping: Stopping | None = None,
+    ) -> None:
         self.total, self.unit = total, unit
         self.stream = sys.stderr if stream is None else stream
         self.shown = not quiet and self.stream.isatty()
+        self.stopping = Stopping() if stopping is None else stopping
+        self.objective = True
         self.rows: list[dict[str, Any]] = []
-        self.interrupted = False
         self._live: Any = None
         self._begin = time.perf_counter()
-        self._before: Any = None
 
     # --- around the run ----------------------------------------------------------------------------------
 
     def __enter__(self) -> Self:
-        # Handlers of signals can be set in the main thread alone; elsewhere Ctrl-C is somebody else's.
-        if threading.current_thread() is threading.main_thread():
-            self._before = signal.signal(signal.SIGINT, self._interrupt)
+        self.stopping.hold()
         if self.shown:
             from rich.console import Console
             from rich.live import Live as RichLive
@@ -57,15 +61,11 @@ class Live:
         if self._live is not None:
             self._live.update(self._table(), refresh=True)
             self._live.__exit__(*error)
-        if self._before is not None:
-            signal.signal(signal.SIGINT, self._before)
 
-    def _interrupt(self, number: int, frame: FrameType | None) -> None:
-        if self.interrupted:
-            raise KeyboardInterrupt
-        self.interrupted = True
-        if self.stream.isatty():
-            print("\nstopping after this epoch; Ctrl-C again stops at once", file=self.stream)
+    @property
+    def interrupted(self) -> bool:
+        """Whether a signal ended the run."""
+        return self.stopping.number is not None
 
     # --- the callback ------------------------------------------------------------------------------------
 
@@ -75,6 +75,10 @@ class Live:
         if self._live is not None:
             self._live.update(self._table())
         return self.interrupted
+
+    def on_problem(self, text: str) -> None:
+        """Say what failed and did not end the run."""
+        print(f"spom: {text}", file=self.stream)
 
     def _table(self) -> Any:
         from rich import box

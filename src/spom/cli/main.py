@@ -1,13 +1,14 @@
 """The command: its parts, and how errors leave it.
 
 An error is one line on standard error, with exit status 2, and no traceback unless `--debug` is given. Exit status 130
-says that the user stopped the run, 1 that something went wrong that nobody foresaw.
+or 143 says that SIGINT or SIGTERM stopped the run, 1 that something went wrong that nobody foresaw.
 """
 
 from __future__ import annotations
 
 import errno
 import os
+import signal
 import sys
 import warnings
 from collections.abc import Sequence
@@ -16,6 +17,7 @@ from typing import Any
 import typer
 
 from spom.cli import data, demo, evaluate, inspect, predict, report, train
+from spom.cli.stopping import Stopped, end_on_sigterm
 
 ABOUT = """Learn taggers, parsers, classifiers and regressors, and which features they need.
 
@@ -90,6 +92,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = [word for word in given if word != "--debug"] or ["--help"]
     if not debug:
         warnings.simplefilter("ignore")
+    end_on_sigterm()
     try:
         status = build(arguments)(arguments, prog_name="spom", standalone_mode=False)
         sys.stdout.flush()
@@ -108,6 +111,8 @@ def _failed(error: BaseException) -> int:
         # The reader of our output has seen enough; Python must not try to flush what is left.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    if isinstance(error, Stopped):
+        return _say(f"stopped by {signal.Signals(error.number).name}; nothing was written", 128 + error.number)
     if isinstance(error, SystemExit):
         return error.code if isinstance(error.code, int) else 1
     if isinstance(error, KeyboardInterrupt) or type(error).__name__ == "Abort":

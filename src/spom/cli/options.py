@@ -96,13 +96,20 @@ Epochs = Annotated[int | None, typer.Option("--epochs", metavar="N", help="Passe
 Seed = Annotated[int, typer.Option("--seed", metavar="N", help="The same seed gives the same model, to the bit.")]
 Checkpoint = Annotated[
     Path | None,
-    typer.Option("--checkpoint", metavar="PATH", help="Keep a checkpoint here, to go on from with --resume."),
+    typer.Option(
+        "--checkpoint", metavar="PATH", help="Write a checkpoint here while training, to resume from with --resume."
+    ),
 ]
 CheckpointEvery = Annotated[
     str,
     typer.Option("--checkpoint-every", metavar="60s|N", help="How often: a time (60s, 5m, 2h) or a number of epochs."),
 ]
-Resume = Annotated[bool, typer.Option("--resume", help="Go on from the checkpoint (of --checkpoint, or M.checkpoint).")]
+Resume = Annotated[
+    bool, typer.Option("--resume", help="Resume from the checkpoint: that of --checkpoint, or M.checkpoint.")
+]
+KeepCheckpoint = Annotated[
+    bool, typer.Option("--keep-checkpoint", help="Keep the checkpoint after a run that ended well.")
+]
 Jobs = Annotated[int, typer.Option("--jobs", metavar="N", help="Threads; -1 takes one for each core.")]
 Dask = Annotated[str | None, typer.Option("--dask", metavar="ADDRESS", help="A Dask scheduler (not in this version).")]
 Config = Annotated[

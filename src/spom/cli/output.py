@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from spom.core.atomic import replacing
 from spom.errors import Unsupported
-from spom.models.atomic import replacing
 
 
 @contextmanager

@@ -9,16 +9,20 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import typer
-
 from spom import __version__
 from spom.cli.live import clock
-from spom.cli.output import print_json, say
+from spom.cli.output import print_json
+from spom.cli.resuming import Resuming
+from spom.cli.stopping import Stopping
 from spom.errors import ModelFileError
 from spom.models.loading import save_model
-from spom.models.run import read_run, run_path, write_run
+from spom.models.run import run_path, write_run
 
-_NOT_OPTIONS = ("train", "dev", "model", "json", "quiet", "config", "debug", "dask")
+_NOT_OPTIONS = ("train", "dev", "model", "json", "quiet", "config", "debug", "dask", "stopping", "keep_checkpoint")
+_HISTORY = (
+    *("epoch", "stage", "objective", "loss", "dev", "blocks_kept", "nonzeros", "per_second", "seconds"),
+    *("block_weights", "block_norms", "gap", "validation_loss"),
+)
 
 
 class Recorder:
@@ -34,55 +38,25 @@ class Recorder:
         self.begin, self.started = time.perf_counter(), datetime.now(UTC)
         self.stopped = "end"
         self.record: dict[str, Any] = {"data": {}}
-        self.before: dict[str, Any] | None = None
 
     def data(self, part: str, path: str, kind: str, **counts: Any) -> None:
         """Note a file that was read."""
         self.record["data"][part] = {"path": path, "format": kind, **{k: v for k, v in counts.items() if v is not None}}
 
-    def resume(self, found: bool) -> None:
-        """Note that the run goes on from a checkpoint; what the record says so far is kept."""
-        if not self.options["resume"]:
-            return
-        if not found:
-            say("there is no checkpoint to go on from: starting anew", self.options["quiet"])
-            return
-        try:
-            self.before = read_run(run_path(self.model))
-        except ModelFileError:
-            self.before = None
-
     def history(self, entries: list[dict[str, Any]]) -> None:
-        """Keep the history, behind that of the run that was gone on from."""
-        earlier = [] if self.before is None else list(self.before.get("history") or [])
-        if entries:
-            earlier = [e for e in earlier if e["epoch"] < entries[0]["epoch"]]
-        spent = earlier[-1]["seconds"] if earlier else 0.0
-        self.record["history"] = [*earlier, *({**e, "seconds": e.get("seconds", 0.0) + spent} for e in entries)]
+        """Keep the history."""
+        self.record["history"] = [{k: v for k, v in entry.items() if k in _HISTORY} for entry in entries]
 
     def blocks(self, names: list[str], weights: Any) -> None:
         """Keep the names of the blocks and their weights in the end."""
         self.record["blocks"] = names
         self.record["block_weights"] = weights
 
-    def _worse_than_before(self) -> bool:
-        """Whether the model that is there, of the run before an interruption, is better on the held-out data."""
-        if self.before is None or not self.model.exists():
-            return False
-        first = self.record["history"]
-        cut = len([e for e in self.before.get("history") or [] if e["epoch"] < (first[-1]["epoch"] if first else 0)])
-        old = [e["dev"] for e in first[:cut] if e.get("dev") is not None]
-        new = [e["dev"] for e in first[cut:] if e.get("dev") is not None]
-        return bool(old and new and max(old) > max(new))
-
     def finish(
         self, model: Any, training: dict[str, Any], result: dict[str, Any], confusion: Any = None, **more: Any
     ) -> None:
         """Write the model and the record, and say so."""
-        if self._worse_than_before() and self.before is not None:
-            result = self.before.get("result") or result
-        else:
-            save_model(model, self.model, training)
+        save_model(model, self.model, training)
         seconds = time.perf_counter() - self.begin
         result = {**result, "bytes": os.path.getsize(self.model), "seconds": seconds}
         options = {k: str(v) if isinstance(v, Path) else v for k, v in self.options.items() if k not in _NOT_OPTIONS}
@@ -106,16 +80,19 @@ class Recorder:
             },
         )
         self._tell(result)
-        if self.stopped == "interrupted":
-            raise typer.Exit(130)
+
+    def end(self, stopping: Stopping, resuming: Resuming) -> None:
+        """After the model is written: remove the checkpoint, or say how to continue."""
+        if self.stopped != "interrupted":
+            resuming.finished()
+            return
+        print(f"spom: stopped by {stopping.name}; to continue, run the same command with --resume", file=sys.stderr)
 
     def _tell(self, result: dict[str, Any]) -> None:
         if self.options["json"]:
             print_json({"model": str(self.model), **result, "stopped": self.stopped})
         elif not self.options["quiet"]:
             print(f"{self.model}: {summary(result, self.record)}, {size(result['bytes'])}, {clock(result['seconds'])}")
-            if self.stopped == "interrupted":
-                print("stopped before the end; the same command with --resume goes on")
 
 
 def summary(result: dict[str, Any], record: dict[str, Any]) -> str:

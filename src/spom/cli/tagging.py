@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from spom.core.container import read_file
 from spom.errors import ModelFileError
 from spom.estimators.tagger.parts import TaggerParts
 from spom.models.encoding import decode
-from spom.models.files import read_file
 
 
 def load_tagging(path: str | Path) -> TaggerParts:

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from spom.cli import options as o
+from spom.cli.stopping import Stopping
 
 app = typer.Typer(
     help="Learn a model from a file.",
@@ -81,7 +82,10 @@ def _run(train: Any, values: dict[str, Any]) -> None:
     o.check_epochs(values["epochs"])
     o.check_jobs(values["jobs"])
     o.refuse_dask(values["dask"])
-    train(**options)
+    with Stopping() as stopping:
+        train(stopping=stopping, **options)
+    if stopping.number is not None:
+        raise typer.Exit(stopping.status)
 
 
 def _vectors(task: str, values: dict[str, Any]) -> None:
@@ -111,6 +115,7 @@ def tagger(
     checkpoint: o.Checkpoint = None,
     checkpoint_every: o.CheckpointEvery = "60s",
     resume: o.Resume = False,
+    keep_checkpoint: o.KeepCheckpoint = False,
     jobs: o.Jobs = 1,
     dask: o.Dask = None,
     config: o.Config = None,
@@ -123,8 +128,8 @@ def tagger(
     Files are CoNLL columns (one token a line, a blank line after each sentence, the label in the last column; CRF++ has
     the same), CoNLL-U (the label is upos) or CRFsuite items (label TAB feature TAB ...). Templates are a ready set
     (chunking, pos, entities), a template file of CRF++, or a file with one template a line, such as w[-1]|w[0] or
-    w.suffix3[0]. The model goes to M, what was used and how the run went to M.run.json. Ctrl-C stops after the epoch
-    that is under way and keeps the best model so far; --resume goes on.
+    w.suffix3[0]. The model goes to M, what was used and how the run went to M.run.json. Ctrl-C and SIGTERM
+    stop after the epoch that is under way and keep the best model so far; --resume continues.
 
     \b
     Examples:
@@ -162,6 +167,7 @@ def parser(
     checkpoint: o.Checkpoint = None,
     checkpoint_every: o.CheckpointEvery = "60s",
     resume: o.Resume = False,
+    keep_checkpoint: o.KeepCheckpoint = False,
     jobs: o.Jobs = 1,
     dask: o.Dask = None,
     config: o.Config = None,
@@ -171,7 +177,7 @@ def parser(
 ) -> None:
     """Learn a dependency parser from a treebank in CoNLL-U, and which templates it needs.
 
-    Ctrl-C stops after the epoch that is under way and keeps the best model so far.
+    Ctrl-C and SIGTERM stop after the epoch that is under way and keep the best model so far; --resume continues.
 
     \b
     Examples:
@@ -211,6 +217,7 @@ def classifier(
     checkpoint: o.Checkpoint = None,
     checkpoint_every: o.CheckpointEvery = "60s",
     resume: o.Resume = False,
+    keep_checkpoint: o.KeepCheckpoint = False,
     jobs: o.Jobs = 1,
     dask: o.Dask = None,
     config: o.Config = None,
@@ -223,7 +230,8 @@ def classifier(
     Files are svmlight (label index:value ...), CSV with the names of the columns in the first line, or Parquet. Columns
     of a table may be numbers, categories (one feature per value) or texts (one feature per word), and values may be
     missing. The model goes to M, and what was used and how the run went to M.run.json, which `spom report` turns into
-    a page. Ctrl-C stops after the pass that is under way and keeps the best model so far; --resume continues.
+    a page. Ctrl-C and SIGTERM stop after the pass that is under way and keep the best model so far; --resume
+    continues.
 
     \b
     Examples:
@@ -261,6 +269,7 @@ def regressor(
     checkpoint: o.Checkpoint = None,
     checkpoint_every: o.CheckpointEvery = "60s",
     resume: o.Resume = False,
+    keep_checkpoint: o.KeepCheckpoint = False,
     jobs: o.Jobs = 1,
     dask: o.Dask = None,
     config: o.Config = None,

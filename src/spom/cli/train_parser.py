@@ -9,6 +9,7 @@ from spom.cli import options
 from spom.cli.building import penalty_of, pruning_of
 from spom.cli.live import Live
 from spom.cli.record import Recorder
+from spom.cli.resuming import Resuming
 from spom.cli.scores import tree_scores
 from spom.errors import DataError, Unsupported
 
@@ -24,12 +25,11 @@ def train(**o: Any) -> None:
 
     if o["format"] not in (None, "conllu"):
         raise Unsupported(f"parsers take CoNLL-U, not {o['format']!r}")
-    every = options.check_every(o["checkpoint_every"])
-    live = Live(o["epochs"], o["quiet"] or o["json"], "words/s")
+    live = Live(o["epochs"], o["quiet"] or o["json"], "words/s", stopping=o["stopping"])
     parser = DependencyParser(**_parameters(o, live))
     parser.set_params(**options.parsed(o["settings"]))
     live.total = parser.epochs
-    recorder = Recorder("parser", o)
+    recorder, resuming = Recorder("parser", o), Resuming(o)
     bank = read_conllu(o["train"])
     _not_empty(bank, o["train"])
     recorder.data("train", o["train"], "conllu", sentences=len(bank), tokens=bank.n_words)
@@ -38,14 +38,11 @@ def train(**o: Any) -> None:
         dev = read_conllu(o["dev"])
         _not_empty(dev, o["dev"])
         recorder.data("dev", o["dev"], "conllu", sentences=len(dev), tokens=dev.n_words)
-    # The state of a parser is large: it is written only where it is asked for.
-    wanted = o["checkpoint"] is not None or o["resume"]
-    path = Path(o["checkpoint"] or f"{o['model']}.checkpoint")
-    recorder.resume(o["resume"] and path.exists())
     with live:
-        parser.fit(bank, dev=dev, checkpoint=path if wanted else None, checkpoint_every=every, resume=bool(o["resume"]))
+        parser.fit(bank, dev=dev, **resuming.arguments)
     recorder.stopped = "interrupted" if live.interrupted else "converged" if parser.converged_ else "end"
     _finish(parser, dev, recorder)
+    recorder.end(live.stopping, resuming)
 
 
 def _not_empty(bank: Any, path: str) -> None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from spom.cli import options
 from spom.cli.building import penalty_of, pruning_of
 from spom.cli.live import Live
 from spom.cli.record import Recorder
+from spom.cli.resuming import Resuming
 from spom.cli.scores import tag_scores
 from spom.cli.sentences import Tagged, like_training, read_tagged
 from spom.errors import DataError
@@ -18,12 +18,11 @@ def train(**o: Any) -> None:
     """Read, learn, score, write."""
     from spom import SequenceTagger
 
-    every = options.check_every(o["checkpoint_every"])
-    live = Live(o["epochs"], o["quiet"] or o["json"], "tokens/s")
+    live = Live(o["epochs"], o["quiet"] or o["json"], "tokens/s", stopping=o["stopping"])
     tagger = SequenceTagger(**_parameters(o, live))
     tagger.set_params(**options.parsed(o["settings"]))
     live.total = tagger.epochs
-    recorder = Recorder("tagger", o)
+    recorder, resuming = Recorder("tagger", o), Resuming(o)
     names = None if o["columns"] is None else [name.strip() for name in o["columns"].split(",")]
     data = read_tagged(o["train"], o["format"], names, o["label"], o["encoding"])
     recorder.data("train", data.path, data.format, sentences=data.sentences, tokens=data.tokens)
@@ -32,23 +31,11 @@ def train(**o: Any) -> None:
         dev = like_training(o["dev"], o["format"], {**data.summary(), "encoding": o["encoding"]}, o["label"])
         recorder.data("dev", dev.path, dev.format, sentences=dev.sentences, tokens=dev.tokens)
         _check_labels(data, dev)
-    # Without a checkpoint of the user's the state is written only where the run is stopped, and goes once it is over.
-    own = o["checkpoint"] is None
-    checkpoint = Path(f"{o['model']}.checkpoint") if own else Path(o["checkpoint"])
-    recorder.resume(o["resume"] and checkpoint.exists())
     with live:
-        tagger.fit(
-            data.X,
-            data.y,
-            dev=None if dev is None else (dev.X, dev.y),
-            checkpoint=checkpoint,
-            checkpoint_every="stop" if own else every,
-            resume=o["resume"],
-        )
+        tagger.fit(data.X, data.y, dev=None if dev is None else (dev.X, dev.y), **resuming.arguments)
     recorder.stopped = "interrupted" if live.interrupted else "converged" if tagger.converged_ else "end"
-    if own and not live.interrupted:
-        checkpoint.unlink(missing_ok=True)
     _finish(tagger, data, dev, recorder)
+    recorder.end(live.stopping, resuming)
 
 
 def _parameters(o: dict[str, Any], live: Live) -> dict[str, Any]:

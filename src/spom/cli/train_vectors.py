@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ from spom.cli import options
 from spom.cli.building import penalty_of
 from spom.cli.live import Live
 from spom.cli.record import Recorder
+from spom.cli.resuming import Resuming
 from spom.cli.scores import vector_scores
 from spom.cli.vectors import Layout, Vectors, format_of, read_vectors
 from spom.data.tables import CsvForm
@@ -24,22 +24,25 @@ MANY_BLOCKS = 2000
 def train(task: str, **o: Any) -> None:
     """Read, learn, score, write."""
     real = task == "regressor"
-    every = options.check_every(o["checkpoint_every"])
     estimator = _estimator(task, o)
-    recorder = Recorder(task, o)
+    recorder, resuming = Recorder(task, o), Resuming(o)
     data, dev = _read(o, real)
     recorder.data("train", data.path, data.format, rows=_rows(data), features=_width(data))
     if dev is not None:
         recorder.data("dev", dev.path, dev.format, rows=dev.X.shape[0])
         _check_labels(data, dev, real)
-    live = Live(o["epochs"] or getattr(estimator, "epochs", None), o["quiet"] or o["json"], "rows/s")
     if o["solver"] == "online":
-        model = _fit_online(estimator, data, dev, live, recorder, o, every)
+        total = o["epochs"] or estimator.epochs
+        live = Live(total, o["quiet"] or o["json"], "rows/s", stopping=o["stopping"])
+        _fit_online(estimator, data, dev, live, resuming)
+        recorder.history(estimator._entries)
+        recorder.stopped = "interrupted" if live.interrupted else "converged" if estimator.converged_ else "end"
     else:
-        model = _fit_batch(estimator, data, recorder)
+        _fit_batch(estimator, data, recorder)
     if data.names is not None:
-        model.feature_names_in_ = np.array(data.names, dtype=object)
-    _finish(model, data, dev, recorder, o)
+        estimator.feature_names_in_ = np.array(data.names, dtype=object)
+    _finish(estimator, data, dev, recorder, o)
+    recorder.end(o["stopping"], resuming)
 
 
 def _rows(data: Vectors) -> int | None:
@@ -109,12 +112,13 @@ def _check_labels(data: Vectors, dev: Vectors, real: bool) -> None:
 def _estimator(task: str, o: dict[str, Any]) -> Any:
     """The estimator with all its parameters, checked before anything is read."""
     import spom
-    from spom.cli.watched import WatchedClassifier, WatchedRegressor
     from spom.penalties import L1
 
-    names = {"online": (WatchedClassifier, WatchedRegressor, 1e-4)}
+    names = {"online": (spom.OnlineClassifier, spom.OnlineRegressor, 1e-4)}
     if o["solver"] == "proximal":
         names = {"proximal": (spom.ProximalClassifier, spom.ProximalRegressor, 1e-2)}
+    if o["solver"] != "online" and (o["checkpoint"] is not None or o["resume"]):
+        raise Unsupported("--checkpoint and --resume are for the online solver")
     if o["solver"] not in names:
         raise Unsupported(f"there is no solver {o['solver']!r} here; the solvers are: online, proximal")
     classifier, regressor, strength = names[o["solver"]]
@@ -135,41 +139,25 @@ def _estimator(task: str, o: dict[str, Any]) -> Any:
 # --- learning ---------------------------------------------------------------------------------------
 
 
-def _fit_online(
-    estimator: Any, data: Vectors, dev: Vectors | None, live: Live, recorder: Recorder, o: dict[str, Any], every: Any
-) -> Any:
-    from spom.cli.watched import Watch, plain_model
-
-    watch = Watch(
-        live,
-        None if dev is None else (dev.X, dev.y),
-        o["checkpoint"],
-        every,
-        o["resume"],
-        Path(f"{o['model']}.checkpoint"),
-    )
-    estimator.watch = watch
-    recorder.resume(watch.start() is not None)
+def _fit_online(estimator: Any, data: Vectors, dev: Vectors | None, live: Live, resuming: Resuming) -> None:
+    # The objective of a stream would be one of each block alone.
+    live.objective = data.X is not None
+    estimator.set_params(callbacks=[live])
+    held = None if dev is None else (dev.X, dev.y)
     with live:
         if data.X is None:
-            estimator.fit(o["train"])
+            estimator.fit(data.path, dev=held, **resuming.arguments)
         else:
-            estimator.fit(data.X, data.y)
-    recorder.history(watch.history)
-    recorder.stopped = "interrupted" if live.interrupted else "end"
-    if not live.interrupted and watch.fallback is not None:
-        watch.fallback.unlink(missing_ok=True)
-    return plain_model(estimator)
+            estimator.fit(data.X, data.y, dev=held, **resuming.arguments)
 
 
-def _fit_batch(estimator: Any, data: Vectors, recorder: Recorder) -> Any:
+def _fit_batch(estimator: Any, data: Vectors, recorder: Recorder) -> None:
     estimator.fit(data.X, data.y)
     columns = estimator.history_
     names = {"k": "epoch", "objective": "objective", "loss": "loss", "nnz": "nonzeros", "seconds": "seconds"}
     rounds = len(columns["k"])
     recorder.history([{to: columns[at][i] for at, to in names.items()} for i in range(rounds)])
     recorder.stopped = "converged" if estimator.converged_ else "end"
-    return estimator
 
 
 # --- after ------------------------------------------------------------------------------------------

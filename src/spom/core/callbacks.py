@@ -4,6 +4,7 @@ A callback is any object with one or more of these methods; there is nothing to 
 
     on_epoch(info)        after each epoch; returning True ends the run cleanly, with the best model so far
     on_checkpoint(path)   after a checkpoint was written to `path`
+    on_problem(text)      after something failed that does not end the run, such as a checkpoint on a full disk
     on_end(info)          once, when the run is over, however it ended
 
 `info` is a dict of the callback's own. The keys of an epoch, those that apply:
@@ -18,8 +19,9 @@ A callback is any object with one or more of these methods; there is nothing to 
     block_weights    each block's share of the norm, an array that sums to one
 
 `on_end` gets the keys of the last epoch and `stopped`: "end" (all epochs were made), "converged" (a stopping rule),
-"callback" (an `on_epoch` said so), "interrupted" (Ctrl-C) or "error". A stop by hand or by rule is no error: the
-estimator is fitted. In a stream each block counts as an epoch. What a callback raises is not swallowed.
+"callback" (an `on_epoch` said so), "interrupted" (Ctrl-C) or "error". A callback with `objective = True` asks linear
+models for the objective of each epoch, which costs them a pass over the data. A stop by hand or by rule is no error:
+the estimator is fitted. In a stream each block counts as an epoch. What a callback raises is not swallowed.
 
 >>> class Count:
 ...     epochs = 0
@@ -47,7 +49,7 @@ from typing import Any, Protocol
 LOG = logging.getLogger("spom")
 LOG.addHandler(logging.NullHandler())
 
-METHODS = ("on_epoch", "on_checkpoint", "on_end")
+METHODS = ("on_epoch", "on_checkpoint", "on_problem", "on_end")
 # What a line of the log tells of an epoch, in this order.
 _LOGGED = ("epoch", "objective", "loss", "dev", "blocks_kept", "nonzeros", "per_second", "seconds")
 
@@ -83,6 +85,11 @@ class Callbacks:
         """Whether anybody looks on: where nobody does, what an epoch tells need not be computed."""
         return bool(self._watching) or (self.log and LOG.isEnabledFor(logging.INFO))
 
+    @property
+    def objective(self) -> bool:
+        """Whether a callback has `objective = True`: it wants the objective where that is a pass over the data."""
+        return any(getattr(one, "objective", False) is True for one in self._watching)
+
     def epoch(self, info: Mapping[str, Any]) -> bool:
         """Whether a callback asks to stop; all of them are told first."""
         self._last = dict(info)
@@ -97,6 +104,11 @@ class Callbacks:
         self._write(f"checkpoint {path}", {})
         for call in self._methods("on_checkpoint"):
             call(Path(path))
+
+    def problem(self, text: str) -> None:
+        """Tell of what failed and does not end the run."""
+        for call in self._methods("on_problem"):
+            call(text)
 
     def end(self, stopped: str = "end", **more: Any) -> None:
         """Tell that the run is over, once: a second call does nothing."""
@@ -120,9 +132,9 @@ class Callbacks:
 def as_callbacks(given: Any) -> list[Any]:
     """The callbacks as a list, or an error that says which one has none of the methods.
 
-    >>> as_callbacks(print)
+    >>> as_callbacks(object())
     Traceback (most recent call last):
-    TypeError: a callback needs a method on_epoch, on_checkpoint or on_end; builtin_function_or_method has none
+    TypeError: a callback needs a method on_epoch, on_checkpoint, on_problem or on_end; object has none
     """
     if given is None:
         return []
@@ -130,7 +142,7 @@ def as_callbacks(given: Any) -> list[Any]:
     for one in listed:
         if not any(callable(getattr(one, name, None)) for name in METHODS):
             kind = one.__name__ if isinstance(one, type) else type(one).__name__
-            raise TypeError(f"a callback needs a method on_epoch, on_checkpoint or on_end; {kind} has none")
+            raise TypeError(f"a callback needs a method {', '.join(METHODS[:-1])} or {METHODS[-1]}; {kind} has none")
         if isinstance(one, type):
             raise TypeError(f"a callback is an object: write {one.__name__}(), not {one.__name__}")
     return listed

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
-import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,9 +9,11 @@ from typing import Any
 import numpy as np
 
 from spom.core.arrays import Floats
+from spom.core.container import read_file, write_file
 from spom.errors import ModelFileError
 
-FORMAT = 1
+# What a file that holds a state says that it is.
+KIND = "State"
 
 
 @dataclass(frozen=True)
@@ -59,49 +58,44 @@ class State:
 
     def save(self, path: str | Path) -> None:
         """Write the state to one file, under a temporary name first, so that a crash loses nothing."""
-        path = Path(path)
-        scalars = {
-            "format": FORMAT,
+        header, arrays = self.packed()
+        write_file(path, KIND, header, arrays)
+
+    @classmethod
+    def load(cls, path: str | Path) -> State:
+        """Read a state that `save` wrote; runs no code from the file."""
+        header, arrays = read_file(path, verify=True)
+        if header.estimator != KIND:
+            raise ModelFileError(f"{path}: not a saved state, but a file of kind {header.estimator}")
+        try:
+            return cls.unpacked(header.model, arrays)
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+            raise ModelFileError(f"{path}: not a saved state, or a damaged one ({error})") from None
+
+    def packed(self) -> tuple[dict[str, Any], dict[str, np.ndarray[Any, Any]]]:
+        """The state as JSON-able numbers and arrays by name."""
+        header = {
             "k": self.k,
             # hex keeps every bit, NaN included.
             **{name: float(getattr(self, name)).hex() for name in ("step", "objective", "loss", "seconds")},
-            "counters": vars(self.counters),
+            "counters": dict(vars(self.counters)),
             "random": self.random,
         }
         arrays = {"theta": self.theta, **{f"internal.{k}": v for k, v in self.internal.items()}}
         if self.block_norms is not None:
             arrays["block_norms"] = self.block_norms
-        header = np.frombuffer(json.dumps(scalars).encode(), dtype=np.uint8)
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".part")
-        try:
-            with os.fdopen(handle, "wb") as file:
-                np.savez(file, header=header, **arrays)  # type: ignore[arg-type]  # numpy types **kwds as bool
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(temporary, path)
-        except BaseException:
-            Path(temporary).unlink(missing_ok=True)
-            raise
+        return header, arrays
 
     @classmethod
-    def load(cls, path: str | Path) -> State:
-        """Read a state that `save` wrote; runs no code from the file."""
-        try:
-            with np.load(path, allow_pickle=False) as file:
-                arrays = {name: file[name] for name in file.files}
-            scalars = json.loads(arrays.pop("header").tobytes())
-            if scalars["format"] > FORMAT:
-                raise ModelFileError(f"{path}: written by a newer spom (state format {scalars['format']})")
-            return cls(
-                k=int(scalars["k"]),
-                theta=arrays.pop("theta"),
-                block_norms=arrays.pop("block_norms", None),
-                counters=Counters(**scalars["counters"]),
-                internal={name.removeprefix("internal."): a for name, a in arrays.items()},
-                random=scalars["random"],
-                **{name: float.fromhex(scalars[name]) for name in ("step", "objective", "loss", "seconds")},
-            )
-        except (OSError, ModelFileError):
-            raise
-        except Exception as error:
-            raise ModelFileError(f"{path}: not a saved state, or a damaged one ({error})") from None
+    def unpacked(cls, header: dict[str, Any], arrays: dict[str, np.ndarray[Any, Any]]) -> State:
+        """The state of `packed()`."""
+        inner = {name.removeprefix("internal."): a for name, a in arrays.items() if name.startswith("internal.")}
+        return cls(
+            k=int(header["k"]),
+            theta=arrays["theta"],
+            block_norms=arrays.get("block_norms"),
+            counters=Counters(**{name: int(header["counters"][name]) for name in vars(Counters())}),
+            internal=inner,
+            random=header["random"],
+            **{name: float.fromhex(header[name]) for name in ("step", "objective", "loss", "seconds")},
+        )

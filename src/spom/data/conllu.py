@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import sys
-import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from spom.core.atomic import replacing
 from spom.data import conllu_parser as parser
 from spom.data.columns import Columns
 from spom.data.dataset import Dataset
@@ -178,16 +177,9 @@ def write_conllu(banks: Treebank | Iterable[Treebank], target: Any) -> None:
         for part in parts:
             target.write(part)
         return
-    path = Path(target)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".part")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            for part in parts:
-                file.write(part)
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    with replacing(target) as file:
+        for part in parts:
+            file.write(part)
 
 
 def load_ewt(folder: Path) -> Dataset:

@@ -8,13 +8,13 @@ import io
 import os
 import sys
 import tarfile
-import tempfile
 import time
 import urllib.error
 import urllib.request
 import zipfile
 from pathlib import Path
 
+from spom.core.atomic import replacing
 from spom.data.catalogue import CATALOGUE, Source
 from spom.errors import DataError, Unsupported
 
@@ -138,11 +138,5 @@ def _store(path: Path, content: bytes) -> None:
     """Write under a temporary name, then move: a crash leaves nothing half written."""
     path.parent.mkdir(parents=True, exist_ok=True)
     packed = gzip.compress(content, mtime=0) if path.suffix == ".gz" else content
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".part")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(packed)
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    with replacing(path) as file:
+        file.write(packed)

@@ -6,15 +6,15 @@ import importlib
 from typing import Any
 
 _NAMES: dict[str, str] = {
-    "FORMAT": "spom.models.files",
-    "Header": "spom.models.files",
+    "FORMAT": "spom.core.container",
+    "Header": "spom.core.container",
     "check_indices": "spom.models.checks",
     "check_offsets": "spom.models.checks",
     "check_shape": "spom.models.checks",
     "load_model": "spom.models.loading",
-    "read_header": "spom.models.files",
+    "read_header": "spom.core.container",
     "read_run": "spom.models.run",
-    "replacing": "spom.models.atomic",
+    "replacing": "spom.core.atomic",
     "save_model": "spom.models.loading",
     "write_run": "spom.models.run",
 }

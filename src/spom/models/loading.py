@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from spom.core.container import read_file, write_file
 from spom.errors import ModelFileError, Unsupported
 from spom.models.encoding import Encoder, decode
-from spom.models.files import read_file, write_file
 
 # Parameters that belong to a run and not to a model: they are not written, and come back as their defaults.
 NOT_KEPT = ("callbacks", "engine", "verbose")

@@ -34,8 +34,8 @@ from typing import Any
 
 import numpy as np
 
+from spom.core.atomic import replacing
 from spom.errors import ModelFileError
-from spom.models.atomic import replacing
 
 SCHEMA = 1
 

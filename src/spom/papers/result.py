@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import platform
 import re
-import tempfile
 from dataclasses import asdict, dataclass, field
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from spom.core.atomic import replacing
 from spom.errors import DataError
 
 Settings = dict[str, Any]
@@ -118,12 +117,5 @@ def restored(value: Any) -> Any:
 def write(path: Path, content: str | bytes) -> None:
     """Write a file under a temporary name in its folder, and move it."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".part")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content.encode("utf-8") if isinstance(content, str) else content)
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    with replacing(path) as file:
+        file.write(content.encode("utf-8") if isinstance(content, str) else content)

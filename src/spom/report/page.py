@@ -8,8 +8,8 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from spom.core.atomic import replacing
 from spom.errors import Unsupported
-from spom.models.atomic import replacing
 from spom.report.charts import figures
 from spom.report.contents import Contents
 from spom.report.tables import by_label, confusions, epoch_table, number, smaller, tiles, tree

@@ -246,7 +246,8 @@ def _line(state: State, count: int, total: int | None, label: str, elapsed: floa
         if not math.isnan(value):
             parts.append(f"{name} {value:.6g}")
             break
-    parts.append(f"{state.nnz} of {state.theta.size} non-zero")
+    if state.theta.size:
+        parts.append(f"{state.nnz} of {state.theta.size} non-zero")
     return "  ".join(parts)
 
 
@@ -295,14 +296,14 @@ def checkpoint(states: States, path: str | Path, every: int | float | str = "60s
     temporary name and moved, so a crash leaves the one before. To go on: `solver(..., start=saved(path))`.
     The state that is being looked at when the loop is left is saved too.
     """
-    period, by_time = _period(every)
+    wait, by_time = period(every)
     mark = time.perf_counter() if by_time else 0.0
     unsaved: State | None = None
     try:
         for count, state in enumerate(states, 1):
             unsaved = state
             now = time.perf_counter() if by_time else float(count)
-            if now - mark >= period:
+            if now - mark >= wait:
                 state.save(path)
                 unsaved, mark = None, now
             yield state
@@ -311,7 +312,8 @@ def checkpoint(states: States, path: str | Path, every: int | float | str = "60s
             unsaved.save(path)
 
 
-def _period(every: int | float | str) -> tuple[float, bool]:
+def period(every: int | float | str) -> tuple[float, bool]:
+    """(how much, whether that is seconds): a number of states, or a time such as `"60s"`, `"5m"`, `"2h"`."""
     units = {"s": 1.0, "m": 60.0, "h": 3600.0}
     try:
         if isinstance(every, str) and every[-1:] in units:

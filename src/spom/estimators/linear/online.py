@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -126,17 +127,32 @@ class OnlineClassifier(Online, LinearClassifier):
     # --- learning ----------------------------------------------------------------------------------------
 
     def fit(
-        self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None, classes: ArrayLike | None = None
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: ArrayLike | None = None,
+        classes: ArrayLike | None = None,
+        *,
+        dev: Any = None,
+        checkpoint: str | Path | None = None,
+        checkpoint_every: int | float | str = "60s",
+        resume: bool = False,
     ) -> Self:
         """Learn from data in memory, or, with y left out, from a stream.
 
         A stream is an iterable of (X, y) or (X, y, sample_weight) blocks, or the path of an svmlight file, plain or
         compressed, of any length. `classes` announces the labels; without it they are those of y, of the file,
         or of the stream's first block.
+
+        `dev` is a pair (X, y): the epoch with the best score there is kept, and with `early_stopping` the run ends
+        after `n_iter_no_change` epochs without a better one. `checkpoint` is a file for the state of the run, written
+        every so many epochs, or seconds ("60s"), or only where the run is stopped ("stop"); with `resume` the run
+        continues from there, to the same bits.
         """
+        watch = {"dev": dev, "checkpoint": checkpoint, "checkpoint_every": checkpoint_every, "resume": resume}
         with all_or_nothing(self):
             if is_stream(X, y):
-                return self._fit_stream(Blocks(X, self.epochs), classes)
+                return self._fit_stream(Blocks(X, self.epochs), classes, watch)
             X = check_data(self, X, reset=True)
             labels = check_labels(y)
             check_same_length(X, labels)
@@ -145,7 +161,7 @@ class OnlineClassifier(Online, LinearClassifier):
             self._start(check_classes(counted) if classes is None else check_classes(classes))
             by_class = class_weights(self.class_weight, self.classes_, labels)
             target, weight = self._encoded(labels, weight, by_class)
-            self._fit_memory(X, target, weight, self.loss_, self._outputs())
+            self._fit_memory((X, target, weight), self.loss_, self._outputs(), watch)
         return self
 
     def partial_fit(
@@ -159,14 +175,14 @@ class OnlineClassifier(Online, LinearClassifier):
             self._fit_blocks([block], self.loss_, self._outputs(), self._state_to_go_on_from())
         return self
 
-    def _fit_stream(self, blocks: Blocks, classes: ArrayLike | None) -> Self:
+    def _fit_stream(self, blocks: Blocks, classes: ArrayLike | None, watch: dict[str, Any]) -> Self:
         first, every = blocks.opened()
         if classes is None:
             classes = check_labels(first[1]) if blocks.labels is None else blocks.labels
         start = self._state_to_go_on_from() if self.warm_start else None
         self._start(check_classes(classes))
         encoded = (self._block(block, reset=i == 0) for i, block in enumerate(every))
-        self._fit_blocks(encoded, self.loss_, self._outputs(), start, blocks.total)
+        self._fit_blocks(encoded, self.loss_, self._outputs(), start, blocks.total, {**watch, "source": blocks.path})
         return self
 
     def _block(self, block: tuple[Any, Any, Any], reset: bool) -> Block:
@@ -279,19 +295,30 @@ class OnlineRegressor(Online, LinearRegressor):
         self.verbose = verbose
         self.callbacks = callbacks
 
-    def fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: ArrayLike | None = None,
+        *,
+        dev: Any = None,
+        checkpoint: str | Path | None = None,
+        checkpoint_every: int | float | str = "60s",
+        resume: bool = False,
+    ) -> Self:
         """Learn from data in memory, or, with y left out, from a stream: see `OnlineClassifier.fit`."""
+        watch = {"dev": dev, "checkpoint": checkpoint, "checkpoint_every": checkpoint_every, "resume": resume}
         with all_or_nothing(self):
             if is_stream(X, y):
                 blocks = Blocks(X, self.epochs)
                 start = self._state_to_go_on_from() if self.warm_start else None
                 self._start()
                 encoded = (self._block(block, reset=i == 0) for i, block in enumerate(blocks))
-                self._fit_blocks(encoded, self.loss_, None, start, blocks.total)
+                self._fit_blocks(encoded, self.loss_, None, start, blocks.total, {**watch, "source": blocks.path})
                 return self
             self._start()
             X, target, weight = self._block((X, y, sample_weight), reset=True)
-            self._fit_memory(X, target, weight, self.loss_, None)
+            self._fit_memory((X, target, weight), self.loss_, None, watch)
         return self
 
     def partial_fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterable, Iterator
+import copy
+from collections.abc import Callable, Iterable
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -11,19 +12,21 @@ from joblib import effective_n_jobs  # type: ignore[import-untyped]  # joblib ha
 from sklearn.utils import check_random_state
 
 from spom.core.arrays import Floats
-from spom.core.callbacks import Callbacks
 from spom.core.state import State
-from spom.errors import Unsupported
+from spom.errors import DataError, Unsupported
 from spom.estimators.checking import merged, operator
 from spom.estimators.linear.base import LinearModel
+from spom.estimators.training import Arrays, Learner, Trainer, described, digest, digest_of_file
 from spom.penalties import L1
-from spom.solvers.iterate import History, Rule, halt, last, progress, record, stalled
+from spom.solvers.iterate import History, stalled
 from spom.solvers.linear.online import OnlineProximal
 
 # What `penalty=None` means.
 DEFAULT_PENALTY = L1(1e-4)
 # Of at most this many rows equal ones are merged, and their order in the data does not matter.
 FEW_ROWS = 1000
+# What `fit` takes besides the data, for `partial_fit`, which takes none of it.
+NO_WATCH: dict[str, Any] = {"dev": None, "checkpoint": None, "checkpoint_every": "60s", "resume": False}
 
 
 class Online(LinearModel):
@@ -65,7 +68,7 @@ class Online(LinearModel):
     def _seed(self) -> int:
         return int(check_random_state(self.random_state).randint(2**31 - 1))
 
-    def _solver(self, X: Any, y: Any, loss: Any, outputs: int | None, **more: Any) -> OnlineProximal:
+    def _solver(self, X: Any, y: Any, loss: Any, outputs: int | None, seed: int, **more: Any) -> OnlineProximal:
         return OnlineProximal(
             X,
             y,
@@ -82,26 +85,36 @@ class Online(LinearModel):
             fit_intercept=self.fit_intercept,
             outputs=outputs,
             n_jobs=_threads(self.n_jobs),
-            random_state=self._seed(),
+            random_state=seed,
             **more,
         )
 
-    def _fit_memory(self, X: Any, y: Any, weight: Floats | None, loss: Any, outputs: int | None) -> None:
-        """`epochs` passes over data in memory."""
+    def _fit_memory(
+        self, data: tuple[Any, Any, Floats | None], loss: Any, outputs: int | None, watch: dict[str, Any]
+    ) -> None:
+        """`epochs` passes over data in memory; `watch` has dev, checkpoint, checkpoint_every and resume."""
+        X, y, weight = data
         start = self._point() if self.warm_start and hasattr(self, "coef_") else None
         if start is not None and start.shape != _shape(X, self.fit_intercept, outputs):
             raise ValueError(f"warm_start needs the same features and classes as before: theta is {start.shape}")
+        trainer = self._trainer(watch, lambda: self._contents(data, watch["dev"]))
+        seed = trainer.seed(self._seed)
         if self.shuffle and X.shape[0] <= FEW_ROWS:
             X, y, weight = merged(X, y, weight)
-        held = None
-        if self.early_stopping:
-            X, y, weight, held = self._held_out(X, y, weight, loss)
+        held: Score | None = None if watch["dev"] is None else Dev(self, watch["dev"])
+        if self.early_stopping and held is None:
+            X, y, weight, held = self._held_out(X, y, weight, loss, seed)
+        stalls = self.tol is not None and held is None
         begin = None if start is None else State(k=0, theta=start)
-        watched = self.tol is not None and held is None
-        solver = self._solver(X, y, loss, outputs, sample_weight=weight, start=begin, objective=watched)
-        rule = held or (stalled(self.tol, self.n_iter_no_change) if self.tol is not None else None)
-        final, stopped = self._run(solver, self.epochs, rule)
-        self._keep(final if held is None or held.best is None else held.best, stopped)
+
+        def solver(state: State | None, done: int) -> OnlineProximal:
+            objective = stalls or trainer.callbacks.objective
+            more = {"sample_weight": weight, "start": begin if state is None else state, "objective": objective}
+            return self._solver(X, y, loss, outputs, seed, **more)
+
+        learner = LinearLearner(self, trainer, solver, self.epochs, held)
+        learner.rule = stalled(self.tol or 0.0, self.n_iter_no_change) if stalls else None
+        self._learn(trainer, learner)
 
     def _fit_blocks(
         self,
@@ -110,75 +123,82 @@ class Online(LinearModel):
         outputs: int | None,
         start: State | None,
         total: int | None = None,
+        watch: dict[str, Any] | None = None,
     ) -> None:
-        """One pass over blocks that come one after another; `start` is the state to go on from."""
+        """One pass over blocks that come one after another; `start` is the state to resume from."""
         if self.early_stopping:
             raise Unsupported("early_stopping needs data in memory, to hold some out; a stream is read once")
-        solver = self._solver(blocks, None, loss, outputs, start=start)
-        final, _ = self._run(solver, total, None)
-        self._keep(final, False)
+        watch = NO_WATCH if watch is None else watch
+        trainer = self._trainer(watch, lambda: self._stream_contents(watch))
+        seed = trainer.seed(self._seed)
+
+        def solver(state: State | None, done: int) -> OnlineProximal:
+            # What the run before the checkpoint has learnt from is read again, and dropped.
+            rest = islice(blocks, done, None) if done else blocks
+            return self._solver(rest, None, loss, outputs, seed, start=start if state is None else state)
+
+        held = None if watch["dev"] is None else Dev(self, watch["dev"])
+        final = self._learn(trainer, LinearLearner(self, trainer, solver, total, held))
         self._resume = final
 
     # --- a run -------------------------------------------------------------------------------------------
 
-    def _run(self, solver: Iterable[State], total: int | None, rule: Rule | None) -> tuple[State, bool]:
-        """The last state, and whether a rule stopped the run before its end."""
-        self.history_ = History()
-        told = self._looking_on()
-        states: Iterable[State] = record(solver, self.history_)
-        fired = False
+    def _trainer(self, watch: dict[str, Any], contents: Callable[[], dict[str, Any]]) -> Trainer:
+        patience = self.n_iter_no_change if self.early_stopping else None
+        tol = 0.0 if self.tol is None else self.tol
+        return Trainer(
+            self,
+            contents,
+            patience=patience,
+            tol=tol,
+            checkpoint=watch["checkpoint"],
+            every=watch["checkpoint_every"],
+            resume=watch["resume"],
+            interrupts=False,
+        )
 
-        def watched(state: State) -> bool:
-            nonlocal fired
-            fired = rule is not None and rule(state)
-            stop = told.wanted and told.epoch(self._epoch(state, rule, begin))
-            return fired or stop
+    def _learn(self, trainer: Trainer, learner: LinearLearner) -> State:
+        """Run, and store what was learnt; the last state."""
+        with trainer.running():
+            outcome = trainer.run(learner)
+        self.history_, self._entries = history_of(trainer.history), trainer.history
+        final = learner.last
+        best = final if int(outcome.model["rounds"]) == final.k else None
+        rounds = int(outcome.model["rounds"])
+        state = State(k=rounds, theta=outcome.model["theta"]) if best is None else best
+        self._keep(state, outcome.stopped == "converged")
+        if best is None:
+            self._resume = None
+        return final
 
-        begin = time.perf_counter()
-        try:
-            final = last(self._shown(halt(states, watched), total))
-        except BaseException as error:
-            told.end("interrupted" if isinstance(error, KeyboardInterrupt) else "error")
-            raise
-        told.end("converged" if fired else "end")
-        return final, fired
-
-    def _looking_on(self) -> Callbacks:
-        return Callbacks(self.callbacks, type(self).__name__)
-
-    def _epoch(self, state: State, rule: Rule | None, begin: float) -> dict[str, Any]:
-        """What callbacks are told of an epoch, or of a block of a stream: see `spom.core.callbacks`."""
-        weights = state.theta[: self.n_features_in_]
-        norms = state.block_norms
-        if norms is None:
-            norms = np.abs(weights) if weights.ndim == 1 else np.sqrt((weights**2).sum(axis=1))
-        whole = norms.sum()
+    def _contents(self, data: tuple[Any, Any, Floats | None], dev: Any) -> dict[str, Any]:
+        """What the fingerprint of a checkpoint says of data in memory."""
+        X, y, weight = data
         return {
-            "epoch": len(self.history_),
-            "objective": state.objective,
-            "loss": state.loss,
-            "blocks_kept": int(np.count_nonzero(norms)),
-            "nonzeros": int(np.count_nonzero(weights)),
-            "per_second": state.counters.examples / max(state.seconds, 1e-9),
-            "seconds": time.perf_counter() - begin,
-            "block_weights": norms / whole if whole > 0 else norms,
-            **({"validation_loss": rule.losses[-1]} if isinstance(rule, HeldOut) else {}),
+            "data": {"rows": X.shape[0], "features": X.shape[1], "digest": digest(X)},
+            "targets": digest(y),
+            "weights": None if weight is None else digest(weight),
+            "labels": described(getattr(self, "classes_", None)),
+            "dev": None if dev is None else digest(*(np.asarray(p) if not hasattr(p, "tocsr") else p for p in dev)),
         }
 
-    def _shown(self, states: Iterator[State], total: int | None) -> Iterator[State]:
-        return progress(states, total=total, label=type(self).__name__) if self.verbose else states
+    def _stream_contents(self, watch: dict[str, Any]) -> dict[str, Any]:
+        """What it says of a stream: a file by its bytes; other blocks cannot be read for that."""
+        source, dev = watch.get("source"), watch["dev"]
+        kept = {"labels": described(getattr(self, "classes_", None)), "dev": None if dev is None else digest(*dev)}
+        return {"data": digest_of_file(source) if source is not None else "blocks", **kept}
 
-    def _held_out(self, X: Any, y: Any, weight: Floats | None, loss: Any) -> tuple[Any, Any, Floats | None, HeldOut]:
+    def _held_out(
+        self, X: Any, y: Any, weight: Floats | None, loss: Any, seed: int
+    ) -> tuple[Any, Any, Floats | None, HeldOut]:
         from sklearn.model_selection import train_test_split
 
         ones = np.ones(X.shape[0]) if weight is None else weight
         groups = None if loss.target == "real" else y
         X, X_held, y, y_held, w, w_held = train_test_split(
-            X, y, ones, test_size=self.validation_fraction, stratify=groups, random_state=self._seed()
+            X, y, ones, test_size=self.validation_fraction, stratify=groups, random_state=seed
         )
-        tol = 0.0 if self.tol is None else self.tol
-        rule = HeldOut(X_held, y_held, w_held, loss, self.fit_intercept, tol, self.n_iter_no_change)
-        return X, y, None if weight is None else w, rule
+        return X, y, None if weight is None else w, HeldOut(X_held, y_held, w_held, loss, self.fit_intercept)
 
     def _keep(self, state: State, converged: bool) -> None:
         """Store what was learnt in scikit-learn's shape."""
@@ -213,25 +233,109 @@ class Online(LinearModel):
 
 
 class HeldOut:
-    """Stop when the mean loss on held-out data has not fallen by tol for some epochs; `best` is the best state."""
+    """Minus the mean loss on held-out data."""
 
-    def __init__(self, X: Any, y: Any, weight: Floats, loss: Any, intercept: bool, tol: float, patience: int) -> None:
+    def __init__(self, X: Any, y: Any, weight: Floats, loss: Any, intercept: bool) -> None:
         self.X, self.y, self.weight, self.loss, self.intercept = X, y, weight, loss, intercept
-        self.tol, self.patience = tol, patience
-        self.best: State | None = None
-        self.losses: list[float] = []
-        self._least, self._bad = np.inf, 0
 
-    def __call__(self, state: State) -> bool:
-        """Whether to stop after this state."""
-        theta = state.theta
+    def __call__(self, theta: Floats) -> float:
+        """The score of these weights."""
         scores = self.X @ theta[: self.X.shape[1]] + (theta[-1] if self.intercept else 0.0)
-        value = float(self.weight @ self.loss.value(self.y, scores)) / max(float(self.weight.sum()), 1e-300)
-        self.losses.append(value)
-        self._bad = 0 if value < self._least - self.tol else self._bad + 1
-        if value < self._least:
-            self.best, self._least = state, value
-        return self._bad >= self.patience
+        return -float(self.weight @ self.loss.value(self.y, scores)) / max(float(self.weight.sum()), 1e-300)
+
+
+class Dev:
+    """`score` of the estimator, accuracy or R^2, on development data."""
+
+    def __init__(self, estimator: Online, data: Any) -> None:
+        if not isinstance(data, (tuple, list)) or len(data) != 2:
+            raise DataError("dev must be a pair (X, y)")
+        self.estimator, self.data = estimator, data
+
+    def __call__(self, theta: Floats) -> float:
+        """The score of these weights."""
+        model = copy.copy(self.estimator)
+        model._keep(State(k=0, theta=theta), False)
+        return float(model.score(*self.data))
+
+
+Score = HeldOut | Dev
+
+
+class LinearLearner(Learner):
+    """A linear model for the trainer: theta is all that an epoch leaves."""
+
+    def __init__(
+        self,
+        estimator: Online,
+        trainer: Trainer,
+        solver: Callable[[State | None, int], OnlineProximal],
+        epochs: int | None,
+        held: Score | None,
+    ) -> None:
+        self.estimator, self.callbacks, self.solver = estimator, trainer.callbacks, solver
+        self.epochs, self.held, self.scores = epochs, held, held is not None
+        self.last = State(k=0, theta=np.zeros(0))
+
+    def states(self, start: State | None, done: int) -> Iterable[State]:
+        """The solver."""
+        self.last = self.last if start is None else start
+        return self.solver(start, done)
+
+    def model(self, state: State) -> Arrays:
+        """theta, and how many rounds led to it."""
+        self.last = state
+        return {"theta": state.theta, "rounds": np.array(state.k)}
+
+    def like(self, state: State | None) -> Arrays:
+        """theta of the state's shape: the solver compares that with the data."""
+        assert state is not None
+        return {"theta": state.theta, "rounds": np.array(state.k)}
+
+    def score(self, model: Arrays) -> float:
+        """By the development data, or by what was held out."""
+        assert self.held is not None
+        return self.held(model["theta"])
+
+    def scored(self, score: float) -> dict[str, Any]:
+        """A loss, where that is what was held out for."""
+        return {"validation_loss": -score} if isinstance(self.held, HeldOut) else {"dev": score}
+
+    def entry(self, state: State) -> dict[str, Any]:
+        """What callbacks are told of an epoch, or of a block of a stream, and the columns of `history_`."""
+        self.last = state
+        counters = state.counters
+        found: dict[str, Any] = {
+            "objective": state.objective,
+            "loss": state.loss,
+            "nonzeros": 0,
+            "per_second": counters.examples / max(state.seconds, 1e-9),
+            "rounds": state.k,
+            "step": state.step,
+            "nnz": state.nnz,
+            "spent": state.seconds,
+            **{"examples": counters.examples, "gradients": counters.gradients, "proxes": counters.proxes},
+            "block_norms": state.block_norms,
+        }
+        if self.callbacks.wanted:
+            weights = state.theta[: self.estimator.n_features_in_]
+            norms = state.block_norms
+            if norms is None:
+                norms = np.abs(weights) if weights.ndim == 1 else np.sqrt((weights**2).sum(axis=1))
+            whole = norms.sum()
+            found["nonzeros"], found["blocks_kept"] = int(np.count_nonzero(weights)), int(np.count_nonzero(norms))
+            found["block_weights"] = norms / whole if whole > 0 else norms
+        return found
+
+
+def history_of(entries: list[dict[str, Any]]) -> History:
+    """The entries of a run as columns."""
+    history = History()
+    names = {"k": "rounds", "seconds": "spent"}
+    for column in ("k", "objective", "loss", "step", "nnz", "seconds", "examples", "gradients", "proxes"):
+        getattr(history, column).extend(entry[names.get(column, column)] for entry in entries)
+    history.block_norms.extend(entry["block_norms"] for entry in entries)
+    return history
 
 
 def _shape(X: Any, intercept: bool, outputs: int | None) -> tuple[int, ...]:

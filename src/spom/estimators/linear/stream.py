@@ -51,6 +51,11 @@ class Blocks:
         return getattr(self.source, "labels", None)
 
     @property
+    def path(self) -> Any:
+        """The file, where the source is one."""
+        return self.source.path if isinstance(self.source, SvmlightFile) else None
+
+    @property
     def total(self) -> int | None:
         """The number of blocks to come, where it is known."""
         # A file whose features and labels were given is not looked through just to be counted.

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import copy
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 from joblib import effective_n_jobs  # type: ignore[import-untyped]  # joblib has no types
 from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from spom.core.arrays import Floats, Ints
-from spom.core.callbacks import Callbacks
 from spom.core.registry import register
 from spom.errors import DataError
 from spom.estimators.checking import (
@@ -32,6 +34,7 @@ from spom.estimators.linear.running import FEW_ROWS
 from spom.estimators.mkl.model import KernelModel
 from spom.estimators.mkl.training import KernelFit, as_kernels, blocks_of, fit_kernels, grams_of
 from spom.estimators.saving import Saving
+from spom.estimators.training import Trainer, described, digest
 from spom.kernels import Gaussian, Linear, Polynomial
 from spom.penalties import SparseMKL
 from spom.solvers.mkl.problem import KernelProblem
@@ -73,6 +76,7 @@ class MKLClassifier(Saving, ClassifierMixin, BaseEstimator):  # type: ignore[mis
     memory : what Gram matrices may take: they are kept where they fit, else rows are computed and cached, else kernels
         become explicit features. `memory_plan_` says what was chosen; so does the log, `spom.kernels`.
     precision : of the Gram matrices, `"single"` or `"double"`.
+    patience : with `dev=` in `fit`, stop after that many passes without a better score there; None makes all epochs.
     class_weight, random_state, n_jobs, verbose : as in scikit-learn; `n_jobs` threads build the Gram matrices.
     callbacks : objects with `on_epoch(info)` (True stops the run) and `on_end(info)`; see `spom.core.callbacks`.
 
@@ -109,6 +113,7 @@ class MKLClassifier(Saving, ClassifierMixin, BaseEstimator):  # type: ignore[mis
         memory: Any = "2GB",
         precision: str = "single",
         class_weight: Any = None,
+        patience: int | None = None,
         n_jobs: int | None = None,
         random_state: Any = None,
         callbacks: Any = None,
@@ -125,6 +130,7 @@ class MKLClassifier(Saving, ClassifierMixin, BaseEstimator):  # type: ignore[mis
         self.memory = memory
         self.precision = precision
         self.class_weight = class_weight
+        self.patience = patience
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.callbacks = callbacks
@@ -132,26 +138,56 @@ class MKLClassifier(Saving, ClassifierMixin, BaseEstimator):  # type: ignore[mis
 
     # --- learning ----------------------------------------------------------------------------------------
 
-    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
-        """Learn from rows X (or, with `kernels="precomputed"`, a list of Gram matrices) with labels y."""
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: ArrayLike | None = None,
+        *,
+        dev: Any = None,
+        checkpoint: str | Path | None = None,
+        checkpoint_every: int | float | str = "60s",
+        resume: bool = False,
+    ) -> Self:
+        """Learn from rows X (or, with `kernels="precomputed"`, a list of Gram matrices) with labels y.
+
+        `dev` is a pair (X, y): the pass with the best score there is kept. `checkpoint` is a file for the state of the
+        run, written every so many passes, or seconds ("60s"), or only where the run is stopped ("stop"); with `resume`
+        the run continues from there, to the same bits.
+        """
         with all_or_nothing(self):
             if self.precision not in ("single", "double"):
                 raise ValueError(f"precision must be 'single' or 'double'; it is {self.precision!r}")
-            self._watching = Callbacks(self.callbacks, type(self).__name__)
-            try:
+            if dev is not None and (not isinstance(dev, (tuple, list)) or len(dev) != 2):
+                raise DataError("dev must be a pair (X, y)")
+            trainer = Trainer(
+                self,
+                lambda: self._contents(X, y, sample_weight, dev),
+                patience=self.patience,
+                checkpoint=checkpoint,
+                every=checkpoint_every,
+                resume=resume,
+            )
+            with trainer.running():
                 fit = self._fit_grams if self._is_precomputed() else self._fit_rows
-                fit(X, y, sample_weight)
-            except BaseException as error:
-                self._watching.end("interrupted" if isinstance(error, KeyboardInterrupt) else "error")
-                raise
-            self._watching.end("converged" if self.converged_ and self.solver != "online" else "end")
-            del self._watching
+                fit(X, y, sample_weight, trainer, dev)
         return self
+
+    def _contents(self, X: Any, y: Any, sample_weight: Any, dev: Any) -> dict[str, Any]:
+        """What the fingerprint of a checkpoint says of the data."""
+        listed = list(X) if self._is_precomputed() else [X]
+        return {
+            "data": {"digest": digest(*(part if sparse.issparse(part) else np.asarray(part) for part in listed))},
+            "targets": digest(np.asarray(y)),
+            "weights": None if sample_weight is None else digest(np.asarray(sample_weight)),
+            "labels": described(self.classes_.tolist()),
+            "dev": None if dev is None else digest(*(p if sparse.issparse(p) else np.asarray(p) for p in dev)),
+        }
 
     def _is_precomputed(self) -> bool:
         return isinstance(self.kernels, str) and self.kernels == "precomputed"
 
-    def _fit_rows(self, X: Any, y: Any, sample_weight: ArrayLike | None) -> None:
+    def _fit_rows(self, X: Any, y: Any, sample_weight: ArrayLike | None, trainer: Trainer, dev: Any) -> None:
         kinds = [np.float64, np.float32]
         X = validate_data(self, X, accept_sparse="csr", dtype=kinds, order="C")
         given = as_kernels(self._given())
@@ -174,9 +210,9 @@ class MKLClassifier(Saving, ClassifierMixin, BaseEstimator):  # type: ignore[mis
         )
         problem = self._problem(blocks.grams, blocks.explicit, index, weight)
         self.blocks_: list[Any] = list(given)
-        self._keep(self._run(blocks, problem, X, total))
+        self._keep(self._run(blocks, problem, (X, total), trainer, dev))
 
-    def _fit_grams(self, X: Any, y: Any, sample_weight: ArrayLike | None) -> None:
+    def _fit_grams(self, X: Any, y: Any, sample_weight: ArrayLike | None, trainer: Trainer, dev: Any) -> None:
         blocks = grams_of(list(X))
         if not blocks.grams:
             raise DataError("X must be a list of one or more Gram matrices: kernels='precomputed'")
@@ -189,7 +225,7 @@ class MKLClassifier(Saving, ClassifierMixin, BaseEstimator):  # type: ignore[mis
         self.blocks_ = list(range(len(sizes)))
         total = float(sizes[0] if weight is None else weight.sum())
         problem = self._problem(blocks.grams, [], index, weight)
-        self._keep(self._run(blocks, problem, None, total))
+        self._keep(self._run(blocks, problem, (None, total), trainer, dev))
 
     @staticmethod
     def _default_kernels() -> list[Any]:
@@ -209,12 +245,17 @@ class MKLClassifier(Saving, ClassifierMixin, BaseEstimator):  # type: ignore[mis
             weight = weight * (weight.size / weight.sum())
         return KernelProblem.of(grams, index, self.classes_.size, explicit=explicit, weight=weight, check=False)
 
-    def _run(self, blocks: Any, problem: KernelProblem, X: Any, total: float) -> KernelFit:
+    def _run(
+        self, blocks: Any, problem: KernelProblem, data: tuple[Any, float], trainer: Trainer, dev: Any
+    ) -> KernelFit:
+        """Learn from rows (or None) of this total weight."""
+        X, total = data
         self.penalty_ = operator("penalty", self.penalty, SparseMKL(1.0 / (DEFAULT_C * total)))
         return fit_kernels(
             blocks,
             problem,
             X,
+            trainer,
             solver=self.solver,
             loss=self.loss,
             penalty=self.penalty_,
@@ -222,11 +263,15 @@ class MKLClassifier(Saving, ClassifierMixin, BaseEstimator):  # type: ignore[mis
             epochs=self.epochs,
             output=self.output,
             tol=self.tol,
-            seed=int(check_random_state(self.random_state).randint(2**31 - 1)),
-            callbacks=self._watching,
-            verbose=self.verbose,
-            label=type(self).__name__,
+            seed=trainer.seed(lambda: int(check_random_state(self.random_state).randint(2**31 - 1))),
+            dev=None if dev is None else lambda found: self._scored(found, dev),
         )
+
+    def _scored(self, found: KernelFit, dev: Any) -> float:
+        """The score of what was learnt so far on development data."""
+        model = copy.copy(self)
+        model._keep(found)
+        return model.score(*dev)
 
     def _keep(self, found: KernelFit) -> None:
         self._model = found.model

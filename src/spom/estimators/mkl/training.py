@@ -5,25 +5,23 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from spom.core.arrays import Floats
-from spom.core.callbacks import Callbacks
 from spom.core.state import State
 from spom.errors import Unsupported
 from spom.estimators.mkl.model import KernelModel, model_of
+from spom.estimators.training import Arrays, Learner, Trainer
 from spom.kernels.base import Kernel
 from spom.kernels.building import build, computed
 from spom.kernels.features import Features, Nystroem
 from spom.kernels.function import Function
 from spom.kernels.gram import DenseGram, Gram, SparseGram
 from spom.kernels.memory import plan
-from spom.solvers.iterate import checkpoint as checkpointed
-from spom.solvers.iterate import progress, saved
+from spom.solvers.mkl.frank_wolfe.gram import parts_of
 from spom.solvers.mkl.online.solver import OnlineKernels
 from spom.solvers.mkl.online.workspace import needed_bytes
 from spom.solvers.mkl.problem import ExplicitBlock, KernelProblem
@@ -44,7 +42,6 @@ class KernelFit:
     history: list[dict[str, Any]]
     converged: bool
     message: str
-    state: State | None = field(default=None, repr=False)
 
 
 def as_kernels(given: Any) -> list[Kernel]:
@@ -147,6 +144,7 @@ def fit_kernels(
     blocks: Blocks,
     problem: KernelProblem,
     X: Any,
+    trainer: Trainer,
     *,
     solver: str,
     loss: str,
@@ -158,65 +156,95 @@ def fit_kernels(
     tol: float = 1e-2,
     cost: float = 1.0,
     seed: int = 0,
-    callbacks: Callbacks | None = None,
-    verbose: int = 0,
-    label: str = "kernels",
-    checkpoint: Path | None = None,
-    checkpoint_every: int | float | str = "60s",
-    resume: bool = False,
+    dev: Callable[[KernelFit], float] | None = None,
 ) -> KernelFit:
-    """Run a solver on a problem whose blocks are `blocks` (and perhaps more explicit ones at its end)."""
+    """Run a solver on a problem whose blocks are `blocks` (and perhaps more explicit ones at its end).
+
+    `dev` scores what was learnt so far on development data.
+    """
     if solver not in SOLVERS:
         raise Unsupported(f"solver must be one of {', '.join(SOLVERS)}; it is {solver!r}")
     if solver == "frank-wolfe" and loss != "hinge":
         raise Unsupported(f"solver='frank-wolfe' takes loss='hinge', not {loss!r}; solver='online' takes all")
-    start = saved(checkpoint) if resume and checkpoint is not None else None
-    shared: dict[str, Any] = {"transitions": transitions, "cost": cost, "random_state": seed, "start": start}
-    if solver == "online":
-        own = {"loss": loss, "step": step, "epochs": epochs, "output": output, "slots": blocks.slots, "screen": True}
-        run: Any = OnlineKernels(problem, penalty=penalty, copies=False, **own, **shared)
-    else:
+    shared: dict[str, Any] = {"transitions": transitions, "cost": cost, "random_state": seed}
+    own = {"loss": loss, "step": step, "epochs": epochs, "output": output, "slots": blocks.slots, "screen": True}
+
+    def make(start: State | None) -> Any:
+        if solver == "online":
+            return OnlineKernels(problem, penalty=penalty, copies=False, start=start, **own, **shared)
         from spom.solvers.mkl.frank_wolfe.solver import FrankWolfeMKL
 
-        run = FrankWolfeMKL(problem, penalty, tol=tol, **shared)
-    states: Iterable[State] = run
-    if checkpoint is not None:
-        states = checkpointed(states, checkpoint, checkpoint_every)
-    if verbose:
-        states = progress(states, total=epochs if solver == "online" else None, label=label)
+        return FrankWolfeMKL(problem, penalty, tol=tol, start=start, **shared)
+
     # The blocks of the problem are kernels first; users see the order in which they gave them.
     places = np.argsort([*blocks.order, *range(len(blocks.order), problem.n_blocks)])
+
+    def found(model: Arrays) -> KernelFit:
+        A, V, T = learner.parts(model)
+        norms = model["norms"][places]
+        ends = np.cumsum([block.n_features for block in problem.explicit])
+        parts = [np.ascontiguousarray(part) for part in np.split(V, ends[:-1])] if ends.size else []
+        own_maps = len(blocks.features)
+        kept = model_of(blocks.kernels, A, X, blocks.features, parts[:own_maps])
+        if blocks.kernels:
+            kept.kept = np.asarray([blocks.order[m] for m in kept.kept], dtype=np.int64)
+        weights = block_weights(norms, penalty)
+        return KernelFit(kept, T.copy(), parts[own_maps:], norms, weights, trainer.history, False, blocks.message)
 
     def entry(state: State) -> dict[str, Any]:
         return _entry(state, penalty, problem, places)
 
-    state, history = _passes(states, entry, callbacks or Callbacks(log=False), start)
-    A, V, T = run.parts(state.theta) if solver == "online" else run.parts()
-    ends = np.cumsum([block.n_features for block in problem.explicit])
-    parts = [np.ascontiguousarray(part) for part in np.split(V, ends[:-1])] if ends.size else []
-    own_maps = len(blocks.features)
-    converged = _settled(history, tol) if solver == "online" else bool(run.converged)
-    norms = np.asarray(state.block_norms)[places]
-    model = model_of(blocks.kernels, A, X, blocks.features, parts[:own_maps])
-    if blocks.kernels:
-        model.kept = np.asarray([blocks.order[m] for m in model.kept], dtype=np.int64)
-    weights = block_weights(norms, penalty)
-    return KernelFit(model, T.copy(), parts[own_maps:], norms, weights, history, converged, blocks.message, state)
+    learner = KernelLearner(make, epochs if solver == "online" else None, entry)
+    if dev is not None:
+        learner.scores, learner.dev = True, lambda model: dev(found(model))
+    fit = found(trainer.run(learner).model)
+    fit.converged = _settled(trainer.history, tol) if solver == "online" else bool(learner.solver.converged)
+    if fit.converged and solver != "online" and not trainer.over:
+        trainer.stopped = "converged"
+    return fit
 
 
-def _passes(
-    states: Iterable[State], entry: Callable[[State], dict[str, Any]], callbacks: Callbacks, start: State | None
-) -> tuple[State, list[dict[str, Any]]]:
-    """The last state, and a dict for each."""
-    history: list[dict[str, Any]] = []
-    state = start
-    for state in states:
-        history.append(entry(state))
-        if callbacks.epoch(history[-1]):
-            break
-    if state is None:
-        raise ValueError("the solver had nothing to do: there are no sequences")
-    return state, history or [entry(state)]
+class KernelLearner(Learner):
+    """Passes of a solver with kernels: the model is theta, the norms of the blocks, and what else `parts` needs."""
+
+    dev: Callable[[Arrays], float]
+
+    def __init__(
+        self, make: Callable[[State | None], Any], epochs: int | None, entry: Callable[[State], dict[str, Any]]
+    ) -> None:
+        self.make, self.epochs, self._entry = make, epochs, entry
+        self.solver: Any = None
+
+    def states(self, start: State | None, done: int) -> Iterable[State]:
+        """The solver."""
+        self.solver = self.make(start)
+        found: Iterable[State] = self.solver
+        return found
+
+    def entry(self, state: State) -> dict[str, Any]:
+        """An entry of `history_`."""
+        return self._entry(state)
+
+    def model(self, state: State) -> Arrays:
+        """What the state has learnt."""
+        more: Arrays = {name: state.internal[name].copy() for name in ("scale", "transition") if name in state.internal}
+        return {"theta": state.theta.copy(), "norms": np.asarray(state.block_norms).copy(), **more}
+
+    def like(self, state: State | None) -> Arrays:
+        """As the state has it: the solver compares that with the problem."""
+        assert state is not None
+        return self.model(state)
+
+    def score(self, model: Arrays) -> float:
+        """The score on development data."""
+        return self.dev(model)
+
+    def parts(self, model: Arrays) -> tuple[Floats, Floats, Floats]:
+        """(coefficients of each kernel, weights of explicit blocks, transitions)."""
+        if "scale" in model:
+            return parts_of(self.solver.problem, model["theta"], model["scale"], model["transition"])
+        found: tuple[Floats, Floats, Floats] = self.solver.parts(model["theta"])
+        return found
 
 
 def _entry(state: State, penalty: Any, problem: KernelProblem, places: Any) -> dict[str, Any]:
@@ -229,7 +257,6 @@ def _entry(state: State, penalty: Any, problem: KernelProblem, places: Any) -> d
         "loss": state.loss,
         "blocks_kept": int(np.count_nonzero(norms)),
         "per_second": tokens / max(state.seconds, 1e-9),
-        "seconds": state.seconds,
         "block_norms": norms.tolist(),
         "block_weights": block_weights(norms, penalty).tolist(),
     }

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from spom.core.arrays import Floats, Ints
-from spom.core.callbacks import Callbacks
 from spom.core.registry import make, register
+from spom.data.conllu import conllu_text
 from spom.data.treebank import Treebank
 from spom.decoders.inside_outside import inside_outside
 from spom.decoders.nonprojective import matrix_tree
@@ -20,15 +21,8 @@ from spom.errors import DataError, Unsupported
 from spom.estimators.parser.inputs import as_treebank
 from spom.estimators.parser.pruning import Pruning, select_templates
 from spom.estimators.parser.saving import SavingParser
-from spom.estimators.parser.stages import (
-    Held,
-    Run,
-    crossed_guides,
-    gold_relations,
-    share,
-    train_arcs,
-    train_labels,
-)
+from spom.estimators.parser.stages import Held, Run, crossed_guides, gold_relations, share
+from spom.estimators.training import Trainer, digest
 from spom.features.arc_sets import LABELS, guided_templates
 from spom.features.arcs import ArcCodes, ArcTemplates
 from spom.metrics.attachment import Attachment, attachment
@@ -63,7 +57,7 @@ class DependencyParser(SavingParser, BaseEstimator):  # type: ignore[misc]  # sc
     folds : into how many parts the training data are cut to get trees of the first stage for the second one.
     step, cost : the largest step (default: one over the number of templates), and the cost of a wrong head.
     table_bits, min_count : see `spom.features.arcs.ArcTemplates`.
-    patience : with `fit(..., dev=...)`, how many epochs in a row may be worse before training ends.
+    patience : with `fit(..., dev=...)`, end a stage after this many epochs without a better score; None makes all.
     n_jobs : threads of `predict`. random_state : the seed. verbose : 1 shows progress on a terminal.
     callbacks : objects with `on_epoch(info)`, `on_end(info)`; see `spom.core.callbacks`.
 
@@ -114,7 +108,7 @@ class DependencyParser(SavingParser, BaseEstimator):  # type: ignore[misc]  # sc
         cost: float = 1.0,
         table_bits: int = 16,
         min_count: int = 2,
-        patience: int = 2,
+        patience: int | None = 3,
         n_jobs: int | None = None,
         random_state: Any = 0,
         verbose: int = 1,
@@ -154,20 +148,24 @@ class DependencyParser(SavingParser, BaseEstimator):  # type: ignore[misc]  # sc
     ) -> Self:
         """Learn from a treebank; `dev` chooses the best epoch. `y` is not used: the trees are in the treebank.
 
-        `checkpoint` is a file for the state of the run (a second stage adds `.second` to its name); with `resume` it
-        goes on from there, to the same bits. Ctrl-C after the first epoch ends the run with what was learnt.
+        `checkpoint` is a file for the state of the run, written every so many epochs, or seconds ("60s"), or only where
+        the run is stopped ("stop"); with `resume` the run continues from there, to the same bits. Ctrl-C ends the run
+        after the epoch that is under way, with what was learnt.
         """
         bank, held = _trees(X, "X"), None if dev is None else _trees(dev, "dev")
-        run = self._run()
-        run.checkpoint = None if checkpoint is None else Path(checkpoint)
-        run.checkpoint_every, run.resume = checkpoint_every, resume
-        try:
+        watch = {"checkpoint": checkpoint, "every": checkpoint_every, "resume": resume}
+        run = self._run(lambda: self._contents(bank, held), **watch)
+        with run.trainer.running():
             self.__dict__.update(self._learnt(run, bank, held))
-        except BaseException:
-            run.watch.end("error")
-            raise
-        run.watch.end(run.stopped)
         return self
+
+    def _contents(self, bank: Treebank, dev: Treebank | None) -> dict[str, Any]:
+        """What the fingerprint of a checkpoint says of the sentences."""
+        return {
+            "data": {"sentences": len(bank), "words": bank.n_words, "digest": digest(conllu_text(bank))},
+            "labels": list(bank.relation_names) if self.labels else None,
+            "dev": None if dev is None else digest(conllu_text(dev)),
+        }
 
     def _learnt(self, run: Run, bank: Treebank, dev: Treebank | None, blank: bool = False) -> dict[str, Any]:
         """What `fit` leaves behind; `blank`: before anything is learnt."""
@@ -181,24 +179,26 @@ class DependencyParser(SavingParser, BaseEstimator):  # type: ignore[misc]  # sc
         pruning: Pruning | None = None
         if self.prune is not None and not blank:
             templates, pruning = select_templates(run, templates, codes, gold, self.prune)
-        arcs = train_arcs(run, run.solver(templates, codes, gold), epochs, "", held)
+        first = run.solver(templates, codes, gold)
+        arcs = first.model() if blank else run.arcs(first, epochs, "arcs", held)
         second, label_model = None, None
-        for guided in [] if run.over else self._guided(templates):
+        for guided in [] if run.trainer.over else self._guided(templates):
             guided.also, guided.vocabularies = templates.columns, templates.vocabularies
             guides = crossed_guides(run, templates, codes, gold, self.folds, (epochs + 1) // 2)
             if held is not None:
                 held = (held[0], held[1], arcs.parse(held[1], self.projective)[0])
             solver = run.solver(guided, codes, gold, guides=guides, limits=arcs.limits)
-            second = train_arcs(run, solver, epochs, "second stage", held)
+            second = solver.model() if blank else run.arcs(solver, epochs, "second stage", held)
         relations = bank.relation_names if self.labels else ()
         if self.labels:
             labels.vocabularies = {name: templates.vocabularies[name] for name in templates.columns}
-            learner = LabelLearner(labels, relations, self.random_state)
-            train_labels(run, learner, codes, gold, gold_relations(bank, relations, codes), label_epochs)
-            label_model = learner.model()
+            learner = LabelLearner(labels, relations, run.settings["seed"], copies=False)
+            learner.feed(codes, gold, gold_relations(bank, relations, codes))
+            label_model = learner.model() if blank else run.relations(learner, label_epochs)
         return {
             **{"arcs_": arcs, "second_": second, "labels_": label_model, "relations_": relations},
-            **{"pruning_": pruning, "converged_": run.stopped == "converged", "history_": run.history},
+            **{"pruning_": pruning, "converged_": run.trainer.stopped == "converged"},
+            "history_": run.trainer.history,
             "_learners": None,
         }
 
@@ -219,25 +219,24 @@ class DependencyParser(SavingParser, BaseEstimator):  # type: ignore[misc]  # sc
         if self._learners is None:
             self._learners = self._continued(run, codes, gold)
         first, second, labels = self._learners
-        if second is not None:
-            # These sentences are new, so that the first stage's trees are as good as they will be on others.
-            guides, _ = first.model().parse(codes, self.projective)
-            second.feed(codes, gold, guides)
-            self.second_ = train_arcs(run, second, 1, "second stage")
-        first.feed(codes, gold)
-        self.arcs_ = train_arcs(run, first, 1, "")
-        if labels is not None:
-            train_labels(run, labels, codes, gold, wanted if wanted is not None else gold, 1)
-            self.labels_ = labels.model()
-        self.history_ = [*self.history_, *run.history]
-        run.watch.end()
+        with run.trainer.running():
+            if second is not None:
+                # These sentences are new, so that the first stage's trees are as good as they will be on others.
+                guides, _ = first.model().parse(codes, self.projective)
+                second.feed(codes, gold, guides)
+                self.second_ = run.arcs(second, 1, "second stage")
+            first.feed(codes, gold)
+            self.arcs_ = run.arcs(first, 1)
+            if labels is not None:
+                self.labels_ = run.relations(labels.feed(codes, gold, wanted if wanted is not None else gold), 1)
+        self.history_ = [*self.history_, *run.trainer.history]
         return self
 
     def _begin(self, run: Run, bank: Treebank, relations: Iterable[str] | None) -> None:
         """A model that knows nothing yet."""
         if self.prune is not None:
             raise Unsupported("prune= needs all sentences at once: use fit, or set prune=None")
-        found = self._learnt(Run(run.settings, Callbacks(None), 0), bank, None, blank=True)
+        found = self._learnt(run, bank, None, blank=True)
         if found["labels_"] is not None:
             names = tuple(dict.fromkeys([*(relations or ()), *bank.relation_names]))
             found["relations_"] = names
@@ -256,7 +255,7 @@ class DependencyParser(SavingParser, BaseEstimator):  # type: ignore[misc]  # sc
             found.append(solver)
         labels = None
         if self.labels_ is not None:
-            labels = LabelLearner(self.labels_.templates, self.relations_, self.random_state)
+            labels = LabelLearner(self.labels_.templates, self.relations_, self.random_state, copies=False)
             labels.weights[:] = self.labels_.weights
             if self.labels_.root >= 0:
                 labels.seen[0, self.labels_.root] = True
@@ -342,15 +341,24 @@ class DependencyParser(SavingParser, BaseEstimator):  # type: ignore[misc]  # sc
             return []
         return [ArcTemplates([*templates.blocks, *guided_templates()], self.table_bits, self.min_count)]
 
-    def _run(self) -> Run:
+    def _run(self, contents: Callable[[], dict[str, Any]] = dict, **watch: Any) -> Run:
         if self.epochs < 1 or self.label_epochs < 1:
             raise ValueError(f"epochs and label_epochs must be >= 1; they are {self.epochs}, {self.label_epochs}")
+        trainer = Trainer(self, contents, patience=self.patience, **watch)
+        seed = self.random_state
+        if not isinstance(seed, np.random.Generator):
+            seed = trainer.seed(self._seed)
         penalty = make("penalty", self.penalty) if isinstance(self.penalty, str) else self.penalty
         settings = {
             **{"loss": self.loss, "penalty": penalty, "step": self.step, "cost": self.cost},
-            **{"projective": self.projective, "seed": self.random_state},
+            **{"projective": self.projective, "seed": seed},
         }
-        return Run(settings, Callbacks(self.callbacks, "parser"), self.verbose, self.n_jobs or 1, self.patience)
+        return Run(settings, trainer, self.n_jobs or 1)
+
+    def _seed(self) -> int:
+        """The seed of a run: `random_state` itself where it is a number."""
+        given = self.random_state
+        return int(given) if isinstance(given, (int, np.integer)) else int(check_random_state(given).randint(2**31))
 
 
 def _trees(X: Any, name: str) -> Treebank:

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator
-from dataclasses import dataclass, field
-from pathlib import Path
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from spom.core.arrays import Ints
-from spom.core.callbacks import Callbacks
+from spom.core.arrays import Ints, aligned_singles
 from spom.core.state import State
 from spom.data.treebank import Treebank
+from spom.estimators.training import Arrays, Learner, Trainer
 from spom.features.arcs import ArcCodes, ArcTemplates
-from spom.solvers.iterate import checkpoint, progress, saved, take
+from spom.solvers.iterate import take
 from spom.solvers.structured.trees.arc_filter import with_roots, words_of
 from spom.solvers.structured.trees.model import ArcModel
-from spom.solvers.structured.trees.relations import LabelLearner
+from spom.solvers.structured.trees.relations import LabelLearner, LabelModel
 from spom.solvers.structured.trees.solver import ArcSolver
 
 # Development data: the trees, their codes, and the trees of a first stage.
@@ -27,25 +25,11 @@ Held = tuple[Treebank, ArcCodes, Ints | None]
 
 @dataclass
 class Run:
-    """What the stages share: settings of the solver, who looks on, and the history that they write."""
+    """What the stages share: settings of the solver, and the trainer."""
 
     settings: dict[str, Any]
-    watch: Callbacks
-    verbose: int = 1
+    trainer: Trainer
     n_jobs: int = 1
-    patience: int = 2
-    checkpoint: Path | None = None
-    checkpoint_every: int | float | str = "60s"
-    resume: bool = False
-    history: list[dict[str, Any]] = field(default_factory=list)
-    begin: float = field(default_factory=time.perf_counter)
-    # "end", "converged" or "interrupted".
-    stopped: str = "end"
-
-    @property
-    def over(self) -> bool:
-        """Whether somebody wants an end: a callback, or Ctrl-C."""
-        return self.watch.stopped or self.stopped == "interrupted"
 
     def solver(self, templates: ArcTemplates, codes: ArcCodes, gold: Ints, **more: Any) -> ArcSolver:
         """A solver for the arcs of these sentences."""
@@ -57,70 +41,104 @@ class Run:
         heads, _ = model.parse(codes, self.settings["projective"], guides, self.n_jobs)
         return float((heads[words_of(codes)] == bank.heads).mean()) if bank.n_words else np.nan
 
+    def arcs(self, solver: ArcSolver, epochs: int, stage: str = "arcs", dev: Held | None = None) -> ArcModel:
+        """Epochs of learning arcs; with development data those of the best epoch."""
+        scores = None if dev is None else lambda model: self.score(model, dev)
+        found = self.trainer.run(ArcLearner(solver, epochs, stage, scores), stage)
+        weights = aligned_singles(solver.weights.size)
+        weights[:] = found.model["weights"]
+        return ArcModel(solver.templates, solver.layout, solver.limits, weights)
+
+    def relations(self, learner: LabelLearner, epochs: int) -> LabelModel:
+        """Epochs of learning relations on gold trees."""
+        found = self.trainer.run(RelationLearner(learner, epochs), "relations")
+        weights = aligned_singles(learner.weights.size)
+        weights[:] = found.model["weights"]
+        root = int(found.model["root"])
+        root = root if -1 <= root < len(learner.names) else -1
+        return LabelModel(learner.templates, learner.layout, learner.names, weights, root)
+
+
+class ArcLearner(Learner):
+    """Epochs of an `ArcSolver` for the trainer: the model is the mean of its weights."""
+
+    def __init__(
+        self, solver: ArcSolver, epochs: int, stage: str, dev: Callable[[ArcModel], float] | None = None
+    ) -> None:
+        self.solver, self.epochs, self.stage = solver, epochs, stage
+        self.dev, self.scores = dev, dev is not None
+        self._before = solver.seconds
+
+    def states(self, start: State | None, done: int) -> Iterable[State]:
+        """The solver, for as many epochs as are left."""
+        if start is not None:
+            self.solver.restore(start)
+            self._before = self.solver.seconds
+        assert self.epochs is not None
+        return take(self.solver, max(0, self.epochs - done))
+
+    def entry(self, state: State) -> dict[str, Any]:
+        """An entry of `history_`."""
+        norms = np.zeros(0) if state.block_norms is None else state.block_norms
+        spent, self._before = self.solver.seconds - self._before, self.solver.seconds
+        return {
+            **{"epoch": state.k, "stage": self.stage, "objective": state.objective, "loss": state.loss},
+            "blocks_kept": int(np.count_nonzero(norms)),
+            "nonzeros": state.nnz,
+            "per_second": int(self.solver.codes.sizes.sum()) / max(spent, 1e-9),
+            "block_weights": norms / norms.sum() if norms.any() else norms,
+        }
+
+    def model(self, state: State) -> Arrays:
+        """The mean of the weights."""
+        return {"weights": self.solver.model().weights}
+
+    def like(self, state: State | None) -> Arrays:
+        """Weights of this solver's size."""
+        return {"weights": self.solver.weights}
+
+    def score(self, model: Arrays) -> float:
+        """UAS on development data."""
+        assert self.dev is not None
+        return self.dev(ArcModel(self.solver.templates, self.solver.layout, self.solver.limits, model["weights"]))
+
+
+class RelationLearner(Learner):
+    """Epochs of a `LabelLearner` for the trainer: the model is the mean of its weights, and the root's relation."""
+
+    def __init__(self, learner: LabelLearner, epochs: int) -> None:
+        self.learner, self.epochs = learner, epochs
+        self._before = learner.seconds
+
+    def states(self, start: State | None, done: int) -> Iterable[State]:
+        """The learner, for as many epochs as are left."""
+        if start is not None:
+            self.learner.restore(start)
+            self._before = self.learner.seconds
+        assert self.epochs is not None
+        return take(self.learner, max(0, self.epochs - done))
+
+    def entry(self, state: State) -> dict[str, Any]:
+        """An entry of `history_`."""
+        spent, self._before = self.learner.seconds - self._before, self.learner.seconds
+        found = {"stage": "relations", "loss": state.loss, "objective": state.objective}
+        return {**found, "per_second": self.learner.words / max(spent, 1e-9)}
+
+    def model(self, state: State) -> Arrays:
+        """The mean of the weights."""
+        found = self.learner.model()
+        return {"weights": found.weights, "root": np.array(found.root)}
+
+    def like(self, state: State | None) -> Arrays:
+        """Weights of this learner's size."""
+        return {"weights": self.learner.weights, "root": np.array(0)}
+
 
 def share(parts: list[ArcTemplates]) -> None:
     """Let several sets of templates read the same columns, so that one encoding of a sentence serves all."""
     columns = {name for templates in parts for name in templates.columns}
     for templates in parts:
         templates.also = tuple(sorted(columns))
-
-
-def train_arcs(run: Run, solver: ArcSolver, epochs: int, stage: str, dev: Held | None = None) -> ArcModel:
-    """Epochs of learning; with development data the best epoch's weights, and an end after `patience` worse ones."""
-    best, best_score, bad = None, -np.inf, 0
-    before = solver.seconds
-    try:
-        for state in _states(run, solver, epochs, stage):
-            info = _described(run, solver, state, stage, before)
-            before = solver.seconds
-            if dev is not None:
-                model = solver.model()
-                info["dev"] = run.score(model, dev)
-                bad = 0 if info["dev"] > best_score else bad + 1
-                if bad == 0:
-                    best, best_score = model, info["dev"]
-            run.history.append(info)
-            if run.watch.epoch(info):
-                break
-            if bad > run.patience:
-                run.stopped = "converged"
-                break
-    except KeyboardInterrupt:
-        # A stop by hand keeps what was learnt, if anything was.
-        if solver.k == 0:
-            raise
-        run.stopped = "interrupted"
-    return solver.model() if best is None else best
-
-
-def _states(run: Run, solver: ArcSolver, epochs: int, stage: str) -> Iterator[State]:
-    """The epochs that are still to be made, with progress and checkpoints."""
-    path = None
-    if run.checkpoint is not None:
-        path = run.checkpoint if not stage else run.checkpoint.with_name(run.checkpoint.name + ".second")
-        start = saved(path) if run.resume else None
-        if start is not None:
-            solver.restore(start)
-    left = max(0, epochs - solver.k) if path is not None else epochs
-    states = take(solver, left)
-    if run.verbose:
-        states = progress(states, left, f"arcs ({stage})" if stage else "arcs")
-    if path is not None:
-        states = checkpoint(states, path, run.checkpoint_every)
-    return iter(states)
-
-
-def _described(run: Run, solver: ArcSolver, state: State, stage: str, before: float) -> dict[str, Any]:
-    """An entry of `history_`."""
-    norms = np.zeros(0) if state.block_norms is None else state.block_norms
-    return {
-        **{"epoch": state.k, "stage": stage or "arcs", "objective": state.objective, "loss": state.loss},
-        "blocks_kept": int(np.count_nonzero(norms)),
-        "nonzeros": state.nnz,
-        "per_second": int(solver.codes.sizes.sum()) / max(solver.seconds - before, 1e-9),
-        "seconds": time.perf_counter() - run.begin,
-        "block_weights": norms / norms.sum() if norms.any() else norms,
-    }
 
 
 def crossed_guides(run: Run, templates: ArcTemplates, codes: ArcCodes, gold: Ints, folds: int, epochs: int) -> Ints:
@@ -141,20 +159,6 @@ def crossed_guides(run: Run, templates: ArcTemplates, codes: ArcCodes, gold: Int
         a, b = int(codes.first[begin]), int(codes.first[end]) if end < count else guides.size
         guides[a:b] = heads[a:b]
     return guides
-
-
-def train_labels(run: Run, learner: LabelLearner, codes: ArcCodes, trees: Ints, gold: Ints, epochs: int) -> None:
-    """Epochs of learning relations on gold trees."""
-    words = int(codes.sizes.sum())
-    for epoch in range(1, epochs + 1):
-        begin = time.perf_counter()
-        loss = learner.epoch(codes, trees, gold)
-        now = time.perf_counter()
-        info: dict[str, Any] = {"epoch": epoch, "stage": "relations", "loss": loss, "objective": loss}
-        info |= {"per_second": words / max(now - begin, 1e-9), "seconds": now - run.begin}
-        run.history.append(info)
-        if run.watch.epoch(info):
-            break
 
 
 def gold_relations(bank: Treebank, names: tuple[str, ...], codes: ArcCodes) -> Ints:

@@ -7,18 +7,17 @@ and the weights are the identity: all that a tagger can do with its rows, it can
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
 from spom.core.arrays import Floats, Ints
-from spom.core.callbacks import Callbacks
 from spom.errors import DataError, ModelFileError, Unsupported
 from spom.estimators.mkl.model import KernelModel
 from spom.estimators.mkl.training import KernelFit, as_kernels, blocks_of, fit_kernels
+from spom.estimators.training import Trainer
 from spom.features.rows import Blocks, Rows
 from spom.kernels.base import as_vectors
 from spom.models.encoding import Encoder, decode
@@ -173,12 +172,8 @@ def fit_kernel_chain(
     cost: float = 1.0,
     memory: Any = "2GB",
     seed: int = 0,
-    callbacks: Callbacks | None = None,
-    verbose: int = 0,
-    label: str = "SequenceTagger",
-    checkpoint: Path | None = None,
-    checkpoint_every: int | float | str = "60s",
-    resume: bool = False,
+    trainer: Trainer,
+    dev: Callable[[KernelFit], float] | None = None,
 ) -> tuple[KernelFit, Any]:
     """Learn from vectors of tokens (and rows of template features): (what was learnt, the penalty that was used).
 
@@ -194,8 +189,8 @@ def fit_kernel_chain(
         dtype=np.float32,
         n_jobs=1,
         averaged=output == "average",
-        verbose=verbose,
-        label=label,
+        verbose=int(trainer.verbose),
+        label=trainer.label,
     )
     extra = [] if rows is None or blocks is None else template_blocks(rows, blocks)
     chain = transitions is not None
@@ -205,6 +200,7 @@ def fit_kernel_chain(
         made,
         problem,
         vectors,
+        trainer,
         solver=solver,
         loss=loss,
         penalty=found,
@@ -215,12 +211,7 @@ def fit_kernel_chain(
         tol=tol,
         cost=cost,
         seed=seed,
-        callbacks=callbacks,
-        verbose=verbose,
-        label=label,
-        checkpoint=checkpoint,
-        checkpoint_every=checkpoint_every,
-        resume=resume,
+        dev=dev,
     )
     return fit, found
 

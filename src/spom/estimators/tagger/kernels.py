@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import copy
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from sklearn.utils import check_random_state
 
-from spom.core.callbacks import Callbacks
 from spom.errors import DataError, Unsupported
-from spom.estimators.checking import all_or_nothing, operator
-from spom.estimators.mkl.training import SOLVERS
+from spom.estimators.checking import operator
+from spom.estimators.mkl.training import SOLVERS, KernelFit
 from spom.estimators.tagger.inputs import Source, make_source
 from spom.estimators.tagger.kernel_chain import (
     KernelScores,
@@ -21,6 +21,7 @@ from spom.estimators.tagger.kernel_chain import (
     split_pair,
     stacked,
 )
+from spom.estimators.training import Trainer, described, digest
 from spom.solvers.structured.chains.data import padded
 from spom.solvers.structured.chains.solver import forbidden_scores
 
@@ -37,16 +38,9 @@ def check_options(tagger: Any) -> None:
 
 
 def fit_with_kernels(
-    tagger: Any,
-    X: Any,
-    y: Any,
-    dev: Any,
-    classes: Any,
-    checkpoint: str | Path | None,
-    checkpoint_every: int | float | str,
-    resume: bool,
+    tagger: Any, X: Any, y: Any, classes: Any, dev: Any, make_trainer: Callable[[Callable[[], dict[str, Any]]], Trainer]
 ) -> None:
-    """Learn, and leave behind what a fitted tagger has; `dev` is scored once, at the end."""
+    """Learn, and leave behind what a fitted tagger has; `dev` chooses the best pass."""
     if y is None:
         raise ValueError("y is missing: with kernels X has vectors, and y the labels of each sentence")
     both = tagger.templates is not None
@@ -54,58 +48,74 @@ def fit_with_kernels(
     vectors, offsets = stacked(parts)
     if vectors.shape[0] == 0:
         raise DataError("there are no tokens to learn from: X has no sentence with one")
-    watching = Callbacks(tagger.callbacks, type(tagger).__name__)
-    with all_or_nothing(tagger):
-        codes, labels = tagger._labels(y, offsets, classes)
-        tagger.classes_, k = labels, labels.size
-        source = make_source(tagger.templates, sentences) if both else None
-        rows = source.fit(sentences) if source is not None else None
-        if rows is not None:
-            check_same(rows.offsets, offsets)
-        blocks = source.blocks if source is not None else None
-        tagger._forbidden = forbidden_scores(tagger._allowed(), k)
-        try:
-            found, penalty = fit_kernel_chain(
-                tagger.kernels,
-                vectors,
-                offsets,
-                codes,
-                k,
-                rows=rows,
-                blocks=blocks,
-                transitions=tagger.transitions,
-                loss=tagger.loss,
-                penalty=None if tagger.penalty is None else operator("penalty", tagger.penalty),
-                solver=tagger.solver,
-                step=tagger.step,
-                epochs=tagger.epochs,
-                output="average" if tagger.average is True else "last",
-                cost=tagger.cost,
-                memory=tagger.memory,
-                seed=int(check_random_state(tagger.random_state).randint(2**31 - 1)),
-                callbacks=watching,
-                verbose=tagger.verbose,
-                label=type(tagger).__name__,
-                checkpoint=None if checkpoint is None else Path(checkpoint),
-                checkpoint_every=checkpoint_every,
-                resume=resume,
-            )
-        except BaseException as error:
-            watching.end("interrupted" if isinstance(error, KeyboardInterrupt) else "error")
-            raise
-        weights = None
-        if source is not None:
-            whole = np.concatenate(found.explicit_weights)
-            used = np.flatnonzero(whole.any(axis=1))
-            source, weights = source.compact(used), whole[used]
-        tagger._source = Source(KernelScores(found.model, k, source, weights))
-        tagger.weights_ = np.eye(k, padded(k), dtype=np.float32)
-        tagger.chain_ = np.concatenate([found.transitions, np.zeros((2, k))])
-        tagger.blocks_ = block_names(tagger.kernels, blocks.names if blocks is not None else ())
-        tagger.block_norms_, tagger._kept = found.block_norms, np.flatnonzero(found.block_norms)
-        tagger.penalty_, tagger.step_, tagger.pruning_ = penalty, tagger.step, None
-        tagger.history_, tagger.converged_ = found.history, found.converged
-        tagger.n_epochs_, tagger._going, tagger.memory_plan_ = len(found.history), None, found.message
-        if dev is not None:
-            tagger.history_[-1]["dev"] = tagger.score(*dev)
-        watching.end("end")
+    codes, labels = tagger._labels(y, offsets, classes)
+    tagger.classes_, k = labels, labels.size
+    source = make_source(tagger.templates, sentences) if both else None
+    rows = source.fit(sentences) if source is not None else None
+    if rows is not None:
+        check_same(rows.offsets, offsets)
+    blocks = source.blocks if source is not None else None
+    tagger._forbidden = forbidden_scores(tagger._allowed(), k)
+
+    def contents() -> dict[str, Any]:
+        kept = digest(vectors, offsets, *([] if rows is None else [rows.indptr, rows.indices, rows.values]))
+        return {
+            "data": {"sentences": offsets.size - 1, "tokens": int(offsets[-1]), "digest": kept},
+            "targets": digest(codes),
+            "labels": described(labels.tolist()),
+            "templates": list(blocks.names) if blocks is not None else [],
+            "dev": None if dev is None else digest(*_dev_parts(dev, both)),
+        }
+
+    def score(found: KernelFit) -> float:
+        model = copy.copy(tagger)
+        _keep(model, found, source, blocks)
+        return float(model.score(*dev))
+
+    trainer = make_trainer(contents)
+    with trainer.running():
+        found, tagger.penalty_ = fit_kernel_chain(
+            tagger.kernels,
+            vectors,
+            offsets,
+            codes,
+            k,
+            rows=rows,
+            blocks=blocks,
+            transitions=tagger.transitions,
+            loss=tagger.loss,
+            penalty=None if tagger.penalty is None else operator("penalty", tagger.penalty),
+            solver=tagger.solver,
+            step=tagger.step,
+            epochs=tagger.epochs,
+            output="average" if tagger.average is True else "last",
+            cost=tagger.cost,
+            memory=tagger.memory,
+            seed=trainer.seed(lambda: int(check_random_state(tagger.random_state).randint(2**31 - 1))),
+            trainer=trainer,
+            dev=None if dev is None else score,
+        )
+    _keep(tagger, found, source, blocks)
+
+
+def _dev_parts(dev: Any, both: bool) -> list[Any]:
+    sentences, parts = split_pair(dev[0], both)
+    vectors, offsets = stacked(parts)
+    return [vectors, offsets, repr(sentences), repr(dev[1])]
+
+
+def _keep(tagger: Any, found: KernelFit, source: Any, blocks: Any) -> None:
+    """Store what was learnt."""
+    k, weights = tagger.classes_.size, None
+    if source is not None:
+        whole = np.concatenate(found.explicit_weights)
+        used = np.flatnonzero(whole.any(axis=1))
+        source, weights = source.compact(used), whole[used]
+    tagger._source = Source(KernelScores(found.model, k, source, weights))
+    tagger.weights_ = np.eye(k, padded(k), dtype=np.float32)
+    tagger.chain_ = np.concatenate([found.transitions, np.zeros((2, k))])
+    tagger.blocks_ = block_names(tagger.kernels, blocks.names if blocks is not None else ())
+    tagger.block_norms_, tagger._kept = found.block_norms, np.flatnonzero(found.block_norms)
+    tagger.step_, tagger.pruning_ = tagger.step, None
+    tagger.history_, tagger.converged_ = found.history, found.converged
+    tagger.n_epochs_, tagger._going, tagger.memory_plan_ = len(found.history), None, found.message

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.utils import check_random_state
 
 from spom.core.arrays import Floats, Ints
-from spom.core.callbacks import Callbacks
 from spom.core.registry import register
+from spom.core.state import State
 from spom.decoders.schemes import Constraints, tag_constraints
 from spom.errors import DataError, Unsupported
 from spom.estimators.checking import all_or_nothing, operator
@@ -21,10 +23,10 @@ from spom.estimators.tagger.labels import Names, label_codes, metric, recode, sp
 from spom.estimators.tagger.model import TaggerModel
 from spom.estimators.tagger.pruning import Pruning
 from spom.estimators.tagger.saving import SavingTagger
-from spom.estimators.tagger.training import Run, Watch, train
+from spom.estimators.tagger.training import ChainLearner, Weights
+from spom.estimators.training import Trainer, described, digest
 from spom.features.rows import Blocks
 from spom.penalties import L1
-from spom.solvers.iterate import saved
 from spom.solvers.steps import InverseSqrtEpoch, LinearDecay
 from spom.solvers.structured.chains.adaptive_engine import AdaptiveEngine
 from spom.solvers.structured.chains.data import Tokens, as_blocks, as_tokens, padded, restricted
@@ -157,10 +159,15 @@ class SequenceTagger(SavingTagger, TaggerModel):
         the run was stopped ("stop"); with `resume` it goes on from there, to the same bits.
         """
         self._check()
-        if self.kernels is not None:
-            fit_with_kernels(self, X, y, dev, classes, checkpoint, checkpoint_every, resume)
-            return self
+
+        def make_trainer(contents: Callable[[], dict[str, Any]]) -> Trainer:
+            watch: dict[str, Any] = {"checkpoint": checkpoint, "every": checkpoint_every, "resume": resume}
+            return Trainer(self, contents, patience=self.patience, **watch)
+
         with all_or_nothing(self):
+            if self.kernels is not None:
+                fit_with_kernels(self, X, y, classes, dev, make_trainer)
+                return self
             X, y = split_labels(X, y)
             source = make_source(self.templates, X)
             rows = source.fit(X)
@@ -170,18 +177,12 @@ class SequenceTagger(SavingTagger, TaggerModel):
             self.classes_, self.blocks_ = labels, tuple(source.blocks.names)
             blocks = as_blocks(source.blocks)
             task = _Task(source, as_tokens(rows, blocks.total), codes, blocks)
-            callbacks = Callbacks(self.callbacks, type(self).__name__)
-            path = None if checkpoint is None else Path(checkpoint)
-            watch = Watch(None, self.patience, callbacks, self.verbose, path, checkpoint_every, type(self).__name__)
-            start = saved(path) if resume and path is not None else None
-            try:
-                run, task = self._learn(task, watch, dev, start)
-            except BaseException:
-                callbacks.end("error")
-                raise
-            self._keep(run, task, compact=True)
+            whole = task
+            trainer = make_trainer(lambda: self._contents(whole, dev))
+            with trainer.running():
+                weights, task = self._learn(task, trainer, dev)
+            self._keep(weights, trainer, task, compact=True)
             self._going: OnlineChain | None = None
-            callbacks.end(run.stopped)
         return self
 
     def partial_fit(self, X: Any, y: Any = None, *, classes: ArrayLike | None = None) -> Self:
@@ -213,12 +214,13 @@ class SequenceTagger(SavingTagger, TaggerModel):
             blocks = as_blocks(source.blocks)
             task = _Task(source, as_tokens(rows, blocks.total), codes, blocks)
             solver = self._going_on(task, before)
-            callbacks = Callbacks(self.callbacks, type(self).__name__)
-            watch = Watch(None, None, callbacks, self.verbose, label=type(self).__name__)
-            run = train(solver, watch, [] if first else self.history_)
-            self._keep(run, task, compact=False)
+            trainer = Trainer(self)
+            if not first:
+                trainer.history = list(self.history_)
+            with trainer.running():
+                found = trainer.run(ChainLearner(lambda start: solver, 1))
+            self._keep((found.model["W"], found.model["chain"]), trainer, task, compact=False)
             self._going = solver
-            callbacks.end(run.stopped)
         return self
 
     # --- parts of it -------------------------------------------------------------------------------------
@@ -258,10 +260,7 @@ class SequenceTagger(SavingTagger, TaggerModel):
             return given
         raise ValueError(f"constraints must be the name of a scheme, Constraints or None; it is {given!r}")
 
-    def _solver(self, task: _Task, epochs: int, start: Any = None) -> OnlineChain:
-        seed = self.random_state
-        if isinstance(seed, np.random.RandomState):
-            seed = int(seed.randint(2**31))
+    def _solver(self, task: _Task, epochs: int, seed: Any, start: State | None = None) -> OnlineChain:
         self._forbidden = forbidden_scores(self._allowed(), self.classes_.size)
         self.penalty_ = operator("penalty", self.penalty, L1(3e-5))
         return OnlineChain(
@@ -283,26 +282,62 @@ class SequenceTagger(SavingTagger, TaggerModel):
             start=start,
         )
 
-    def _learn(self, task: _Task, watch: Watch, dev: Any, start: Any) -> tuple[Run, _Task]:
+    def _seed(self) -> int:
+        """The seed of a run: `random_state` itself where it is a number."""
+        given = self.random_state
+        if isinstance(given, (int, np.integer)):
+            return int(given)
+        return int(check_random_state(given).randint(2**31))
+
+    def _learn(self, task: _Task, trainer: Trainer, dev: Any) -> tuple[Weights, _Task]:
         """Choose templates where that is asked for, learn, and keep the largest weights where that is asked for."""
         self.pruning_ = self._selection(task)
         if self.pruning_ is not None:
             task = task.only(task.blocks.ids(self.pruning_.selection.kept))
-        solver = self._solver(task, self.epochs, start)
-        watch.dev = self._dev(dev, task)
-        run = train(solver, watch)
+        given = self.random_state
+        seed = given if isinstance(given, np.random.Generator) else trainer.seed(self._seed)
+        learner = ChainLearner(
+            lambda start: self._solver(task, self.epochs, seed, start), self.epochs, self._dev(dev, task)
+        )
+        found = trainer.run(learner)
+        W = found.model["W"]
         if self.pruning_ is not None:
-            self.pruning_.refit_seconds = solver.seconds
-        if self.max_weights is None or np.count_nonzero(run.weights[0]) <= self.max_weights:
-            return run, task
-        support = largest(run.weights[0], int(self.max_weights))
+            self.pruning_.refit_seconds = learner.solver.seconds
+        if self.max_weights is None or np.count_nonzero(W) <= self.max_weights:
+            return (W, found.model["chain"]), task
+        support = largest(W, int(self.max_weights))
         used = np.flatnonzero(support.any(axis=1))
-        task = task.only(used)
-        again = self._solver(task, self.epochs)
-        if not isinstance(again.engine, AdaptiveEngine):
-            raise Unsupported("max_weights takes dual averaging of single weights: a penalty such as L1, or none")
-        again.engine.learn_only(support[used])
-        return train(again, replace(watch, checkpoint=None, dev=self._dev(dev, task)), run.history), task
+        fewer = task.only(used)
+
+        def again(start: State | None) -> OnlineChain:
+            solver = self._solver(fewer, self.epochs, seed, start)
+            if not isinstance(solver.engine, AdaptiveEngine):
+                raise Unsupported("max_weights takes dual averaging of single weights: a penalty such as L1, or none")
+            solver.engine.learn_only(support[used])
+            return solver
+
+        found = trainer.run(ChainLearner(again, self.epochs, self._dev(dev, fewer)), "largest weights")
+        return (found.model["W"], found.model["chain"]), fewer
+
+    def _contents(self, task: _Task, dev: Any) -> dict[str, Any]:
+        """What the fingerprint of a checkpoint says of the sentences."""
+        tokens = task.tokens
+        return {
+            "data": {
+                **{"sentences": len(tokens), "tokens": int(tokens.total), "features": int(task.blocks.total)},
+                "digest": digest(tokens.indptr, tokens.indices, tokens.values, tokens.offsets),
+            },
+            "targets": digest(task.y),
+            "labels": described(self.classes_.tolist()),
+            "templates": list(self.blocks_),
+            "dev": None if dev is None else self._dev_digest(dev, task),
+        }
+
+    def _dev_digest(self, dev: Any, task: _Task) -> str:
+        X, y = split_labels(*dev) if isinstance(dev, tuple) and len(dev) == 2 else split_labels(dev, None)
+        tokens = task.rows_of(X)
+        codes, names = label_codes(y, tokens.offsets)
+        return digest(tokens.indptr, tokens.indices, tokens.values, tokens.offsets, codes, names)
 
     def _selection(self, task: _Task) -> Pruning | None:
         """Which templates to keep."""
@@ -335,7 +370,8 @@ class SequenceTagger(SavingTagger, TaggerModel):
     def _going_on(self, task: _Task, before: Names | None) -> OnlineChain:
         """A solver for one more pass that goes on where the last call ended."""
         going = getattr(self, "_going", None)
-        solver = self._solver(task, 1)
+        given = self.random_state
+        solver = self._solver(task, 1, given if isinstance(given, np.random.Generator) else self._seed())
         if isinstance(solver.step, LinearDecay):
             # There is no last call that a step could fall to zero for.
             solver.step = InverseSqrtEpoch(solver.step.eta0)
@@ -353,9 +389,9 @@ class SequenceTagger(SavingTagger, TaggerModel):
             solver.start_at(W, chain)
         return solver
 
-    def _keep(self, run: Run, task: _Task, compact: bool) -> None:
+    def _keep(self, weights: Weights, trainer: Trainer, task: _Task, compact: bool) -> None:
         """Store the model; with `compact` only features that have a weight."""
-        W, chain = run.weights
+        W, chain = weights
         where = [self.blocks_.index(name) for name in task.blocks.names]
         norms: Floats = np.zeros(len(self.blocks_))
         norms[where] = block_norms(W, task.blocks.starts)
@@ -364,8 +400,8 @@ class SequenceTagger(SavingTagger, TaggerModel):
             used, W = compacted(W)
             self._source = task.source.compact(used if task.ids is None else task.ids[used])
         self.weights_, self.chain_ = W, chain
-        self.history_, self.converged_ = run.history, run.stopped == "converged"
-        self.n_epochs_ = len(run.history)
+        self.history_, self.converged_ = trainer.history, trainer.stopped == "converged"
+        self.n_epochs_ = len(trainer.history)
 
 
 @dataclass(frozen=True)

@@ -1,149 +1,99 @@
-"""The run of a tagger: passes, development score, early stopping, callbacks, progress, checkpoints."""
+"""A tagger for the trainer: what an epoch of chains is called, weighs and scores."""
 
 from __future__ import annotations
 
-import sys
-import time
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from pathlib import Path
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
 
 from spom.core.arrays import Floats
-from spom.core.callbacks import Callbacks
-from spom.solvers.iterate import _period
-from spom.solvers.structured.chains.data import Singles
+from spom.core.state import State
+from spom.estimators.training import Arrays, Learner
+from spom.solvers.structured.chains.data import Singles, padded
 from spom.solvers.structured.chains.objective import penalty_value, summarised
-from spom.solvers.structured.chains.solver import Epoch, OnlineChain
+from spom.solvers.structured.chains.solver import OnlineChain
 
 Weights = tuple[Singles, Floats]
 
-
-@dataclass
-class Watch:
-    """What looks on: the score on development data, callbacks, a line of progress, a checkpoint now and then."""
-
-    dev: Callable[[Weights], float] | None = None
-    patience: int | None = None
-    callbacks: Callbacks = field(default_factory=Callbacks)
-    verbose: int = 0
-    checkpoint: Path | None = None
-    every: int | float | str = "60s"
-    label: str = ""
+NONE: Floats = np.zeros(0)
 
 
-@dataclass(frozen=True)
-class Run:
-    """What came out: the weights, one dict an epoch, and why it ended."""
+class ChainLearner(Learner):
+    """Passes of an `OnlineChain`: the model is the weights of features (`W`) and of the chain (`chain`).
 
-    weights: Weights
-    history: list[dict[str, Any]]
-    stopped: str
+    `make` gives the solver, from its beginning or from a state; `dev` scores weights.
+    """
 
+    def __init__(
+        self,
+        make: Callable[[State | None], OnlineChain],
+        epochs: int,
+        dev: Callable[[Weights], float] | None = None,
+    ) -> None:
+        self.make, self.epochs, self.dev, self.scores = make, epochs, dev, dev is not None
+        self._made: OnlineChain | None = None
+        self._weights: Weights | None = None
 
-def train(solver: OnlineChain, watch: Watch, history: list[dict[str, Any]] | None = None) -> Run:
-    """All epochs, or fewer where a rule, a callback or Ctrl-C ends the run; with `dev` the best weights are kept."""
-    begin, past = time.perf_counter(), list(history or [])
-    best: Weights | None = None
-    best_score, bad, stopped = -np.inf, 0, "end"
-    saver, line = _Saver(solver, watch), _Progress(watch.verbose, watch.label)
-    try:
-        for epoch in solver.passes():
-            weights = solver.weights() if watch.dev is not None else None
-            info = describe(solver, epoch, weights, time.perf_counter() - begin)
-            if watch.dev is not None and weights is not None:
-                info["dev"] = watch.dev(weights)
-                improved = info["dev"] > best_score
-                bad = 0 if improved else bad + 1
-                if improved:
-                    best, best_score = weights, info["dev"]
-            past.append(info)
-            saver.tick()
-            line.show(info, solver.epochs)
-            if watch.callbacks.epoch(info):
-                break
-            if watch.patience is not None and bad >= watch.patience:
-                stopped = "converged"
-                break
-    except KeyboardInterrupt:
-        if not past:
-            raise
-        stopped = "interrupted"
-    finally:
-        line.clear()
-    stopped = "callback" if watch.callbacks.stopped else stopped
-    saver.close(stopped)
-    return Run(solver.weights() if best is None else best, past, stopped)
+    @property
+    def solver(self) -> OnlineChain:
+        """The solver of this run."""
+        if self._made is None:
+            self._made = self.make(None)
+        return self._made
 
+    def states(self, start: State | None, done: int) -> Iterable[State]:
+        """One state for each pass; without theta, which would be a copy of all weights."""
+        if start is not None:
+            self._made = self.make(start)
+        return self._states()
 
-def describe(solver: OnlineChain, epoch: Epoch, weights: Weights | None, seconds: float) -> dict[str, Any]:
-    """An entry of `history_`; the objective is the mean of the losses met in the epoch plus the penalty at its end."""
-    found = solver.engine.summary() if weights is None else summarised(*weights, solver.blocks.starts)
-    total = found.norms.sum()
-    return {
-        "epoch": epoch.epoch,
-        "objective": epoch.loss + penalty_value(solver.penalty, found, solver.transitions),
-        "loss": epoch.loss,
-        "blocks_kept": int(np.count_nonzero(found.norms)),
-        "nonzeros": found.nonzeros,
-        "per_second": epoch.epoch * solver.tokens.total / max(solver.seconds, 1e-9),
-        "seconds": seconds,
-        "block_weights": found.norms / total if total > 0 else found.norms,
-    }
+    def _states(self) -> Iterator[State]:
+        for epoch in self.solver.passes():
+            self._weights = None
+            yield State(k=epoch.epoch, theta=NONE, loss=epoch.loss)
 
+    def entry(self, state: State) -> dict[str, Any]:
+        """The objective is the mean of the losses met in the epoch plus the penalty at its end."""
+        solver = self.solver
+        if self.scores:
+            self._weights = solver.weights()
+        found = solver.engine.summary() if self._weights is None else summarised(*self._weights, solver.blocks.starts)
+        total = found.norms.sum()
+        return {
+            "epoch": state.k,
+            "objective": state.loss + penalty_value(solver.penalty, found, solver.transitions),
+            "loss": state.loss,
+            "blocks_kept": int(np.count_nonzero(found.norms)),
+            "nonzeros": found.nonzeros,
+            "per_second": state.k * solver.tokens.total / max(solver.seconds, 1e-9),
+            "block_weights": found.norms / total if total > 0 else found.norms,
+        }
 
-class _Saver:
-    """Writes the state of a run now and then, and once more at its end; `every="stop"`: only where it was stopped."""
+    def model(self, state: State) -> Arrays:
+        """The weights now."""
+        W, chain = self.solver.weights() if self._weights is None else self._weights
+        return {"W": W, "chain": chain}
 
-    def __init__(self, solver: OnlineChain, watch: Watch) -> None:
-        self.solver, self.watch = solver, watch
-        self.on_stop = watch.every == "stop"
-        self.period, self.by_time = (np.inf, True) if self.on_stop else _period(watch.every)
-        self.mark, self.count, self.dirty = time.perf_counter(), 0, False
+    def like(self, state: State | None) -> Arrays:
+        """Empty tables of the right shape."""
+        k, features = self.solver.labels, self.solver.blocks.total
+        return {"W": np.zeros((features, padded(k)), dtype=np.float32), "chain": np.zeros((k + 2, k))}
 
-    def tick(self) -> None:
-        """One more epoch is done."""
-        if self.watch.checkpoint is None:
-            return
-        self.count, self.dirty = self.count + 1, True
-        now = time.perf_counter()
-        if (now - self.mark >= self.period) if self.by_time else (self.count % self.period == 0):
-            self._save()
-            self.mark = now
+    def score(self, model: Arrays) -> float:
+        """The score on development sentences."""
+        assert self.dev is not None
+        return self.dev((model["W"], model["chain"]))
 
-    def close(self, stopped: str) -> None:
-        """The run is over."""
-        if self.dirty and (not self.on_stop or stopped in ("callback", "interrupted")):
-            self._save()
-
-    def _save(self) -> None:
-        assert self.watch.checkpoint is not None
-        self.solver.state().save(self.watch.checkpoint)
-        self.dirty = False
-        self.watch.callbacks.checkpoint(self.watch.checkpoint)
-
-
-class _Progress:
-    """One line on a terminal, from the third second on."""
-
-    def __init__(self, verbose: int, label: str) -> None:
-        self.on = bool(verbose) and sys.stderr.isatty()
-        self.label, self.begin, self.width = label, time.perf_counter(), 0
-
-    def show(self, info: dict[str, Any], total: int) -> None:
-        """Bring the line up to date."""
-        if not self.on or time.perf_counter() - self.begin < 2.0:
-            return
-        text = f"{self.label}: epoch {info['epoch']}/{total}, loss {info['loss']:.4f}, {info['nonzeros']} weights"
-        text += f", dev {info['dev']:.4f}" if "dev" in info else ""
-        sys.stderr.write("\r" + text.ljust(self.width))
-        sys.stderr.flush()
-        self.width = len(text)
-
-    def clear(self) -> None:
-        """Take the line away."""
-        if self.width:
-            sys.stderr.write("\r" + " " * self.width + "\r")
-            sys.stderr.flush()
+    def snapshot(self, state: State) -> State:
+        """The tables of the solver; the weights follow from them."""
+        solver = self.solver
+        internal: Arrays = {f"engine.{name}": a for name, a in solver.engine.pack().items()}
+        return State(
+            k=solver.rounds,
+            theta=NONE,
+            loss=state.loss,
+            seconds=solver.seconds,
+            internal={**internal, "epoch": np.array(solver.done)},
+            random=dict(solver.random.bit_generator.state),
+        )

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from spom.core.arrays import Floats, Ints, check_positive
+from spom.core.gate import check_restored, restore_random
 from spom.core.registry import make, register
 from spom.core.state import Counters, State
 from spom.decoders.schemes import Constraints
@@ -177,13 +178,12 @@ class OnlineChain:
         self.done, self.rounds, self.seconds, self._last = 0, 0, 0.0, np.nan
         if self.start is not None:
             inner = {n.removeprefix("engine."): a for n, a in self.start.internal.items() if n[:7] == "engine."}
-            if inner["table"].shape != self.engine.pack()["table"].shape:
-                raise DataError("the state to resume from is of another model: other features or labels")
-            self.engine.unpack(inner)
-            self.done, self.rounds = int(self.start.internal["epoch"]), self.start.k
+            fresh = {**self.engine.pack(), "epoch": np.array(0)}
+            kept = check_restored({**inner, "epoch": self.start.internal.get("epoch", np.array(0))}, fresh)
+            self.done, self.rounds = int(kept.pop("epoch")), self.start.k
+            self.engine.unpack(kept)
             self.seconds = self.start.seconds
-            if self.start.random is not None:
-                self.random.bit_generator.state = self.start.random
+            restore_random(self.random, self.start.random)
 
     def start_at(self, W: Singles, chain: Floats) -> None:
         """Begin from these weights instead of zero."""

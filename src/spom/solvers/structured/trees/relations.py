@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import itertools
+import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self, cast
 
 import numpy as np
 
-from spom.core.arrays import Ints, aligned_singles
+from spom.core.arrays import Floats, Ints, aligned_singles
+from spom.core.gate import check_restored, restore_random
+from spom.core.state import Counters, State
 from spom.features.arc_spaces import LINE
 from spom.features.arcs import ArcCodes, ArcLayout, ArcTemplates
 from spom.solvers.structured.trees.arc_filter import words_of
@@ -84,12 +88,23 @@ def label_arguments(
 
 
 class LabelLearner:
-    """Averaged margin steps on the relations of gold arcs; `epoch()` makes a pass, `model()` gives the mean."""
+    """Averaged margin steps on the relations of gold arcs; `epoch()` makes a pass, `model()` gives the mean.
+
+    After `feed`, iterating yields a `State` after each pass, without end: its `theta` is the iterate (a copy unless
+    `copies=False`), `internal` has the sums of the average. `restore` resumes from a state, to the same bits.
+    """
 
     def __init__(
-        self, templates: ArcTemplates, names: tuple[str, ...], seed: Any = 0, step: float | None = None
+        self,
+        templates: ArcTemplates,
+        names: tuple[str, ...],
+        seed: Any = 0,
+        step: float | None = None,
+        copies: bool = True,
     ) -> None:
-        self.templates, self.names = templates, names
+        self.templates, self.names, self.copies = templates, names, copies
+        self.k, self.seconds = 0, 0.0
+        self._data: tuple[ArcCodes, Ints, Ints] | None = None
         self.layout = templates.layout(apart=True)
         self.random = np.random.default_rng(seed)
         self.step = 2.0 / self.layout.families.shape[0] if step is None else step
@@ -99,8 +114,52 @@ class LabelLearner:
         # Which relations were seen below the root, and which elsewhere.
         self.seen = np.zeros((2, len(names)), dtype=bool)
 
+    def feed(self, codes: ArcCodes, trees: Ints, gold: Ints) -> Self:
+        """Learn from these sentences."""
+        self._data = codes, trees, gold
+        return self
+
+    @property
+    def words(self) -> int:
+        """How many words a pass goes over."""
+        return 0 if self._data is None else int(self._data[0].sizes.sum())
+
+    def __iter__(self) -> Iterator[State]:
+        if self._data is None:
+            raise ValueError("feed() the sentences first")
+        while True:
+            begin = time.perf_counter()
+            loss = self.epoch(*self._data)
+            self.seconds += time.perf_counter() - begin
+            yield self._state(loss)
+
+    def _state(self, loss: float) -> State:
+        internal: dict[str, Any] = {"sums": self.sums, "seen": self.seen}
+        if self.copies:
+            internal = {name: a.copy() for name, a in internal.items()}
+        return State(
+            k=self.k,
+            theta=cast("Floats", self.weights.copy() if self.copies else self.weights),
+            step=self.step,
+            loss=loss,
+            objective=loss,
+            counters=Counters(gradients=int(self.rounds), examples=int(self.rounds)),
+            seconds=self.seconds,
+            internal={**internal, "rounds": np.array(self.rounds)},
+            random=dict(self.random.bit_generator.state),
+        )
+
+    def restore(self, state: State) -> None:
+        """Resume from a state, to the same bits."""
+        mine = {"theta": self.weights, "sums": self.sums, "seen": self.seen, "rounds": np.array(0.0)}
+        kept = check_restored({"theta": state.theta, **state.internal}, mine)
+        self.weights[:], self.sums[:], self.seen[:] = kept["theta"], kept["sums"], kept["seen"]
+        self.k, self.rounds, self.seconds = state.k, float(kept["rounds"]), state.seconds
+        restore_random(self.random, state.random)
+
     def epoch(self, codes: ArcCodes, trees: Ints, gold: Ints) -> float:
         """One pass over all sentences in random order; the mean loss of a word."""
+        self.k += 1
         order = self.random.permutation(codes.first.size)
         arguments = label_arguments(self.templates, self.layout, codes, trees, len(self.names))
         loss = run(learn_labels, *arguments, gold, order, self.weights, self.sums, self.step, self.rounds)

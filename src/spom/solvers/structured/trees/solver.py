@@ -10,6 +10,7 @@ from typing import Any, cast
 import numpy as np
 
 from spom.core.arrays import Floats, Ints, aligned_singles, check_positive
+from spom.core.gate import check_restored, restore_random
 from spom.core.jit import kernel
 from spom.core.state import Counters, State
 from spom.errors import Unsupported
@@ -180,17 +181,17 @@ class ArcSolver:
         )
 
     def restore(self, state: State) -> None:
-        """Go on from a state, to the same bits."""
-        if state.theta.shape != self.weights.shape:
-            raise ValueError(
-                f"the state has {state.theta.size} weights, these templates and words {self.weights.size}: "
-                "go on with the data and templates that it was made with"
-            )
-        self.weights[:], self.sums[:] = state.theta, state.internal["sums"]
-        self.blocks[:], self.limits = state.internal["blocks"], state.internal["limits"].copy()
-        self.k, self.rounds, self.seconds = state.k, int(state.internal["rounds"]), state.seconds
-        if state.random is not None:
-            self.random.bit_generator.state = state.random
+        """Resume from a state, to the same bits."""
+        mine: dict[str, Any] = {"theta": self.weights, "sums": self.sums, "blocks": self.blocks, "limits": self.limits}
+        kept = check_restored(
+            {"theta": state.theta, **state.internal},
+            {**mine, "rounds": np.array(0)},
+            "resume with the data and templates that the state was made with",
+        )
+        self.weights[:], self.sums[:], self.blocks[:] = kept["theta"], kept["sums"], kept["blocks"]
+        self.limits = kept["limits"].copy()
+        self.k, self.rounds, self.seconds = state.k, int(kept["rounds"]), state.seconds
+        restore_random(self.random, state.random)
 
 
 def _on_norms(penalty: Any, count: int) -> Any:

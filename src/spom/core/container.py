@@ -26,8 +26,8 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from spom.core.atomic import replacing
 from spom.errors import ModelFileError
-from spom.models.atomic import replacing
 
 FORMAT = 1
 # About 50 ms of sha256.
@@ -61,8 +61,13 @@ class Header:
 # --- writing ----------------------------------------------------------------------------------------
 
 
-def write_file(path: str | Path, estimator: str, model: dict[str, Any], arrays: dict[str, Array]) -> None:
-    """Write a model: to a temporary name first, so that a crash or a full disk leaves what was there before."""
+def write_file(
+    path: str | Path, estimator: str, model: dict[str, Any], arrays: dict[str, Array], keep: bool = False
+) -> None:
+    """Write a model: to a temporary name first, so that a crash or a full disk leaves what was there before.
+
+    With `keep` the file that was there before stays beside it: see `spom.core.atomic.previous`.
+    """
     from spom import __version__
 
     ready = {name: _plain(name, a) for name, a in arrays.items()}
@@ -85,7 +90,7 @@ def write_file(path: str | Path, estimator: str, model: dict[str, Any], arrays: 
     text += b" " * (-(8 + len(text)) % 64)
     if len(text) > LONGEST_HEADER:
         raise ModelFileError(f"{path}: the header would have {len(text)} bytes, more than readers take")
-    with replacing(path) as file:
+    with replacing(path, keep) as file:
         file.write(len(text).to_bytes(8, "little"))
         file.write(text)
         for name in order:

@@ -1,0 +1,18 @@
+"""One trainer for every estimator that learns in passes."""
+
+from spom.estimators.training.checkpoint import KIND, Arrays, Checkpoint
+from spom.estimators.training.fingerprint import Fingerprint, described, digest, digest_of_file
+from spom.estimators.training.trainer import Learner, Outcome, Trainer
+
+__all__ = [
+    "KIND",
+    "Arrays",
+    "Checkpoint",
+    "Fingerprint",
+    "Learner",
+    "Outcome",
+    "Trainer",
+    "described",
+    "digest",
+    "digest_of_file",
+]

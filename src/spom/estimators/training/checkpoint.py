@@ -1,0 +1,209 @@
+"""Checkpoints: one file format for all learners, written in a thread while training goes on, the last two kept.
+
+The file is a container as a model file is (see `spom.core.container`). Its header has the fingerprint of the run, the
+seed, the stage that is under way with its state, best score and count of epochs without a better one, and the history;
+its arrays are those of the state (`state.`), of the best epoch (`best.`) and of stages that are over (`done.NAME.`).
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from spom.core.atomic import check_writable, previous, remove_stale
+from spom.core.container import read_file, write_file
+from spom.core.state import State
+from spom.errors import DataError, ModelFileError
+from spom.estimators.training.fingerprint import Fingerprint
+from spom.solvers.iterate import period
+
+Arrays = dict[str, np.ndarray[Any, Any]]
+
+KIND = "Checkpoint"
+
+
+@dataclass
+class Checkpoint:
+    """What is needed to resume a run, to the same bits."""
+
+    fingerprint: Fingerprint
+    seed: int | None
+    stage: str
+    state: State | None
+    best: Arrays | None
+    best_score: float
+    bad: int
+    epochs: int
+    history: list[dict[str, Any]]
+    done: dict[str, Arrays] = field(default_factory=dict)
+    # How many epochs a stage that is over was asked for.
+    asked: dict[str, int | None] = field(default_factory=dict)
+
+    def write(self, path: Path) -> None:
+        """Write the file; the one that was there before is kept as `previous(path)`."""
+        header: dict[str, Any] = {
+            "fingerprint": self.fingerprint,
+            "seed": self.seed,
+            "stage": self.stage,
+            "best_score": float(self.best_score).hex(),
+            "bad": self.bad,
+            "epochs": self.epochs,
+            "history": [_written(entry, f"history.{i}.") for i, entry in enumerate(self.history)],
+            "done": {name: self.asked.get(name) for name in self.done},
+            "best": self.best is not None,
+            "state": None,
+        }
+        arrays: Arrays = {
+            f"history.{i}.{name}": value
+            for i, entry in enumerate(self.history)
+            for name, value in entry.items()
+            if isinstance(value, np.ndarray)
+        }
+        if self.state is not None:
+            header["state"], own = self.state.packed()
+            arrays |= {f"state.{name}": a for name, a in own.items()}
+        arrays |= {f"best.{name}": a for name, a in (self.best or {}).items()}
+        for stage, model in self.done.items():
+            arrays |= {f"done.{stage}.{name}": a for name, a in model.items()}
+        write_file(path, KIND, header, arrays, keep=True)
+
+    @classmethod
+    def read(cls, path: Path) -> Checkpoint:
+        """The checkpoint at `path`, or the one before it where that is damaged; a clear error where there is none."""
+        if not path.exists() and not previous(path).exists():
+            raise DataError("there is no checkpoint to resume from; start without resume", str(path))
+        try:
+            return cls._read(path)
+        except (ModelFileError, OSError):
+            if not previous(path).exists():
+                raise
+            return cls._read(previous(path))
+
+    @classmethod
+    def _read(cls, path: Path) -> Checkpoint:
+        header, arrays = read_file(path, verify=True)
+        if header.estimator != KIND:
+            raise ModelFileError(f"{path}: not a checkpoint, but a file of kind {header.estimator}")
+        try:
+            found = header.model
+            state = None if found["state"] is None else State.unpacked(found["state"], _under("state.", arrays))
+            checkpoint = cls(
+                fingerprint=dict(found["fingerprint"]),
+                seed=None if found["seed"] is None else int(found["seed"]),
+                stage=str(found["stage"]),
+                state=state,
+                best=_under("best.", arrays) if found["best"] else None,
+                best_score=float.fromhex(found["best_score"]),
+                bad=int(found["bad"]),
+                epochs=int(found["epochs"]),
+                history=[_entry(entry, arrays) for entry in found["history"]],
+                done={str(name): _under(f"done.{name}.", arrays) for name in found["done"]},
+                asked={str(name): count for name, count in found["done"].items()},
+            )
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError) as error:
+            raise ModelFileError(f"{path}: a damaged checkpoint ({error})") from None
+        if checkpoint.bad < 0 or checkpoint.epochs < 0 or math.isnan(checkpoint.best_score):
+            raise ModelFileError(f"{path}: a damaged checkpoint (best score {checkpoint.best_score})")
+        return checkpoint
+
+
+def check_like(given: Arrays, like: Arrays, path: Path) -> Arrays:
+    """`given`, where it has arrays of the names, shapes and dtypes of `like`, with finite numbers."""
+    for name in dict.fromkeys([*given, *like]):
+        fits = name in given and name in like
+        fits = fits and given[name].shape == like[name].shape and given[name].dtype == like[name].dtype
+        if not fits:
+            raise ModelFileError(f"{path}: the array {name!r} of the best epoch does not fit this run")
+        if given[name].dtype.kind == "f" and not np.isfinite(given[name]).all():
+            raise ModelFileError(f"{path}: the array {name!r} of the best epoch has entries that are not finite")
+    return given
+
+
+def _under(prefix: str, arrays: Arrays) -> Arrays:
+    return {name.removeprefix(prefix): a for name, a in arrays.items() if name.startswith(prefix)}
+
+
+def _written(entry: dict[str, Any], prefix: str) -> dict[str, Any]:
+    """An entry of a history as JSON takes it: arrays by their names, numbers that are not finite as hex."""
+    return {name: _plain(value, prefix + name) for name, value in entry.items()}
+
+
+def _plain(value: Any, name: str) -> Any:
+    if isinstance(value, np.ndarray):
+        return {"array": name}
+    if isinstance(value, np.generic):
+        value = value.item()
+    return {"float": value.hex()} if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _entry(written: dict[str, Any], arrays: Arrays) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, value in written.items():
+        if isinstance(value, dict):
+            value = arrays[value["array"]] if "array" in value else float.fromhex(value["float"])
+        found[str(name)] = value
+    if type(found.get("epoch")) is not int or not isinstance(found.get("seconds", 0.0), float):
+        raise ValueError("an entry of the history has no epoch, or no time")
+    return found
+
+
+class Writer:
+    """Writes checkpoints in a thread; one that falls due while another is being written waits for the next epoch.
+
+    A write that fails does not end the run: `failed` keeps the error, and `told` is called with it, once for each.
+    """
+
+    def __init__(self, path: Path, every: int | float | str, written: Callable[[Path], None]) -> None:
+        check_writable(path)
+        remove_stale(path)
+        self.path, self.written = path, written
+        self.on_stop = every == "stop"
+        self.period, self.by_time = (math.inf, True) if self.on_stop else period(every)
+        self.mark, self.count = time.perf_counter(), 0
+        self.failed: Exception | None = None
+        self._thread: threading.Thread | None = None
+        self._finished = False
+
+    def due(self) -> bool:
+        """Whether a checkpoint falls due at the end of this epoch."""
+        self._collect()
+        self.count += 1
+        if self._thread is not None:
+            return False
+        now = time.perf_counter()
+        return now - self.mark >= self.period if self.by_time else self.count >= self.period
+
+    def write(self, make: Callable[[], Checkpoint]) -> None:
+        """Write what `make` gives (called in the thread), while training goes on."""
+        self.join()
+        self.mark, self.count = time.perf_counter(), 0
+
+        def work() -> None:
+            try:
+                make().write(self.path)
+                self.failed, self._finished = None, True
+            except Exception as error:
+                self.failed = error
+
+        self._thread = threading.Thread(target=work, name="spom-checkpoint", daemon=False)
+        self._thread.start()
+
+    def join(self) -> None:
+        """Wait until what is being written is on disk."""
+        if self._thread is not None:
+            self._thread.join()
+        self._collect()
+
+    def _collect(self) -> None:
+        if self._thread is not None and not self._thread.is_alive():
+            self._thread = None
+            if self._finished:
+                self._finished = False
+                self.written(self.path)

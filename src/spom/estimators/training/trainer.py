@@ -1,0 +1,360 @@
+"""One trainer: development data, patience, callbacks, progress, checkpoints and resume for every learner in passes."""
+
+from __future__ import annotations
+
+import math
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from spom.core.callbacks import LOG, Callbacks
+from spom.core.state import State
+from spom.errors import DataError
+from spom.estimators.training.checkpoint import Arrays, Checkpoint, Writer, check_like
+from spom.estimators.training.fingerprint import Fingerprint, check_same_run, fingerprint_of
+from spom.solvers.iterate import Rule, halt, progress, tee
+
+# Above this many blocks their weights are not kept for every epoch: the history would be larger than the model.
+MANY_BLOCKS = 2000
+NONE: np.ndarray[Any, Any] = np.zeros(0)
+
+
+class Learner:
+    """What the trainer runs: a solver, and what an epoch of it is called, weighs and scores.
+
+    `epochs` is how many states there will be, those before a resume included, or None where nobody knows. `rule` stops
+    the run after a state, as those of `spom.solvers.iterate` do; after a resume it is asked about the earlier states
+    again, which then have `k` and `objective` alone.
+    """
+
+    epochs: int | None = None
+    rule: Rule | None = None
+    scores: bool = False
+
+    def states(self, start: State | None, done: int) -> Iterable[State]:
+        """The solver, from its beginning or from `start`, where `done` epochs are made: one state for each epoch."""
+        raise NotImplementedError
+
+    def entry(self, state: State) -> dict[str, Any]:
+        """What the history and callbacks say of an epoch; the trainer adds `epoch`, `seconds` and the score."""
+        raise NotImplementedError
+
+    def model(self, state: State) -> Arrays:
+        """The weights after this epoch, as arrays that later epochs do not touch."""
+        raise NotImplementedError
+
+    def score(self, model: Arrays) -> float:
+        """The score of a model on development data, larger is better; asked for where `scores` is True."""
+        raise NotImplementedError
+
+    def snapshot(self, state: State) -> State:
+        """The state as it is written to a checkpoint: arrays that later epochs do not touch."""
+        internal = {name: a.copy() for name, a in state.internal.items()}
+        norms = None if state.block_norms is None else state.block_norms.copy()
+        return replace(state, theta=state.theta.copy(), internal=internal, block_norms=norms)
+
+    def scored(self, score: float) -> dict[str, Any]:
+        """What the history says of a score."""
+        return {"dev": score}
+
+    def like(self, state: State | None) -> Arrays:
+        """Arrays of the shape and dtype that `model` gives: what a checkpoint holds is compared with them."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The weights that are kept: those of the best epoch on development data, or of the last one."""
+
+    model: Arrays
+    stopped: str
+    epochs: int
+
+
+@dataclass
+class _Stage:
+    """Where a stage is: the last state, the best model and its score, epochs since then."""
+
+    name: str
+    state: State | None = None
+    best: Arrays | None = None
+    best_score: float = -math.inf
+    bad: int = 0
+    epochs: int = 0
+    # Whether the state is in the checkpoint, and whether no pass is under way.
+    saved: bool = True
+    between: bool = True
+
+
+class Trainer:
+    """Runs the learners of one `fit`, one stage after another.
+
+    Parameters
+    ----------
+    estimator : whose `callbacks`, `verbose` and parameters count; the checkpoint carries its name.
+    contents : gives the fields of the fingerprint that tell of data, labels and templates; called only where a
+        checkpoint is written or read.
+    patience : stop a stage after this many epochs in a row without a strictly better score (one that is better by more
+        than `tol`); None makes all epochs.
+    checkpoint, every, resume : a file for the state of the run; how often it is written (epochs, "60s", or "stop": only
+        where the run is stopped before its end); whether to resume from it.
+    interrupts : whether Ctrl-C ends the run after the epoch that is under way, with what was learnt; else it is raised.
+    """
+
+    def __init__(
+        self,
+        estimator: Any,
+        contents: Callable[[], dict[str, Any]] = dict,
+        *,
+        patience: int | None = None,
+        tol: float = 0.0,
+        checkpoint: str | Path | None = None,
+        every: int | float | str = "60s",
+        resume: bool = False,
+        interrupts: bool = True,
+    ) -> None:
+        self.label, self.verbose = type(estimator).__name__, bool(estimator.verbose)
+        self.patience, self.tol, self.interrupts = patience, tol, interrupts
+        self.callbacks = Callbacks(estimator.callbacks, self.label)
+        self.history: list[dict[str, Any]] = []
+        self.stopped = "end"
+        self._estimator, self._contents = estimator, contents
+        self._fingerprint: Fingerprint | None = None
+        self._seed: int | None = None
+        self._done: dict[str, Arrays] = {}
+        self._asked: dict[str, int | None] = {}
+        self._stage, self._closed = _Stage(""), False
+        self._learner: Learner | None = None
+        self._resumed: Checkpoint | None = None
+        self._begin = time.perf_counter()
+        if resume and checkpoint is None:
+            raise DataError("resume=True needs checkpoint=, the file to resume from")
+        path = None if checkpoint is None else Path(checkpoint)
+        self._writer = None if path is None else Writer(path, every, self.callbacks.checkpoint)
+        if resume and path is not None:
+            kept = self._resumed = Checkpoint.read(path)
+            self.history, self._seed = kept.history, kept.seed
+            self._begin -= float(self.history[-1].get("seconds", 0.0)) if self.history else 0.0
+
+    # --- what a fit uses -----------------------------------------------------------------------------------
+
+    @property
+    def over(self) -> bool:
+        """Whether somebody wants the run to end: a callback, or Ctrl-C."""
+        return self.callbacks.stopped or self.stopped == "interrupted"
+
+    def seed(self, draw: Callable[[], int]) -> int:
+        """The number that seeds the run: that of the checkpoint, or a new one."""
+        if self._seed is None:
+            self._seed = int(draw())
+        return self._seed
+
+    def run(self, learner: Learner, stage: str = "") -> Outcome:
+        """Make the epochs of a stage, or fewer where a rule, patience, a callback or Ctrl-C ends it."""
+        begun = self._begun(learner, stage)
+        if isinstance(begun, Outcome):
+            return begun
+        self._stage, self._learner = begun, learner
+        states = learner.states(begun.state, begun.epochs)
+        reason = "converged" if self._was_over(learner) else self._passes(learner, states)
+        if begun.state is None:
+            raise ValueError("the solver yielded no state: it had nothing to do")
+        if reason != "end" and not self.over:
+            self.stopped = reason
+        if self.over and not begun.saved and self._writer is not None:
+            self._save()
+        # After a stop the checkpoint stays as it is: later stages only make the model whole.
+        self._closed = self._closed or self.over
+        model = learner.model(begun.state) if begun.best is None else begun.best
+        self._done[stage], self._asked[stage] = model, learner.epochs
+        return Outcome(model, reason, begun.epochs)
+
+    @contextmanager
+    def running(self) -> Iterator[Trainer]:
+        """Around all stages: however the block ends, what is being written is waited for, and callbacks are told."""
+        try:
+            yield self
+        except BaseException as error:
+            if self._writer is not None:
+                self._writer.join()
+            self.callbacks.end("interrupted" if isinstance(error, KeyboardInterrupt) else "error")
+            raise
+        if self._writer is not None:
+            if not self._stage.saved and not self._writer.on_stop and not self._closed:
+                self._save()
+            self._writer.join()
+            self._tell_of_failure(self.over)
+        self.callbacks.end(self.stopped)
+
+    # --- a stage -------------------------------------------------------------------------------------------
+
+    def _begun(self, learner: Learner, stage: str) -> _Stage | Outcome:
+        """A stage at its beginning, or where the checkpoint left it, or what came out where it is over."""
+        kept = self._resumed
+        if kept is None:
+            return _Stage(stage)
+        assert self._writer is not None
+        path = self._writer.path
+        if self._fingerprint is None:
+            self._fingerprint = fingerprint_of(self._estimator, self._contents)
+            check_same_run(path, kept.fingerprint, self._fingerprint)
+        if kept.stage == stage and kept.state is not None:
+            self._resumed = None
+            best = None if kept.best is None else check_like(kept.best, learner.like(kept.state), path)
+            return _Stage(stage, kept.state, best, kept.best_score, kept.bad, kept.epochs)
+        if stage not in kept.done:
+            raise DataError(f"the checkpoint has nothing of the stage {stage!r}; start without resume", str(path))
+        if kept.asked.get(stage) != learner.epochs:
+            what = f"the stage {stage!r} is over, with {kept.asked.get(stage)} epochs"
+            raise DataError(f"{what}; it cannot go on to {learner.epochs}: start without resume", str(path))
+        self._asked[stage] = learner.epochs
+        self._done[stage] = check_like(kept.done[stage], learner.like(None), path)
+        return Outcome(self._done[stage], "end", 0)
+
+    def _was_over(self, learner: Learner) -> bool:
+        """Whether patience or a rule had ended the stage when the checkpoint was written."""
+        stop = False
+        if self._stage.state is not None and learner.rule is not None:
+            for entry in self.history:
+                past = State(k=int(entry["epoch"]), theta=NONE, objective=float(entry.get("objective", math.nan)))
+                stop = learner.rule(past)
+        return stop or self._too_long()
+
+    def _too_long(self) -> bool:
+        return self.patience is not None and self._stage.best is not None and self._stage.bad >= self.patience
+
+    def _passes(self, learner: Learner, states: Iterable[State]) -> str:
+        """The epochs; why they ended."""
+        stage, reason = self._stage, "end"
+        with _Interrupts() as interrupts:
+
+            def over(state: State) -> bool:
+                nonlocal reason
+                if learner.rule is not None and learner.rule(state):
+                    reason = "converged"
+                stop = self.callbacks.epoch(self.history[-1])
+                self.history[-1] = _short(self.history[-1])
+                if stop:
+                    reason = "callback"
+                elif interrupts.count:
+                    reason = "interrupted"
+                elif reason == "end":
+                    reason = "converged" if self._too_long() else "end"
+                self._tick(reason)
+                stage.between = False
+                return reason != "end"
+
+            left = None if learner.epochs is None else max(0, learner.epochs - stage.epochs)
+            noted = tee(states, lambda state: self._note(learner, state))
+            shown = progress(noted, left, self.label) if self.verbose else noted
+            try:
+                for _ in halt(shown, over):
+                    pass
+            except KeyboardInterrupt:
+                if not self.interrupts or stage.state is None or interrupts.count > 1:
+                    raise
+                reason = "interrupted"
+                # What stands in the middle of a pass cannot be resumed to the same bits.
+                stage.saved = stage.saved or not stage.between
+        if reason == "interrupted" and not self.interrupts:
+            raise KeyboardInterrupt
+        return reason
+
+    def _note(self, learner: Learner, state: State) -> None:
+        """One more epoch: its entry, its score, and whether it is the best."""
+        stage = self._stage
+        stage.state, stage.epochs, stage.saved, stage.between = state, stage.epochs + 1, False, True
+        entry = {"epoch": stage.epochs, **learner.entry(state)}
+        if learner.scores:
+            model = learner.model(state)
+            score = learner.score(model)
+            entry |= learner.scored(score)
+            stage.bad = 0 if score > stage.best_score + self.tol else stage.bad + 1
+            if score > stage.best_score:
+                stage.best, stage.best_score = model, score
+        entry["seconds"] = time.perf_counter() - self._begin
+        self.history.append(entry)
+
+    # --- checkpoints ---------------------------------------------------------------------------------------
+
+    def _tick(self, reason: str) -> None:
+        """Write a checkpoint where one is due."""
+        if self._writer is None or self._closed:
+            return
+        due = self._writer.due()
+        self._tell_of_failure(False)
+        if due and reason not in ("callback", "interrupted"):
+            self._save()
+
+    def _save(self) -> None:
+        """Write a checkpoint in the background; the copy of the state is made here."""
+        stage = self._stage
+        assert self._writer is not None
+        assert self._learner is not None
+        assert stage.state is not None
+        state = self._learner.snapshot(stage.state)
+        others = {name: model for name, model in self._done.items() if name != stage.name}
+        history = list(self.history)
+        best, score, bad, epochs = stage.best, stage.best_score, stage.bad, stage.epochs
+
+        def make() -> Checkpoint:
+            if self._fingerprint is None:
+                self._fingerprint = fingerprint_of(self._estimator, self._contents)
+            kept = (self._fingerprint, self._seed, stage.name, state, best, score, bad, epochs)
+            return Checkpoint(*kept, history, others, dict(self._asked))
+
+        self._writer.write(make)
+        stage.saved = True
+
+    def _tell_of_failure(self, raises: bool) -> None:
+        """A checkpoint that was not written does not end the run, unless it was the one to resume from."""
+        assert self._writer is not None
+        error, self._writer.failed = self._writer.failed, None
+        if error is None:
+            return
+        if raises:
+            raise error
+        text = f"the checkpoint {self._writer.path} was not written ({error}); training goes on"
+        LOG.warning("%s: %s", self.label, text)
+        self.callbacks.problem(text)
+
+
+def _short(entry: dict[str, Any]) -> dict[str, Any]:
+    """An entry as the history keeps it: without the weights of very many blocks."""
+    weights = entry.get("block_weights")
+    if weights is None or np.size(weights) <= MANY_BLOCKS:
+        return entry
+    return {name: value for name, value in entry.items() if name != "block_weights"}
+
+
+class _Interrupts:
+    """Inside, Ctrl-C is counted and waits for the end of the epoch; the second one is a `KeyboardInterrupt` at once.
+
+    Only where Python's own handler is set, and in the main thread, where handlers can be set.
+    """
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._before: Any = None
+
+    def __enter__(self) -> _Interrupts:
+        main = threading.current_thread() is threading.main_thread()
+        if main and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+            self._before = signal.signal(signal.SIGINT, self._called)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._before is not None:
+            signal.signal(signal.SIGINT, self._before)
+
+    def _called(self, number: int, frame: Any) -> None:
+        self.count += 1
+        if self.count > 1:
+            raise KeyboardInterrupt
