@@ -25,14 +25,15 @@ def test_a_run_that_was_stopped_goes_on_to_the_same_bits(
     on_epoch = live.Live.on_epoch
 
     def interrupted(self: live.Live, info: dict[str, object]) -> bool:
-        self.interrupted = info["epoch"] == 2
+        if info["epoch"] == 2:
+            self.stopping.number = int(signal.SIGINT)
         return on_epoch(self, info)
 
     with monkeypatch.context() as patched:
         patched.setattr(live.Live, "on_epoch", interrupted)
         done = spom(*words, "--model", tmp_path / "parts")
     assert done.status == 130
-    assert "--resume goes on" in done.out
+    assert "stopped by SIGINT; to continue, run the same command with --resume" in done.err
     assert read_run(tmp_path / "parts")["stopped"] == "interrupted"
     assert library.load_model(tmp_path / "parts").n_rounds_ == 200
     assert (tmp_path / "parts.checkpoint").exists()
@@ -46,15 +47,20 @@ def test_a_run_that_was_stopped_goes_on_to_the_same_bits(
 def test_checkpoints(spom: Command, here: Path, tmp_path: Path) -> None:
     words = ["train", "classifier", "--train", here / "train.svm", "--model", tmp_path / "m"]
     words += ["--checkpoint", tmp_path / "c", "--checkpoint-every", "1"]
-    spom.well(*words, "--epochs", "2")
-    assert (tmp_path / "c").exists()
-    assert "raise --epochs" in spom.fails(*words, "--epochs", "2", "--resume")
+    spom.well(*words, "--epochs", "2", "--keep-checkpoint")
+    assert (tmp_path / "c").stat().st_mode & 0o777 == (tmp_path / "m").stat().st_mode & 0o777
+    two = (tmp_path / "m").read_bytes()
+    spom.well(*words, "--epochs", "2", "--resume", "--keep-checkpoint")
+    assert (tmp_path / "m").read_bytes() == two, "a run that was over gives the same model"
     spom.well(*words, "--epochs", "4", "--resume")
+    assert not (tmp_path / "c").exists()
+    assert not (tmp_path / "c.previous").exists()
     spom.well("train", "classifier", "--train", here / "train.svm", "--model", tmp_path / "n", "--epochs", "4")
     assert (tmp_path / "m").read_bytes() == (tmp_path / "n").read_bytes()
     assert "takes a time such as 60s" in spom.fails(*words[:6], "--checkpoint-every", "soon")
+    assert "there is no checkpoint to resume from" in spom.fails(*words, "--resume")
     (tmp_path / "c").write_text("no state")
-    assert "not a saved state" in spom.fails(*words, "--epochs", "9", "--resume")
+    assert "no model file" in spom.fails(*words, "--epochs", "9", "--resume")
 
 
 def test_control_c_keeps_the_best_model_so_far(here: Path, tmp_path: Path) -> None:
@@ -81,7 +87,7 @@ def test_control_c_keeps_the_best_model_so_far(here: Path, tmp_path: Path) -> No
     finally:
         run.kill()
     assert run.returncode == 130, err
-    assert err == b""
+    assert err == b"spom: stopped by SIGINT; to continue, run the same command with --resume\n"
     model = library.load_model(tmp_path / "m")
     record = read_run(tmp_path / "m")
     assert record["stopped"] == "interrupted"

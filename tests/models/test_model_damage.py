@@ -13,8 +13,9 @@ import pytest
 import safetensors.numpy
 
 import spom
+from spom.core import container as files
 from spom.errors import ModelFileError, Unsupported
-from spom.models import files, read_header, save_model
+from spom.models import read_header, save_model
 
 FIXTURES = Path(__file__).parent / "fixtures"
 RNG = np.random.default_rng(0)
@@ -183,7 +184,7 @@ import numpy as np
 import spom
 from spom.data import Treebank
 from spom.errors import ModelFileError, SpomError
-from spom.models import files
+from spom.core import container as files
 
 def altered(array, rng):
     limits = np.iinfo(array.dtype)

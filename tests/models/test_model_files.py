@@ -20,13 +20,14 @@ from scipy import sparse
 
 import spom
 from spom import penalties as P
-from spom.core import registry
+from spom.core import atomic, registry
+from spom.core import container as files
 from spom.data import Treebank
 from spom.data.generated import ingredients
 from spom.errors import Unsupported
 from spom.losses import PowerHinge
 from spom.mirror import PNorm
-from spom.models import atomic, files, read_header, replacing
+from spom.models import read_header, replacing
 from spom.models.encoding import Encoder, decode
 from spom.solvers.steps import InverseSqrt
 

@@ -96,9 +96,7 @@ Epochs = Annotated[int | None, typer.Option("--epochs", metavar="N", help="Passe
 Seed = Annotated[int, typer.Option("--seed", metavar="N", help="The same seed gives the same model, to the bit.")]
 Checkpoint = Annotated[
     Path | None,
-    typer.Option(
-        "--checkpoint", metavar="PATH", help="Write a checkpoint here while training, to resume from with --resume."
-    ),
+    typer.Option("--checkpoint", metavar="PATH", help="Write checkpoints here while training; see --resume."),
 ]
 CheckpointEvery = Annotated[
     str,

@@ -168,7 +168,7 @@ class Trainer:
             raise ValueError("the solver yielded no state: it had nothing to do")
         if reason != "end" and not self.over:
             self.stopped = reason
-        if self.over and not begun.saved and self._writer is not None:
+        if self.over and not begun.saved and not self._closed and self._writer is not None:
             self._save()
         # After a stop the checkpoint stays as it is: later stages only make the model whole.
         self._closed = self._closed or self.over
