@@ -122,14 +122,17 @@ def test_bins_of_distances_and_the_arcs_of_a_long_sentence() -> None:
     bins = [arc_spaces.distance_bin(d) for d in range(1, 15)]
     assert bins == [0, 1, 2, 3, 3, 3, 4, 4, 4, 4, 4, 5, 5, 5]
     n = 14
-    codes, arcs = np.zeros((1, n + 1), dtype=np.int32), np.empty((4, (n + 1) ** 2), dtype=np.int64)
-    count = arc_spaces.candidates(codes, 0, 0, n, np.empty((0, 0, 0), dtype=np.int16), arcs)
+    codes = arc_spaces.read_only(np.zeros((1, n + 1), dtype=np.int32))
+    kinds = arc_spaces.read_only(np.zeros(n + 1, dtype=np.int64))
+    sentence = arc_spaces.Sentence(codes, kinds, np.empty(0, dtype=np.int64), 0, n)
+    arcs = np.empty((4, (n + 1) ** 2), dtype=np.int64)
+    count = arc_spaces.candidates(sentence, 0, np.empty((0, 0, 0), dtype=np.int16), arcs)
     assert count == n * n
     for h, m, side, place in arcs[:, :count].T.tolist():
         assert side == (h > m)
         assert place == 6 * side + bins[abs(h - m) - 1]
     # The filter: the largest distance of the direction, whatever the distance of an arc from the root.
     limits = np.full((2, 1, 1), 6, dtype=np.int16)
-    count = arc_spaces.candidates(codes, 0, 0, n, limits, arcs)
+    count = arc_spaces.candidates(sentence, 0, limits, arcs)
     expected = {(h, m) for h in range(n + 1) for m in range(1, n + 1) if h != m and (h == 0 or abs(h - m) <= 6)}
     assert set(map(tuple, arcs[:2, :count].T.tolist())) == expected

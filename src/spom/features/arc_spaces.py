@@ -7,7 +7,7 @@ templates of the set. A row is at most 16 float32, one cache line, so that three
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,10 +29,59 @@ GUIDE_HEAD, GUIDE_LEFT, GUIDE_RIGHT, GUIDE_GRANDPARENT = 10, 11, 12, 13
 # Attributes of the pair: what lies between, and what the guide says of it.
 GAP, SAME, SIBLING, BEYOND = range(4)
 GAPS, SAMES = 24, 3
-CODES = "Array(int32, 2, 'A', readonly=True)"
+CODES = "Array(int32, 2, 'C', readonly=True)"
 TABLE = "Array(int64, 2, 'C', readonly=True)"
 VECTOR = "Array(int64, 1, 'C', readonly=True)"
+LIMITS = "Array(int16, 3, 'C', readonly=True)"
 Shorts = NDArray[np.int16]
+
+
+def read_only(a: NDArray[Any]) -> Any:
+    """A C-ordered view that cannot be written to: what bundles of constants hold."""
+    view = np.ascontiguousarray(a).view()
+    view.flags.writeable = False
+    return view
+
+
+class Corpus(NamedTuple):
+    """Sentences as codes: column c of word w (from 1; 0 is the root) of sentence s is codes[c, first[s] + w].
+
+    `kinds` has 1 for verbs, 2 for punctuation, 4 for conjunctions; `guides` the heads that a first stage found, or
+    nothing.
+    """
+
+    codes: Annotated[Codes, CODES]
+    kinds: Annotated[Ints, VECTOR]
+    first: Annotated[Ints, VECTOR]
+    sizes: Annotated[Ints, VECTOR]
+    guides: Annotated[Ints, VECTOR]
+
+
+class Sentence(NamedTuple):
+    """One sentence of n words, which begins with its root at `first`; `guide` has its heads, or nothing."""
+
+    codes: Annotated[Codes, CODES]
+    kinds: Annotated[Ints, VECTOR]
+    guide: Annotated[Ints, "int64[::1]"]
+    first: Annotated[int, "int64"]
+    n: Annotated[int, "int64"]
+
+
+@kernel("Sentence(Corpus, int64)")
+def sentence_of(corpus: Corpus, s: int) -> Any:
+    """Sentence s of a corpus."""
+    a, n = corpus.first[s], corpus.sizes[s]
+    guide = corpus.guides[a : a + n + 1].copy() if corpus.guides.size else np.empty(0, dtype=np.int64)
+    return Sentence(corpus.codes, corpus.kinds, guide, a, n)
+
+
+@kernel("int64(Corpus, int64[::1])")
+def longest_sentence(corpus: Corpus, order: Ints) -> int:
+    """Words of the longest of some sentences."""
+    longest = 0
+    for s in order:
+        longest = max(longest, corpus.sizes[s])
+    return longest
 
 
 @kernel("uint64(uint64, uint64)")
@@ -73,9 +122,10 @@ def outer_children(n: int, guide: Ints, children: Ints) -> None:
             children[1, guide[m]] = m
 
 
-@kernel(f"void({CODES}, int64, int64, int64[::1], {VECTOR}, {TABLE}, int64[:, ::1])")
-def side_codes(codes: Codes, first: int, n: int, guide: Ints, ends: Ints, atoms: Ints, out: Ints) -> None:
+@kernel(f"void(Sentence, {VECTOR}, {TABLE}, int64[:, ::1])")
+def side_codes(sentence: Sentence, ends: Ints, atoms: Ints, out: Ints) -> None:
     """out[s, w]: the attributes of side s at word w as one number (mixed radix over its atoms)."""
+    codes, _, guide, first, n = sentence
     children = np.empty((2, n + 1), dtype=np.int64)
     if guide.size:
         outer_children(n, guide, children)
@@ -120,13 +170,14 @@ def distance_bin(d: int) -> int:
     return 3 if d <= 6 else (4 if d <= 11 else 5)
 
 
-@kernel(f"int64({CODES}, int64, int64, int64, Array(int16, 3, 'C', readonly=True), int64[:, ::1])")
-def candidates(codes: Codes, column: int, first: int, n: int, limits: Shorts, arcs: Ints) -> int:
+@kernel(f"int64(Sentence, int64, {LIMITS}, int64[:, ::1])")
+def candidates(sentence: Sentence, column: int, limits: Shorts, arcs: Ints) -> int:
     """The arcs that the filter lets pass, by head; returns how many. `arcs` has head, modifier, direction and bin.
 
     `limits[direction, tag of the head, tag of the modifier]` is the largest distance. A word that no head may have
     may have all; no limits at all let everything pass.
     """
+    codes, _, _, first, n = sentence
     free = np.zeros(n + 1, dtype=np.int64)
     if limits.size:
         for m in range(1, n + 1):
@@ -156,9 +207,10 @@ def candidates(codes: Codes, column: int, first: int, n: int, limits: Shorts, ar
     return count
 
 
-@kernel(f"void({CODES}, int64, int64, int64, int64[:, :, ::1], int64[:, ::1])")
-def tags_between(codes: Codes, column: int, first: int, n: int, tags: Ints, counts: Ints) -> None:
+@kernel("void(Sentence, int64, int64[:, :, ::1], int64[:, ::1])")
+def tags_between(sentence: Sentence, column: int, tags: Ints, counts: Ints) -> None:
     """The distinct tags between h and m are the first counts[h, m] of tags[h, direction], in order from h outwards."""
+    codes, _, _, first, n = sentence
     most = 0
     for w in range(n + 1):
         most = max(most, codes[column, first + w])
@@ -177,27 +229,16 @@ def tags_between(codes: Codes, column: int, first: int, n: int, tags: Ints, coun
                     count += 1
 
 
-@kernel(f"void({VECTOR}, int64, int64, int64[::1], {CODES}, int64, int64[:, ::1], int64, int64, int64[::1])")
-def pair_codes(
-    kinds: Ints,
-    first: int,
-    n: int,
-    guide: Ints,
-    codes: Codes,
-    column: int,
-    arcs: Ints,
-    count: int,
-    which: int,
-    out: Ints,
-) -> None:
-    """The attribute `which` of each arc as a pair. `kinds` has 1 for verbs, 2 punctuation, 4 conjunctions."""
+@kernel("void(Sentence, int64, int64[:, ::1], int64, int64, int64[::1])")
+def pair_codes(sentence: Sentence, column: int, arcs: Ints, count: int, which: int, out: Ints) -> None:
+    """The attribute `which` of each arc as a pair; siblings are told by the codes of `column`."""
+    codes, kinds, guide, first, n = sentence
     sums = np.zeros((3, n + 2), dtype=np.int64)
     if which == GAP:
         for w in range(1, n + 1):
             kind = kinds[first + w]
             for k in range(3):
                 sums[k, w + 1] = sums[k, w] + ((kind >> k) & 1)
-    none = -1
     for a in range(count):
         h, m = arcs[0, a], arcs[1, a]
         lo, hi = (h, m) if h < m else (m, h)
@@ -209,7 +250,7 @@ def pair_codes(
         else:
             # The child of h in the guide that is nearest to m, on its inner side or beyond it.
             step = (1 if m < h else -1) if which == SIBLING else (1 if m > h else -1)
-            at, found = m + step, none
+            at, found = m + step, -1
             while 1 <= at <= n and at != h:
                 if guide[at] == h:
                     found = at

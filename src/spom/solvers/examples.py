@@ -27,3 +27,23 @@ def two_sentences() -> tuple[Any, Any, int]:
     """(rows, labels, how many labels) of two sentences with a feature a token."""
     rows = SimpleNamespace(indptr=[0, 1, 2, 3, 4, 5], indices=[0, 1, 0, 1, 0], values=[], offsets=[0, 2, 5])
     return rows, [0, 1, 0, 1, 1], 2
+
+
+def two_trees() -> tuple[Any, Any, Any]:
+    """(templates, codes, gold heads) of two small trees."""
+    from spom.data.treebank import Treebank
+    from spom.features.arcs import ArcTemplates
+    from spom.solvers.structured.trees.arc_filter import with_roots
+
+    words = [("the", "DET", 2, "det"), ("dog", "NOUN", 3, "nsubj"), ("barks", "VERB", 0, "root")]
+    named = [dict(zip(("form", "upos", "head", "deprel"), word, strict=True)) for word in words]
+    bank = Treebank.from_sentences([named, [{**named[2], "form": "run"}, {**named[1], "head": 1, "deprel": "obj"}]])
+    templates = ArcTemplates(["h.upos m.upos", "h.form m.form dir", "m.upos dist"], min_count=1)
+    codes = templates.fit(bank)
+    return templates, codes, with_roots(bank.heads, codes)
+
+
+def two_relations() -> tuple[Any, Any]:
+    """((templates, names of relations), (codes, trees, gold relations)) of the same trees."""
+    templates, codes, trees = two_trees()
+    return (templates, ("det", "nsubj", "root", "obj")), (codes, trees, np.array([0, 0, 1, 2, 0, 2, 3]))

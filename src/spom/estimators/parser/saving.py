@@ -14,7 +14,7 @@ from spom.features.arcs import ArcTemplates
 from spom.models.checks import check_indices, check_shape, take
 from spom.solvers.structured.trees.model import ArcModel, weight_count
 from spom.solvers.structured.trees.relations import LabelModel
-from spom.solvers.structured.trees.scoring import Singles
+from spom.solvers.structured.trees.space import Singles
 
 
 class SavingParser(Saving):

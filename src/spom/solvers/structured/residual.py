@@ -43,7 +43,7 @@ class Structure(NamedTuple):
     sums: Annotated[Any, "FunctionType(float64(Parts, int64[::1], float64[::1], Parts))"]
 
 
-@kernel("float64(Structure, Loss, Parts, int64[::1], float64[::1], Parts)")
+@kernel("float64(Structure, Loss, Parts, int64[::1], float64[::1], Parts)", inline="always")
 def residual(structure: Structure, loss: Loss, scores: Parts, gold: Ints, scratch: Floats, out: Parts) -> float:
     """The loss, with expected parts minus gold parts in `out`; the cost is added to the scores in place.
 

@@ -155,7 +155,7 @@ def test_a_saved_run_goes_on_to_the_same_bits(tmp_path: Path) -> None:
     np.testing.assert_array_equal(later.theta, states[-1].theta)
     np.testing.assert_array_equal(again.model().weights, whole.model().weights)
     assert not np.array_equal(states[0].theta, states[1].theta)
-    with pytest.raises(ValueError, match="go on with the data"):
+    with pytest.raises(ValueError, match="resume with the data"):
         solver_for(bank, SOME[:2], start=states[0])
 
 

@@ -55,22 +55,25 @@ class Sums(NamedTuple):
 @kernel("void(Tokens, int64, int64, Work, Sums, Rates)")
 def collect_rows(tokens: Tokens, first: int, n: int, work: Work, sums: Sums, rates: Rates) -> None:
     """Add the gradients of the active tokens to the sums of their features, and their squares to the rates."""
-    lanes, delta = work.grad.shape[1], np.float32(rates.delta)
+    indptr, indices, values, _ = tokens
+    table, support, adaptive = sums.table, sums.support, rates.adaptive
+    grad, active, delta = work.grad, work.active, np.float32(rates.delta)
+    lanes = grad.shape[1]
     for t in range(n):
-        if not work.active[t]:
+        if not active[t]:
             continue
-        g = work.grad[t]
-        for e in range(tokens.indptr[first + t], tokens.indptr[first + t + 1]):
-            row = sums.table[tokens.indices[e]]
-            x = np.float32(tokens.values[e]) if tokens.values.size else np.float32(1.0)
-            if sums.support.shape[0]:
-                free = sums.support[tokens.indices[e]]
+        g = grad[t]
+        for e in range(indptr[first + t], indptr[first + t + 1]):
+            row = table[indices[e]]
+            x = np.float32(values[e]) if values.size else np.float32(1.0)
+            if support.shape[0]:
+                free = support[indices[e]]
                 for q in range(lanes):
                     row[q] += x * g[q] * free[q]
             else:
                 for q in range(lanes):
                     row[q] += x * g[q]
-            if rates.adaptive:
+            if adaptive:
                 for q in range(lanes):
                     s = row[lanes + q] - delta
                     h = x * g[q]

@@ -62,23 +62,25 @@ class BlockRule(NamedTuple):
 @kernel("void(Tokens, int64, int64, Work, float64[::1], Scaled)")
 def change_rows(tokens: Tokens, first: int, n: int, work: Work, factor: Floats, to: Scaled) -> None:
     """v_j += factor of its block * value * gradient, for the features of active tokens; norms and sums follow."""
-    two, values, numbers = np.float32(2.0), tokens.values, to.numbers
+    indptr, indices, values, _ = tokens
+    table, average, block, numbers = to.table, to.average, to.block, to.numbers
+    grad, active, two = work.grad, work.active, np.float32(2.0)
     for t in range(n):
-        if not work.active[t]:
+        if not active[t]:
             continue
-        g = work.grad[t]
-        for e in range(tokens.indptr[first + t], tokens.indptr[first + t + 1]):
-            j = tokens.indices[e]
-            m = to.block[j]
+        g = grad[t]
+        for e in range(indptr[first + t], indptr[first + t + 1]):
+            j = indices[e]
+            m = block[j]
             c = np.float32(factor[m] * values[e] if values.size else factor[m])
-            row, more = to.table[j], np.float32(0.0)
+            row, more = table[j], np.float32(0.0)
             for q in range(g.size):
                 old, d = row[q], c * g[q]
                 row[q] = old + d
                 more += d * (two * old + d)
             numbers[SQUARED, m] += more
-            if to.average.shape[0]:
-                into, s = to.average[j], np.float32(numbers[SUM, m])
+            if average.shape[0]:
+                into, s = average[j], np.float32(numbers[SUM, m])
                 for q in range(g.size):
                     into[q] += s * (c * g[q])
 

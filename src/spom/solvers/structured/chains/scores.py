@@ -34,22 +34,23 @@ def store(acc: Singles, out: Floats) -> None:
 @kernel("void(Tokens, int64, float32[:, ::1])")
 def prefetch_rows(tokens: Tokens, t: int, table: Singles) -> None:
     """Prefetch the rows of token t."""
-    flat, width = table.reshape(-1), table.shape[1]
+    flat, width, indices = table.reshape(-1), table.shape[1], tokens.indices
     for e in range(tokens.indptr[t], tokens.indptr[t + 1]):
         for q in range(0, width, 16):
-            prefetch(flat, tokens.indices[e] * width + q)
+            prefetch(flat, indices[e] * width + q)
 
 
 @kernel("void(Tokens, int64, float32[:, ::1], float32[::1], float64[:, ::1])")
 def plain_scores(tokens: Tokens, first: int, table: Singles, acc: Singles, unary: Floats) -> None:
     """unary[t] = sum over the features j of token first + t of value * table[j]."""
+    indptr, indices, values, _ = tokens
     for t in range(unary.shape[0]):
         acc[:] = np.float32(0.0)
         prefetch_rows(tokens, first + min(t + 1, unary.shape[0] - 1), table)
-        for e in range(tokens.indptr[first + t], tokens.indptr[first + t + 1]):
-            row = table[tokens.indices[e]]
-            if tokens.values.size:
-                x = np.float32(tokens.values[e])
+        for e in range(indptr[first + t], indptr[first + t + 1]):
+            row = table[indices[e]]
+            if values.size:
+                x = np.float32(values[e])
                 for q in range(acc.size):
                     acc[q] += x * row[q]
             else:
@@ -63,12 +64,13 @@ def block_scores(
     tokens: Tokens, first: int, table: Singles, scale: Floats, block: Ids, acc: Singles, unary: Floats
 ) -> None:
     """The same for weights scale[block[j]] * table[j]."""
+    indptr, indices, values, _ = tokens
     for t in range(unary.shape[0]):
         acc[:] = np.float32(0.0)
         prefetch_rows(tokens, first + min(t + 1, unary.shape[0] - 1), table)
-        for e in range(tokens.indptr[first + t], tokens.indptr[first + t + 1]):
-            j = tokens.indices[e]
-            c = np.float32(scale[block[j]] * tokens.values[e] if tokens.values.size else scale[block[j]])
+        for e in range(indptr[first + t], indptr[first + t + 1]):
+            j = indices[e]
+            c = np.float32(scale[block[j]] * values[e] if values.size else scale[block[j]])
             if c != 0.0:
                 row = table[j]
                 for q in range(acc.size):
@@ -79,14 +81,15 @@ def block_scores(
 @kernel("void(Tokens, int64, float32[:, ::1], Shrink, float32[::1], float64[:, ::1])")
 def shrunk_scores(tokens: Tokens, first: int, table: Singles, shrink: Shrink, acc: Singles, unary: Floats) -> None:
     """The same for weights that `shrink` makes of G_j and S_j, the halves of row j of the table."""
+    indptr, indices, values, _ = tokens
     zero, lanes, cut, shift = np.float32(0.0), acc.size, shrink.cut, shrink.shift
     for t in range(unary.shape[0]):
         acc[:] = zero
         prefetch_rows(tokens, first + min(t + 1, unary.shape[0] - 1), table)
-        for e in range(tokens.indptr[first + t], tokens.indptr[first + t + 1]):
-            row = table[tokens.indices[e]]
-            if tokens.values.size:
-                x = np.float32(tokens.values[e])
+        for e in range(indptr[first + t], indptr[first + t + 1]):
+            row = table[indices[e]]
+            if values.size:
+                x = np.float32(values[e])
                 for q in range(lanes):
                     g = row[q]
                     acc[q] -= x * (max(g - cut, zero) + min(g + cut, zero)) / (row[lanes + q] + shift)

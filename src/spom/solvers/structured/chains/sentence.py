@@ -67,7 +67,7 @@ def make_work(longest: int, k: int, lanes: int) -> Any:
     )
 
 
-@kernel("UniTuple(float64, 2)(Rounds, Work, int64, int64)")
+@kernel("UniTuple(float64, 2)(Rounds, Work, int64, int64)", inline="always")
 def sentence_gradient(rounds: Rounds, work: Work, first: int, n: int) -> tuple[float, float]:
     """The loss of a sentence whose scores are in `work`, and the number of tokens with an update.
 
@@ -76,12 +76,12 @@ def sentence_gradient(rounds: Rounds, work: Work, first: int, n: int) -> tuple[f
     gold, expected, k = rounds.y[first : first + n], work.expected[:n], work.unary.shape[1]
     scores, out = Parts(work.unary[:n], work.chain), Parts(expected, work.parts)
     value = residual(rounds.structure, rounds.loss, scores, gold, work.scratch, out)
-    smooth, count = is_sum(rounds.loss.code), 0.0
+    smooth, count, skip, grad, active = is_sum(rounds.loss.code), 0.0, rounds.skip, work.grad, work.active
     for t in range(n):
         wrong = expected[t, gold[t]]
-        work.active[t] = 1.0 + wrong <= rounds.skip if smooth else wrong != 0.0
-        if work.active[t]:
+        active[t] = 1.0 + wrong <= skip if smooth else wrong != 0.0
+        if active[t]:
             for a in range(k):
-                work.grad[t, a] = expected[t, a]
+                grad[t, a] = expected[t, a]
             count += 1.0
     return value, count

@@ -10,6 +10,7 @@ from spom.data.interning import Codes
 from spom.features.arc_spaces import CODES, VECTOR, Shorts
 from spom.features.arcs import ArcCodes
 
+# A limit that lets every arc pass.
 ANY = 30000
 
 
@@ -23,7 +24,7 @@ def widen_limits(codes: Codes, column: int, first: Ints, sizes: Ints, gold: Ints
             side = 0 if h < m else 1
             d = 1 if h == 0 else abs(h - m)
             tag, other = codes[column, a + h], codes[column, a + m]
-            limits[side, tag, other] = max(limits[side, tag, other], min(d, 30000))
+            limits[side, tag, other] = max(limits[side, tag, other], min(d, ANY))
 
 
 def arc_limits(codes: ArcCodes, column: int, radix: int, gold: Ints, known: Shorts | None = None) -> Shorts:

@@ -9,112 +9,107 @@ gradients, and a template's own score does not see that another says the same; b
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from spom.core.arrays import Floats, Ints
 from spom.core.jit import kernel
-from spom.data.interning import Codes
-from spom.features.arc_spaces import CODES, VECTOR, Shorts
+from spom.features.arc_spaces import longest_sentence, read_only, sentence_of
 from spom.features.arcs import ArcCodes
-from spom.solvers.structured.trees.model import NONE, ArcModel, run
-from spom.solvers.structured.trees.scoring import LAYOUT, WEIGHTS, Singles, prepare, score_arcs
+from spom.solvers.structured.trees.learning import Task
+from spom.solvers.structured.trees.model import ArcModel, corpus_of
+from spom.solvers.structured.trees.scoring import score_arcs
+from spom.solvers.structured.trees.space import (
+    HEAD_OF,
+    MODIFIER_OF,
+    WEIGHTS,
+    Layout,
+    Singles,
+    Space,
+    layout_of,
+    make_space,
+    prepare,
+)
 
 # Of each word the gold arc and those that score best are looked at; the others are never chosen.
 RIVALS = 6
 
 
+class Rivals(NamedTuple):
+    """Arcs that compete for a word: what each template adds to them, the number of the word, whether they are gold."""
+
+    parts: Annotated[Singles, "float32[:, ::1]"]
+    words: Annotated[Ints, "int64[::1]"]
+    right: Annotated[NDArray[np.bool_], "boolean[::1]"]
+
+
 @kernel("void(float32[::1], int64[::1], boolean[::1], int64, int64, boolean[::1])")
 def rivals(scores: Singles, modifiers: Ints, right: Any, count: int, n: int, out: Any) -> None:
     """Mark the gold arc of each word and its RIVALS best ones."""
-    best = np.empty(6, dtype=np.float32)
+    best, last = np.empty(RIVALS, dtype=np.float32), RIVALS - 1
     for m in range(1, n + 1):
         best[:] = -np.inf
         for a in range(count):
-            if modifiers[a] == m and scores[a] > best[5]:
-                k = 5
+            if modifiers[a] == m and scores[a] > best[last]:
+                k = last
                 while k > 0 and best[k - 1] < scores[a]:
                     best[k] = best[k - 1]
                     k -= 1
                 best[k] = scores[a]
         for a in range(count):
             if modifiers[a] == m:
-                out[a] = right[a] or scores[a] >= best[5]
+                out[a] = right[a] or scores[a] >= best[last]
 
 
-@kernel(
-    f"int64({CODES}, {VECTOR}, {VECTOR}, {VECTOR}, {VECTOR}, {VECTOR}, {VECTOR}, {LAYOUT}, {WEIGHTS}, {VECTOR}, "
-    f"{VECTOR}, float32[:, ::1], int64[::1], boolean[::1])"
-)
-def contributions(
-    codes: Codes,
-    kinds: Ints,
-    first: Ints,
-    sizes: Ints,
-    guides: Ints,
-    gold: Ints,
-    order: Ints,
-    ends: Ints,
-    atoms: Ints,
-    families: Ints,
-    sets: Ints,
-    column: int,
-    upos: int,
-    limits: Shorts,
-    weights: Singles,
-    of_family: Ints,
-    of_slot: Ints,
-    out: Singles,
-    words: Ints,
-    right: Any,
-) -> int:
-    """What each template adds to the arcs of some sentences, (arcs, templates); returns how many arcs there are.
+@kernel(f"void(Layout, Space, int64, int64, {WEIGHTS}, int64[:, ::1], float32[:, ::1])")
+def score_templates(
+    layout: Layout, space: Space, count: int, n: int, weights: Singles, places: Ints, out: Singles
+) -> None:
+    """out[b, a]: what template b, at places[b] (family, slot), adds to arc a."""
+    scales = np.zeros((1, 3), dtype=np.float32)
+    for b in range(places.shape[0]):
+        f = places[b, 0]
+        scales[:] = 0.0
+        scales[0, places[b, 1]] = 1.0
+        one = Layout(
+            layout.ends, layout.atoms, layout.families[f : f + 1], layout.sets, layout.column, layout.upos, layout.rows
+        )
+        part = Space(
+            space.arcs, space.heads[f : f + 1], space.modifiers[f : f + 1], space.tags, space.counts, space.pairs
+        )
+        score_arcs(one, part, count, n, weights, scales, out[b])
 
-    `words` numbers the modifiers, `right` says which arcs are gold.
-    """
-    longest = 0
-    for t in range(order.size):
-        longest = max(longest, sizes[order[t]])
-    N, F, B = longest + 1, families.shape[0], of_family.size
-    arcs = np.empty((4, N * N), dtype=np.int64)
-    heads, modifiers = np.empty((F, N), dtype=np.int64), np.empty((F, N), dtype=np.int64)
-    tags, counts = np.empty((sets.size, N, 2, N), dtype=np.int64), np.empty((sets.size, N, N), dtype=np.int64)
-    pairs, parts = np.empty((4, N * N), dtype=np.int64), np.empty((B, N * N), dtype=np.float32)
-    scales, total = np.zeros((1, 3), dtype=np.float32), np.empty(N * N, dtype=np.float32)
+
+@kernel(f"int64(Task, int64[::1], Layout, {WEIGHTS}, int64[:, ::1], Rivals)")
+def contributions(task: Task, order: Ints, layout: Layout, weights: Singles, places: Ints, out: Rivals) -> int:
+    """What each template adds to the arcs of some sentences; returns how many arcs there are."""
+    longest, B = longest_sentence(task.corpus, order), places.shape[0]
+    space, N = make_space(longest, layout.families.shape[0], layout.sets.size), longest + 1
+    parts, total = np.empty((B, N * N), dtype=np.float32), np.empty(N * N, dtype=np.float32)
     gold_arc, kept = np.empty(N * N, dtype=np.bool_), np.empty(N * N, dtype=np.bool_)
-    done, word = 0, 0
-    for t in range(order.size):
-        n, at = sizes[order[t]], first[order[t]]
-        if n == 0:
+    done, word, arcs = 0, 0, space.arcs
+    for s in order:
+        sentence = sentence_of(task.corpus, s)
+        if sentence.n == 0:
             continue
-        guide = guides[at : at + n + 1].copy() if guides.size else np.empty(0, dtype=np.int64)
-        count = prepare(
-            codes, kinds, at, n, guide, ends, atoms, families, sets, column, upos, limits,
-            arcs, heads, modifiers, tags, counts, pairs,
-        )  # fmt: skip
+        count = prepare(sentence, layout, task.limits, space)
+        score_templates(layout, space, count, sentence.n, weights, places, parts)
         total[:count] = 0.0
         for b in range(B):
-            f = of_family[b]
-            scales[:] = 0.0
-            scales[0, of_slot[b]] = 1.0
-            score_arcs(
-                families[f : f + 1], sets, arcs, heads[f : f + 1], modifiers[f : f + 1], tags, counts, pairs, count,
-                n, weights, scales, True, parts[b],
-            )  # fmt: skip
             for a in range(count):
                 total[a] += parts[b, a]
         for a in range(count):
-            gold_arc[a] = gold[at + arcs[1, a]] == arcs[0, a]
-        rivals(total, arcs[1], gold_arc, count, n, kept)
+            gold_arc[a] = task.gold[sentence.first + arcs[MODIFIER_OF, a]] == arcs[HEAD_OF, a]
+        rivals(total, arcs[MODIFIER_OF], gold_arc, count, sentence.n, kept)
         for a in range(count):
-            if kept[a] and done < words.size:
-                words[done], right[done] = word + arcs[1, a] - 1, gold_arc[a]
+            if kept[a] and done < out.words.size:
+                out.words[done], out.right[done] = word + arcs[MODIFIER_OF, a] - 1, gold_arc[a]
                 for b in range(B):
-                    out[done, b] = parts[b, a]
+                    out.parts[done, b] = parts[b, a]
                 done += 1
-        word += n
+        word += sentence.n
     return done
 
 
@@ -147,15 +142,16 @@ def template_contributions(
     """(what each template adds to the arcs of some sentences, the word of each arc, which are gold, words)."""
     places = np.array(model.templates.places, dtype=np.int64).reshape(-1, 2)
     words = int(codes.sizes[sentences].sum())
-    room = (RIVALS + 1) * words
-    out = np.empty((room, places.shape[0]), dtype=np.float32)
-    number, right = np.empty(room, dtype=np.int64), np.empty(room, dtype=np.bool_)
-    count = run(
-        contributions,
-        *(codes.codes, codes.kinds, codes.first, codes.sizes, NONE, gold, sentences, *model.arguments()),
-        *(model.weights, places[:, 0].copy(), places[:, 1].copy(), out, number, right),
+    most = (RIVALS + 1) * words
+    out = Rivals(
+        np.empty((most, places.shape[0]), dtype=np.float32),
+        np.empty(most, dtype=np.int64),
+        np.empty(most, dtype=np.bool_),
     )
-    return out[:count], number[:count], right[:count], words
+    task = Task(corpus_of(codes), read_only(gold), read_only(model.limits))
+    layout = layout_of(model.templates, model.layout)
+    count = contributions(task, sentences, layout, read_only(model.weights), places, out)
+    return out.parts[:count], out.words[:count], out.right[:count], words
 
 
 def garrote(

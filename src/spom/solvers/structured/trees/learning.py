@@ -1,4 +1,4 @@
-"""Compiled: rounds of learning. One round is one sentence: scores, a tree (or marginals), a step, a proximal step.
+"""Compiled: rounds of learning. One round is one sentence: scores, expected minus gold arcs, a step, a proximal step.
 
 Weights are theta = scale * w for each template, so that a proximal step on block norms touches the scales alone.
 Averages are lazy: the sum of theta over rounds is S w - u, where S sums the scale and every change d of w adds S d to
@@ -8,22 +8,19 @@ u. Before a scale goes into its weights, u takes what was summed so far (u - S w
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Annotated, NamedTuple
 
 import numpy as np
 
 from spom.core.arrays import Floats, Ints
-from spom.core.jit import PROX, kernel
-from spom.data.interning import Codes
-from spom.decoders.inside_outside import inside_outside
-from spom.decoders.nonprojective import matrix_tree
+from spom.core.jit import kernel
 from spom.features.arc_spaces import (
     AT,
     BASE,
     BY_PAIR,
     BY_SET,
-    CODES,
     LENGTHS,
+    LIMITS,
     MASK,
     PAIR,
     SET,
@@ -31,41 +28,75 @@ from spom.features.arc_spaces import (
     TABLE,
     VECTOR,
     WIDE,
+    Corpus,
+    Sentence,
     Shorts,
+    longest_sentence,
+    sentence_of,
 )
-from spom.solvers.structured.trees.scoring import LAYOUT, SPACE, Singles, best_tree, prepare, score_arcs, to_matrix
+from spom.solvers.structured.losses import MIRA, PERCEPTRON, Loss, is_sum
+from spom.solvers.structured.proximal import Prox
+from spom.solvers.structured.residual import Parts, Structure, residual
+from spom.solvers.structured.trees.scoring import score_arcs, to_matrix
+from spom.solvers.structured.trees.space import (
+    HEAD_OF,
+    MODIFIER_OF,
+    WEIGHTS,
+    Layout,
+    Singles,
+    Space,
+    index_of,
+    make_space,
+    prepare,
+)
 
-# Losses.
-MIRA, HINGE, PERCEPTRON, CRF = range(4)
 # Rows of `blocks[kind, family, slot]`: scale, sum of scales, squared norm of theta, progressive score, and 1 for a
 # template of the set.
 SCALE, SUM, NORM, PROGRESS, ACTIVE = range(5)
-# An arc whose expectation is this near to the truth is left alone.
+# An arc whose expectation is this near to the truth is left alone. On EWT, 1e-4 and 1e-3 give the same UAS.
 SMALL = 1e-3
+# A scale below this goes into its weights: single precision would lose them.
+LEAST = 1e-6
 
 
-@kernel(f"void({TABLE}, {VECTOR}, {SPACE}, int64, float64, float32[::1], float32[::1], float64[:, :, ::1], boolean)")
-def change_arc(
-    families: Ints,
-    sets: Ints,
-    arcs: Ints,
-    heads: Ints,
-    modifiers: Ints,
-    tags: Ints,
-    counts: Ints,
-    pairs: Ints,
-    a: int,
-    change: float,
-    weights: Singles,
-    sums: Singles,
-    blocks: Floats,
-    apply: bool,
-) -> None:
+class Learnt(NamedTuple):
+    """The weights w (and a view of them for scoring), the sums u, and the numbers of blocks."""
+
+    weights: Annotated[Singles, "float32[::1]"]
+    fixed: Annotated[Singles, WEIGHTS]
+    sums: Annotated[Singles, "float32[::1]"]
+    blocks: Annotated[Floats, "float64[:, :, ::1]"]
+
+
+class Task(NamedTuple):
+    """Sentences, their gold heads, and which arcs are scored."""
+
+    corpus: Corpus
+    gold: Annotated[Ints, VECTOR]
+    limits: Annotated[Shorts, LIMITS]
+
+
+class TreeRule(NamedTuple):
+    """The trees, the loss, the prox on the norms of the templates at `places`, and whether progress is summed up."""
+
+    structure: Structure
+    loss: Loss
+    prox: Prox
+    places: Annotated[Ints, TABLE]
+    penalised: Annotated[bool, "boolean"]
+    ranking: Annotated[bool, "boolean"]
+
+
+@kernel("void(Layout, Space, int64, float64, Learnt, boolean)")
+def change_arc(layout: Layout, space: Space, a: int, change: float, to: Learnt, apply: bool) -> None:
     """Add `change` to theta at all features of arc a.
 
     Without `apply` nothing moves; instead `change` times what each template scores goes to its progressive score.
     """
-    h, m = arcs[0, a], arcs[1, a]
+    families, sets, arcs, pairs = layout.families, layout.sets, space.arcs, space.pairs
+    heads, modifiers, tags, counts = space.heads, space.modifiers, space.tags, space.counts
+    weights, sums, blocks = to.weights, to.sums, to.blocks
+    h, m = arcs[HEAD_OF, a], arcs[MODIFIER_OF, a]
     for f in range(families.shape[0]):
         mask, which, pair = families[f, MASK], families[f, SET], families[f, PAIR]
         row = heads[f, h] + modifiers[f, m]
@@ -73,8 +104,7 @@ def change_arc(
             row += pairs[pair, a] * families[f, BY_PAIR]
         k, many = 0, 1
         if which >= 0:
-            while sets[k] != which:
-                k += 1
+            k = index_of(sets, which)
             many = counts[k, h, m]
         side = 0 if h < m else 1
         for t in range(many):
@@ -94,28 +124,27 @@ def change_arc(
                 sums[j] += np.float32(step * blocks[SUM, f, slot])
 
 
-@kernel(f"int64({TABLE}, {VECTOR}, int64[:, ::1], int64[:, :, ::1], int64)")
-def features_of(families: Ints, sets: Ints, arcs: Ints, counts: Ints, a: int) -> int:
+@kernel("int64(Layout, Space, int64)")
+def features_of(layout: Layout, space: Space, a: int) -> int:
     """How many features arc a has: one for each template, for those with words between one for each of their tags."""
-    found = 0
+    found, families, arcs = 0, layout.families, space.arcs
     for f in range(families.shape[0]):
-        slots, k = 0, 0
+        slots = 0
         for slot in range(3):
             slots += families[f, AT + slot] >= 0
         if families[f, SET] >= 0:
-            while sets[k] != families[f, SET]:
-                k += 1
-            slots *= counts[k, arcs[0, a], arcs[1, a]]
+            slots *= space.counts[index_of(layout.sets, families[f, SET]), arcs[HEAD_OF, a], arcs[MODIFIER_OF, a]]
         found += slots
     return int(found)
 
 
-@kernel(f"void({TABLE}, int64, int64, int64, float32[::1], float32[::1], float64[:, :, ::1])")
-def fold(families: Ints, f: int, slot: int, rows: int, weights: Singles, sums: Singles, blocks: Floats) -> None:
+@kernel("void(Layout, int64, int64, Learnt)")
+def fold(layout: Layout, f: int, slot: int, to: Learnt) -> None:
     """Put a template's scale into its weights and what was summed into `sums`; its norm is summed up again."""
-    scale, sum_ = blocks[SCALE, f, slot], blocks[SUM, f, slot]
-    norm = 0.0
-    for row in range(rows):
+    families, weights, sums, blocks = layout.families, to.weights, to.sums, to.blocks
+    scale, sum_, norm = blocks[SCALE, f, slot], blocks[SUM, f, slot], 0.0
+    end = families[f + 1, BASE] if f + 1 < families.shape[0] else layout.rows
+    for row in range(end - families[f, BASE]):
         begin = families[f, START] + row * families[f, WIDE] + families[f, AT + slot]
         for j in range(begin, begin + LENGTHS[slot]):
             w = np.float64(weights[j])
@@ -126,28 +155,14 @@ def fold(families: Ints, f: int, slot: int, rows: int, weights: Singles, sums: S
     blocks[SCALE, f, slot], blocks[SUM, f, slot], blocks[NORM, f, slot] = 1.0, 0.0, norm
 
 
-@kernel(
-    f"void({TABLE}, int64, float64, FunctionType({PROX}), float64[::1], int64[::1], int64[:, ::1], float32[::1], "
-    "float32[::1], float64[:, :, ::1])"
-)
-def proximal_step(
-    families: Ints,
-    total_rows: int,
-    step: float,
-    prox: Any,
-    reals: Floats,
-    ints: Ints,
-    places: Ints,
-    weights: Singles,
-    sums: Singles,
-    blocks: Floats,
-) -> None:
+@kernel("void(Layout, float64, TreeRule, Learnt)")
+def proximal_step(layout: Layout, step: float, rule: TreeRule, to: Learnt) -> None:
     """The prox of the penalty on the block norms; each template is scaled to its new norm."""
-    count = places.shape[0]
+    blocks, places, count = to.blocks, rule.places, rule.places.shape[0]
     norms, after = np.empty(count), np.empty(count)
     for b in range(count):
         norms[b] = math.sqrt(max(blocks[NORM, places[b, 0], places[b, 1]], 0.0))
-    prox(norms, step, reals, ints, after)
+    rule.prox.function(norms, step, rule.prox.reals, rule.prox.ints, after)
     for b in range(count):
         f, slot = places[b, 0], places[b, 1]
         if norms[b] == 0.0 or after[b] == norms[b]:
@@ -155,136 +170,73 @@ def proximal_step(
         ratio = after[b] / norms[b]
         blocks[SCALE, f, slot] *= ratio
         blocks[NORM, f, slot] *= ratio * ratio
-        if blocks[SCALE, f, slot] < 1e-6:
-            end = families[f + 1, BASE] if f + 1 < families.shape[0] else total_rows
-            fold(families, f, slot, end - families[f, BASE], weights, sums, blocks)
+        if blocks[SCALE, f, slot] < LEAST:
+            fold(layout, f, slot, to)
 
 
-@kernel(
-    f"float64({CODES}, {VECTOR}, {VECTOR}, {VECTOR}, {VECTOR}, {VECTOR}, {VECTOR}, {LAYOUT}, float32[::1], "
-    f"float32[::1], float64[:, :, ::1], int64, boolean, float64, float64[::1], boolean, FunctionType({PROX}), "
-    "float64[::1], int64[::1], int64[:, ::1], int64, boolean)"
-)
-def learn(
-    codes: Codes,
-    kinds: Ints,
-    first: Ints,
-    sizes: Ints,
-    guides: Ints,
-    gold: Ints,
-    order: Ints,
-    ends: Ints,
-    atoms: Ints,
-    families: Ints,
-    sets: Ints,
-    column: int,
-    upos: int,
-    limits: Shorts,
-    weights: Singles,
-    sums: Singles,
-    blocks: Floats,
-    loss: int,
-    projective: bool,
-    cost: float,
-    steps: Floats,
-    penalised: bool,
-    prox: Any,
-    reals: Floats,
-    ints: Ints,
-    places: Ints,
-    total_rows: int,
-    ranking: bool,
-) -> float:
+@kernel("int64(Sentence, Layout, Task, Space, Learnt, Parts)")
+def score_sentence(sentence: Sentence, layout: Layout, task: Task, space: Space, to: Learnt, out: Parts) -> int:
+    """The scores of all arcs as a matrix; returns how many arcs there are."""
+    blocks, F = to.blocks, layout.families.shape[0]
+    count = prepare(sentence, layout, task.limits, space)
+    scores, scales = np.empty(count, dtype=np.float32), np.empty((F, 3), dtype=np.float32)
+    for f in range(F):
+        for slot in range(3):
+            scales[f, slot] = blocks[SCALE, f, slot] * blocks[ACTIVE, f, slot]
+    score_arcs(layout, space, count, sentence.n, to.fixed, scales, scores)
+    to_matrix(space.arcs, count, scores, out.unary)
+    return count
+
+
+@kernel("float64(Layout, Space, int64, float64, float64, Loss, Parts)")
+def step_size(layout: Layout, space: Space, count: int, most: float, value: float, loss: Loss, change: Parts) -> float:
+    """`most`, for MIRA at most loss / norm(gradient)^2; 0 where nothing is to be learnt."""
+    if is_sum(loss.code):
+        return most
+    features = 0
+    for a in range(count):
+        if change.unary[space.arcs[HEAD_OF, a], space.arcs[MODIFIER_OF, a]] != 0.0:
+            features += features_of(layout, space, a)
+    # A perceptron moves at ties too: at zero there is nothing else.
+    if features == 0 or not (value > 0.0 or loss.code == PERCEPTRON):
+        return 0.0
+    return min(most, value / features) if loss.code == MIRA else most
+
+
+@kernel("void(Layout, Space, int64, float64, Parts, Learnt, boolean)")
+def change_arcs(layout: Layout, space: Space, count: int, step: float, change: Parts, to: Learnt, apply: bool) -> None:
+    """theta -= step * (expected - gold), arc by arc; without `apply` the progressive scores are summed up."""
+    for a in range(count):
+        d = change.unary[space.arcs[HEAD_OF, a], space.arcs[MODIFIER_OF, a]]
+        if abs(d) > SMALL:
+            change_arc(layout, space, a, -step * d, to, apply)
+
+
+@kernel("float64(Task, int64[::1], float64[::1], Layout, TreeRule, Learnt)")
+def learn(task: Task, order: Ints, steps: Floats, layout: Layout, rule: TreeRule, to: Learnt) -> float:
     """One round for each sentence of `order`, with its step (for MIRA the largest step); the sum of the losses met."""
-    longest = 0
+    F = layout.families.shape[0]
+    space = make_space(longest_sentence(task.corpus, order), F, layout.sets.size)
+    nothing, scratch, total = np.empty((0, 0)), np.empty(0), 0.0
     for t in range(order.size):
-        longest = max(longest, sizes[order[t]])
-    N, F = longest + 1, families.shape[0]
-    arcs = np.empty((4, N * N), dtype=np.int64)
-    heads, modifiers = np.empty((F, N), dtype=np.int64), np.empty((F, N), dtype=np.int64)
-    tags, counts = np.empty((sets.size, N, 2, N), dtype=np.int64), np.empty((sets.size, N, N), dtype=np.int64)
-    pairs = np.empty((4, N * N), dtype=np.int64)
-    scores, scales = np.empty(N * N, dtype=np.float32), np.empty((F, 3), dtype=np.float32)
-    which, found = np.empty(N * N, dtype=np.int64), np.empty(N, dtype=np.int64)
-    total = 0.0
-    for t in range(order.size):
-        s = order[t]
-        n, at = sizes[s], first[s]
+        sentence = sentence_of(task.corpus, order[t])
+        n, at = sentence.n, sentence.first
         if n == 0:
             continue
-        guide = guides[at : at + n + 1].copy() if guides.size else np.empty(0, dtype=np.int64)
-        count = prepare(
-            codes, kinds, at, n, guide, ends, atoms, families, sets, column, upos, limits,
-            arcs, heads, modifiers, tags, counts, pairs,
-        )  # fmt: skip
-        for f in range(F):
-            for slot in range(3):
-                scales[f, slot] = blocks[SCALE, f, slot] * blocks[ACTIVE, f, slot]
-        score_arcs(
-            families, sets, arcs, heads, modifiers, tags, counts, pairs, count, n, weights, scales, penalised, scores
-        )
-        matrix, tree = np.empty((n + 1, n + 1)), np.empty(n, dtype=np.int64)
-        # Of each arc: whether it is gold (bit 1), and whether it is in the tree (bit 2).
-        for a in range(count):
-            right = gold[at + arcs[1, a]] == arcs[0, a]
-            which[a] = 1 if right else 0
-            if loss < 2 and not right:
-                scores[a] += np.float32(cost)
-        to_matrix(arcs, count, scores, matrix)
-        step = steps[t]
-        if loss == 3:
-            marginals = np.empty((n + 1, n + 1))
-            log_partition = (
-                inside_outside(matrix, True, marginals) if projective else matrix_tree(matrix, True, marginals)
-            )
-            total += log_partition
-            for a in range(count):
-                if which[a] == 1:
-                    total -= scores[a]
+        scores, change = Parts(np.empty((n + 1, n + 1)), nothing), Parts(np.empty((n + 1, n + 1)), nothing)
+        count = score_sentence(sentence, layout, task, space, to, scores)
+        gold = task.gold[at : at + n + 1].copy()
+        value = residual(rule.structure, rule.loss, scores, gold, scratch, change)
+        step = step_size(layout, space, count, steps[t], value, rule.loss, change)
+        if step > 0.0:
+            total += value
             # First what was known, then the step: an arc shares features with others of its sentence.
-            for attempt in range(0 if ranking else 1, 2):
-                for a in range(count):
-                    change = which[a] - marginals[arcs[0, a], arcs[1, a]]
-                    if abs(change) > SMALL:
-                        change_arc(
-                            families, sets, arcs, heads, modifiers, tags, counts, pairs, a,
-                            change if attempt == 0 else step * change, weights, sums, blocks, attempt == 1,
-                        )  # fmt: skip
-        else:
-            best_tree(matrix, projective, tree)
-            hinge, features, wrong = 0.0, 0, 0
-            for m in range(1, n + 1):
-                found[m] = tree[m - 1]
-            for a in range(count):
-                h, m = arcs[0, a], arcs[1, a]
-                if found[m] == h:
-                    which[a] += 2
-                    hinge += scores[a]
-                if which[a] & 1:
-                    hinge -= scores[a]
-                wrong += which[a] == 2
-            # A perceptron moves at ties too: at zero there is nothing else.
-            if wrong > 0 and (hinge > 0.0 or loss == 2):
-                total += hinge
-                for a in range(count):
-                    if which[a] == 1 or which[a] == 2:
-                        features += features_of(families, sets, arcs, counts, a)
-                        if ranking:
-                            change_arc(
-                                families, sets, arcs, heads, modifiers, tags, counts, pairs, a,
-                                1.0 if which[a] == 1 else -1.0, weights, sums, blocks, False,
-                            )  # fmt: skip
-                if loss == 0:
-                    step = min(steps[t], hinge / features)
-                for a in range(count):
-                    if which[a] == 1 or which[a] == 2:
-                        change_arc(
-                            families, sets, arcs, heads, modifiers, tags, counts, pairs, a,
-                            step if which[a] == 1 else -step, weights, sums, blocks, True,
-                        )  # fmt: skip
-        if penalised:
-            proximal_step(families, total_rows, steps[t], prox, reals, ints, places, weights, sums, blocks)
+            if rule.ranking:
+                change_arcs(layout, space, count, 1.0, change, to, False)
+            change_arcs(layout, space, count, step, change, to, True)
+        if rule.penalised:
+            proximal_step(layout, steps[t], rule, to)
         for f in range(F):
             for slot in range(3):
-                blocks[SUM, f, slot] += blocks[SCALE, f, slot]
+                to.blocks[SUM, f, slot] += to.blocks[SCALE, f, slot]
     return total

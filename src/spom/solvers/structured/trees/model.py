@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,13 +11,19 @@ from typing import Any
 import numpy as np
 
 from spom.core.arrays import Floats, Ints, aligned_singles
-from spom.features.arc_spaces import AT, LENGTHS, START, WIDE, Shorts
+from spom.features.arc_spaces import AT, LENGTHS, START, WIDE, Corpus, Shorts, read_only
 from spom.features.arcs import ArcCodes, ArcLayout, ArcTemplates
-from spom.solvers.structured.trees.scoring import Singles, parse_sentences
+from spom.solvers.structured.trees.scoring import parse_sentences
+from spom.solvers.structured.trees.space import Layout, Singles, layout_of
 
-NONE: Ints = np.empty(0, dtype=np.int64)
-# The column that the filter of arcs reads.
-FILTER = "upos"
+NO_GUIDES: Ints = np.empty(0, dtype=np.int64)
+
+
+def corpus_of(codes: ArcCodes, guides: Ints | None = None) -> Corpus:
+    """Sentences as kernels take them."""
+    found = NO_GUIDES if guides is None else guides
+    first, sizes = read_only(codes.first), read_only(codes.sizes)
+    return Corpus(read_only(codes.codes), read_only(codes.kinds), first, sizes, read_only(found))
 
 
 @dataclass(frozen=True)
@@ -30,9 +35,11 @@ class ArcModel:
     limits: Shorts
     weights: Singles
 
-    def arguments(self) -> tuple[Any, ...]:
-        """The layout as kernels take it."""
-        return layout_arguments(self.templates, self.layout, self.limits)
+    @cached_property
+    def compiled(self) -> tuple[Layout, Shorts, Singles]:
+        """(layout, limits, folded weights) as kernels take them."""
+        layout, weights = self.folded
+        return layout_of(self.templates, layout), read_only(self.limits), read_only(weights)
 
     @cached_property
     def folded(self) -> tuple[ArcLayout, Singles]:
@@ -52,7 +59,7 @@ class ArcModel:
         return layout, weights
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name != "folded"}
+        return {name: value for name, value in vars(self).items() if name not in ("folded", "compiled")}
 
     def parse(
         self,
@@ -65,13 +72,10 @@ class ArcModel:
         """(the heads, laid out as the codes are; how many arcs were scored); `bounds` are sentences from and to."""
         begin, end = (0, codes.first.size) if bounds is None else bounds
         out = np.zeros(codes.codes.shape[1], dtype=np.int64)
-        common = (codes.codes, codes.kinds, codes.first, codes.sizes, NONE if guides is None else guides)
-        layout, weights = self.folded
-        arguments = layout_arguments(self.templates, layout, self.limits)
+        corpus, nowhere = corpus_of(codes, guides), np.empty((0, 0))
 
         def part(bounds: tuple[int, int]) -> int:
-            place = (weights, projective, out, np.empty((0, 0)), *bounds)
-            return int(run(parse_sentences, *common, *arguments, *place))
+            return int(parse_sentences(corpus, np.arange(*bounds), *self.compiled, projective, out, nowhere))
 
         if n_jobs == 1 or end - begin < 2 * n_jobs:
             return out, part((begin, end))
@@ -83,12 +87,9 @@ class ArcModel:
         """The scores of a sentence, head by modifier, -inf for what is no arc or is filtered out."""
         n = int(codes.sizes[sentence])
         matrix = np.full((n + 1, n + 1), -np.inf)
-        common = (codes.codes, codes.kinds, codes.first, codes.sizes, NONE if guides is None else guides)
         if n:
-            place = (np.zeros(codes.codes.shape[1], dtype=np.int64), matrix, sentence, sentence + 1)
-            layout, weights = self.folded
-            arguments = layout_arguments(self.templates, layout, self.limits)
-            run(parse_sentences, *common, *arguments, weights, False, *place)
+            heads, one = np.zeros(codes.codes.shape[1], dtype=np.int64), np.array([sentence])
+            parse_sentences(corpus_of(codes, guides), one, *self.compiled, False, heads, matrix)
         return matrix
 
     def block_norms(self) -> Floats:
@@ -135,11 +136,6 @@ class ArcModel:
         return ArcModel(templates, layout, self.limits, weights)
 
 
-def run(function: Callable[..., Any], *arguments: Any) -> Any:
-    """A kernel with arguments from several tuples."""
-    return function(*arguments)
-
-
 def block_view(weights: Singles, layout: ArcLayout, f: int, slot: int) -> Singles:
     """The weights of one template, (rows, entries of its slot), without a copy."""
     rows = layout.counts[f]
@@ -151,12 +147,3 @@ def weight_count(templates: ArcTemplates, layout: ArcLayout) -> int:
     """How many weights the templates have; places in memory that are there for alignment alone do not count."""
     rows = layout.counts
     return sum(rows[f] * LENGTHS[slot] for f, slot in templates.places)
-
-
-def layout_arguments(templates: ArcTemplates, layout: ArcLayout, limits: Shorts) -> tuple[Any, ...]:
-    """ends, atoms, families, sets, the filter's column, upos, limits."""
-    columns, sets = templates.columns, np.array(layout.columns, dtype=np.int64)
-    return (
-        *(layout.ends, layout.atoms, layout.families, sets),
-        *(columns.index(FILTER), columns.index("upos"), limits),
-    )

@@ -1,50 +1,59 @@
-"""Compiled: the relation of each word to its head, given the tree. A row of weights has one entry for each relation."""
+"""Compiled: the relation of each word to its head, given the tree. A row of weights has one entry per relation."""
 
 from __future__ import annotations
+
+from typing import Annotated, NamedTuple
 
 import numpy as np
 
 from spom.core.arrays import Ints
 from spom.core.jit import kernel
 from spom.core.prefetch import prefetch
-from spom.data.interning import Codes
 from spom.features.arc_spaces import (
     BASE,
     BY_PAIR,
     BY_SET,
-    CODES,
     MASK,
     PAIR,
     SET,
-    TABLE,
     VECTOR,
+    Corpus,
+    Sentence,
     addends,
     distance_bin,
     pair_codes,
+    sentence_of,
     side_codes,
 )
-from spom.solvers.structured.trees.scoring import WEIGHTS, Singles
+from spom.solvers.structured.trees.space import WEIGHTS, Layout, Singles
 
 
-@kernel(f"void({CODES}, {VECTOR}, int64, int64, int64[::1], {VECTOR}, {TABLE}, {TABLE}, int64, int64[:, ::1])")
-def label_rows(
-    codes: Codes,
-    kinds: Ints,
-    first: int,
-    n: int,
-    tree: Ints,
-    ends: Ints,
-    atoms: Ints,
-    families: Ints,
-    upos: int,
-    rows: Ints,
-) -> None:
-    """rows[m, f]: the row of template f for the arc into word m (from 1) of a tree."""
+class Relations(NamedTuple):
+    """`total` relations; a row of weights has `width` entries. `root` is the one of words below the root, or -1."""
+
+    total: Annotated[int, "int64"]
+    width: Annotated[int, "int64"]
+    root: Annotated[int, "int64"]
+
+
+class LabelSums(NamedTuple):
+    """Weights of relations (and a view of them for scoring), the sums of their mean, and the largest step."""
+
+    weights: Annotated[Singles, "float32[::1]"]
+    fixed: Annotated[Singles, WEIGHTS]
+    sums: Annotated[Singles, "float32[::1]"]
+    most: Annotated[float, "float64"]
+
+
+@kernel("void(Sentence, Layout, int64[:, ::1])")
+def label_rows(sentence: Sentence, layout: Layout, rows: Ints) -> None:
+    """rows[m, f]: the row of template f for the arc into word m (from 1) of the sentence's tree."""
+    families, tree, n = layout.families, sentence.guide, sentence.n
     F = families.shape[0]
-    sides = np.empty((ends.size - 1, n + 1), dtype=np.int64)
+    sides = np.empty((layout.ends.size - 1, n + 1), dtype=np.int64)
     heads, modifiers = np.empty((F, n + 1), dtype=np.int64), np.empty((F, n + 1), dtype=np.int64)
     arcs, pairs = np.empty((2, n), dtype=np.int64), np.empty((4, n), dtype=np.int64)
-    side_codes(codes, first, n, tree, ends, atoms, sides)
+    side_codes(sentence, layout.ends, layout.atoms, sides)
     addends(families, sides, n, heads, modifiers)
     # What a template's slot adds, for each kind of slot: nothing, the direction, direction and distance.
     slots = np.zeros((3, n + 1), dtype=np.int64)
@@ -56,7 +65,7 @@ def label_rows(
     for which in range(4):
         for f in range(F):
             if families[f, PAIR] == which:
-                pair_codes(kinds, first, n, tree, codes, upos, arcs, n, which, pairs[which])
+                pair_codes(sentence, layout.upos, arcs, n, which, pairs[which])
                 break
     for f in range(F):
         mask, base, pair = families[f, MASK], families[f, BASE], families[f, PAIR]
@@ -70,7 +79,7 @@ def label_rows(
 
 @kernel(f"void({WEIGHTS}, int64[:, ::1], int64, int64, float32[::1])")
 def score_labels(weights: Singles, words: Ints, m: int, width: int, out: Singles) -> None:
-    """The score of each relation of word m: the sum of its rows. Those of the next word are asked for."""
+    """The score of each relation of word m: the sum of its rows. Those of the next word are prefetched."""
     out[:] = 0.0
     rows, following = words[m], words[min(m + 1, words.shape[0] - 1)]
     for f in range(rows.size):
@@ -82,52 +91,45 @@ def score_labels(weights: Singles, words: Ints, m: int, width: int, out: Singles
             out[y] += row[y]
 
 
-LABELS = f"{CODES}, {VECTOR}, {VECTOR}, {VECTOR}, {VECTOR}, {VECTOR}, {TABLE}, {TABLE}, int64, int64, int64"
+@kernel("int64(float32[::1], int64, int64)")
+def best_other(scores: Singles, count: int, y: int) -> int:
+    """The best relation but y, or -1; ties go to the lower one."""
+    best = -1
+    for k in range(count):
+        if k != y and (best < 0 or scores[k] > scores[best]):
+            best = k
+    return best
 
 
-@kernel(f"float64({LABELS}, {VECTOR}, {VECTOR}, float32[::1], float32[::1], float64, float64)")
+@kernel(f"float64(Corpus, {VECTOR}, int64[::1], Layout, Relations, LabelSums, float64)")
 def learn_labels(
-    codes: Codes,
-    kinds: Ints,
-    first: Ints,
-    sizes: Ints,
-    trees: Ints,
-    ends: Ints,
-    atoms: Ints,
-    families: Ints,
-    upos: int,
-    count: int,
-    width: int,
-    gold: Ints,
-    order: Ints,
-    weights: Singles,
-    sums: Singles,
-    most: float,
-    rounds: float,
+    corpus: Corpus, gold: Ints, order: Ints, layout: Layout, relations: Relations, to: LabelSums, rounds: float
 ) -> float:
-    """A margin step of at most `most` for each word whose gold relation does not win by one; the sum of the losses."""
-    F = families.shape[0]
+    """A margin step for each word whose gold relation does not win by one; the sum of the losses.
+
+    The trees are the guides of the corpus; `rounds` words were seen before.
+    """
+    F, width, weights, sums = layout.families.shape[0], relations.width, to.weights, to.sums
     scores, total = np.empty(width, dtype=np.float32), 0.0
-    for t in range(order.size):
-        s = order[t]
-        n, a = sizes[s], first[s]
+    for s in order:
+        sentence = sentence_of(corpus, s)
+        n, a = sentence.n, sentence.first
         if n == 0:
             continue
         rows = np.empty((n + 1, F), dtype=np.int64)
-        label_rows(codes, kinds, a, n, trees[a : a + n + 1].copy(), ends, atoms, families, upos, rows)
+        label_rows(sentence, layout, rows)
         for m in range(1, n + 1):
             y = gold[a + m]
-            score_labels(weights, rows, m, width, scores)
-            other, best = -1, -np.inf
-            for k in range(count):
-                if k != y and scores[k] > best:
-                    other, best = k, np.float64(scores[k])
-            loss = 1.0 + best - np.float64(scores[y])
+            score_labels(to.fixed, rows, m, width, scores)
+            other = best_other(scores, relations.total, y)
             rounds += 1.0
-            if other < 0 or loss <= 0.0:
+            if other < 0:
+                continue
+            loss = 1.0 + np.float64(scores[other]) - np.float64(scores[y])
+            if loss <= 0.0:
                 continue
             total += loss
-            step = min(most, loss / (2.0 * F))
+            step = min(to.most, loss / (2.0 * F))
             for f in range(F):
                 i = rows[m, f] * width
                 weights[i + y] += np.float32(step)
@@ -137,44 +139,24 @@ def learn_labels(
     return total
 
 
-@kernel(f"void({LABELS}, {WEIGHTS}, int64, int64[::1], int64, int64)")
-def find_labels(
-    codes: Codes,
-    kinds: Ints,
-    first: Ints,
-    sizes: Ints,
-    trees: Ints,
-    ends: Ints,
-    atoms: Ints,
-    families: Ints,
-    upos: int,
-    count: int,
-    width: int,
-    weights: Singles,
-    root: int,
-    out: Ints,
-    begin: int,
-    end: int,
-) -> None:
-    """The best relation of each word of the sentences begin..end-1, laid out as the codes are.
+@kernel(f"void(Corpus, int64[::1], Layout, Relations, {WEIGHTS}, int64[::1])")
+def find_labels(corpus: Corpus, order: Ints, layout: Layout, relations: Relations, weights: Singles, out: Ints) -> None:
+    """The best relation of each word of some sentences, laid out as the codes are; the trees are the guides.
 
-    `root`, where it is not -1, is the relation that words below the root have, and no others.
+    Words below the root have the relation of the root, where there is one, and no others have it.
     """
-    F = families.shape[0]
-    scores = np.empty(width, dtype=np.float32)
-    for s in range(begin, end):
-        n, a = sizes[s], first[s]
-        rows = np.empty((n + 1, F), dtype=np.int64)
+    F, root = layout.families.shape[0], relations.root
+    scores = np.empty(relations.width, dtype=np.float32)
+    for s in order:
+        sentence = sentence_of(corpus, s)
+        n, a = sentence.n, sentence.first
         if n == 0:
             continue
-        label_rows(codes, kinds, a, n, trees[a : a + n + 1].copy(), ends, atoms, families, upos, rows)
+        rows = np.empty((n + 1, F), dtype=np.int64)
+        label_rows(sentence, layout, rows)
         for m in range(1, n + 1):
-            score_labels(weights, rows, m, width, scores)
-            if trees[a + m] == 0 and root >= 0:
+            score_labels(weights, rows, m, relations.width, scores)
+            if sentence.guide[m] == 0 and root >= 0:
                 out[a + m] = root
                 continue
-            best = -1
-            for k in range(count):
-                if k != root and (best < 0 or scores[k] > scores[best]):
-                    best = k
-            out[a + m] = max(best, 0)
+            out[a + m] = max(best_other(scores, relations.total, root), 0)

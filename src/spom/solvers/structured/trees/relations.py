@@ -13,18 +13,20 @@ import numpy as np
 
 from spom.core.arrays import Floats, Ints, aligned_singles
 from spom.core.gate import check_restored, restore_random
+from spom.core.registry import register
 from spom.core.state import Counters, State
-from spom.features.arc_spaces import LINE
+from spom.features.arc_spaces import LINE, read_only
 from spom.features.arcs import ArcCodes, ArcLayout, ArcTemplates
+from spom.solvers import examples
 from spom.solvers.structured.trees.arc_filter import words_of
-from spom.solvers.structured.trees.model import run
-from spom.solvers.structured.trees.relation_kernels import find_labels, learn_labels
-from spom.solvers.structured.trees.scoring import Singles
+from spom.solvers.structured.trees.model import corpus_of
+from spom.solvers.structured.trees.relation_kernels import LabelSums, Relations, find_labels, learn_labels
+from spom.solvers.structured.trees.space import Singles, layout_of
 
 
 @dataclass(frozen=True)
 class LabelModel:
-    """Weights of relations: row r of `weights` has one entry for each of them, and some room to spare.
+    """Weights of relations: row r of `weights` has one entry for each of them, padded to whole cache lines.
 
     `root` is the relation that all words below the root have, and no others, or -1 where there is none such.
     """
@@ -62,9 +64,11 @@ class LabelModel:
         """The relation of each word to its head in `trees`, as indices of `names`; both laid out as the codes are."""
         out = np.zeros(codes.codes.shape[1], dtype=np.int64)
 
+        corpus, layout = corpus_of(codes, trees), layout_of(self.templates, self.layout)
+        relations, weights = relations_of(len(self.names), self.root), read_only(self.weights)
+
         def part(bounds: tuple[int, int]) -> None:
-            arguments = label_arguments(self.templates, self.layout, codes, trees, len(self.names))
-            run(find_labels, *arguments, self.weights, self.root, out, *bounds)
+            find_labels(corpus, np.arange(*bounds), layout, relations, weights, out)
 
         cuts = np.linspace(0, codes.first.size, (4 * n_jobs if n_jobs > 1 else 1) + 1).astype(np.int64).tolist()
         with ThreadPoolExecutor(n_jobs) as pool:
@@ -77,16 +81,17 @@ def label_width(count: int) -> int:
     return -(-count // LINE) * LINE
 
 
-def label_arguments(
-    templates: ArcTemplates, layout: ArcLayout, codes: ArcCodes, trees: Ints, count: int
-) -> tuple[Any, ...]:
-    """What the kernels of relations take."""
-    return (
-        *(codes.codes, codes.kinds, codes.first, codes.sizes, trees, layout.ends, layout.atoms, layout.families),
-        *(templates.columns.index("upos"), count, label_width(count)),
-    )
+def relations_of(count: int, root: int = -1) -> Relations:
+    """The relations as kernels take them."""
+    return Relations(count, label_width(count), root)
 
 
+@register(
+    "solver",
+    "relations",
+    examples=lambda: [LabelLearner(*examples.two_relations()[0]).feed(*examples.two_relations()[1])],
+    cost="O(templates * relations) per word",
+)
 class LabelLearner:
     """Averaged margin steps on the relations of gold arcs; `epoch()` makes a pass, `model()` gives the mean.
 
@@ -161,8 +166,10 @@ class LabelLearner:
         """One pass over all sentences in random order; the mean loss of a word."""
         self.k += 1
         order = self.random.permutation(codes.first.size)
-        arguments = label_arguments(self.templates, self.layout, codes, trees, len(self.names))
-        loss = run(learn_labels, *arguments, gold, order, self.weights, self.sums, self.step, self.rounds)
+        to = LabelSums(self.weights, read_only(self.weights), self.sums, self.step)
+        layout, corpus = layout_of(self.templates, self.layout), corpus_of(codes, trees)
+        relations = relations_of(len(self.names))
+        loss = learn_labels(corpus, read_only(gold), order, layout, relations, to, self.rounds)
         words = int(codes.sizes.sum())
         self.rounds += words
         places = words_of(codes)

@@ -1,26 +1,24 @@
 """Compiled: scores of all arcs of a sentence, and the tree that is best for them.
 
 Nearly all the time goes into reading weights at random places. So the families are the outer loop: within one, the
-reads of all arcs stay in that family's table, and they are asked for while the family before is summed.
+reads of all arcs stay in that family's table, and they are prefetched while the family before is summed.
 """
 
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from spom.core.arrays import Floats, Ints
 from spom.core.jit import kernel
 from spom.core.prefetch import prefetch
-from spom.data.interning import Codes
 from spom.decoders.arborescence import arborescence
 from spom.decoders.eisner import eisner
 from spom.features.arc_spaces import (
     AT,
     BY_PAIR,
     BY_SET,
-    CODES,
     LENGTHS,
+    LIMITS,
     MASK,
     PAIR,
     SET,
@@ -28,99 +26,55 @@ from spom.features.arc_spaces import (
     TABLE,
     VECTOR,
     WIDE,
+    Corpus,
     Shorts,
-    addends,
-    candidates,
-    pair_codes,
-    side_codes,
-    tags_between,
+    longest_sentence,
+    sentence_of,
+)
+from spom.solvers.structured.trees.space import (
+    BIN,
+    HEAD_OF,
+    MODIFIER_OF,
+    SIDE,
+    WEIGHTS,
+    Layout,
+    Places,
+    Singles,
+    Space,
+    index_of,
+    make_space,
+    prepare,
 )
 
-Singles = NDArray[np.float32]
-Places = NDArray[np.uint64]
-WEIGHTS = "Array(float32, 1, 'C', readonly=True)"
-PLACES = "uint64[::1]"
-LIMITS = "Array(int16, 3, 'C', readonly=True)"
-# ends, atoms, families, columns of the sets, the filter's column, upos, limits: what a layout is to a kernel.
-LAYOUT = f"{VECTOR}, {TABLE}, {TABLE}, {VECTOR}, int64, int64, {LIMITS}"
-# The work space of a sentence: arcs, heads' and modifiers' addends, tags between, their counts, pairs.
-SPACE = "int64[:, ::1], int64[:, ::1], int64[:, ::1], int64[:, :, :, ::1], int64[:, :, ::1], int64[:, ::1]"
-
-
-@kernel(f"int64({CODES}, {VECTOR}, int64, int64, int64[::1], {LAYOUT}, {SPACE})")
-def prepare(
-    codes: Codes,
-    kinds: Ints,
-    first: int,
-    n: int,
-    guide: Ints,
-    ends: Ints,
-    atoms: Ints,
-    families: Ints,
-    sets: Ints,
-    column: int,
-    upos: int,
-    limits: Shorts,
-    arcs: Ints,
-    heads: Ints,
-    modifiers: Ints,
-    tags: Ints,
-    counts: Ints,
-    pairs: Ints,
-) -> int:
-    """Everything that scoring a sentence needs, in the work space; returns how many arcs there are."""
-    sides = np.empty((ends.size - 1, n + 1), dtype=np.int64)
-    side_codes(codes, first, n, guide, ends, atoms, sides)
-    addends(families, sides, n, heads, modifiers)
-    count = candidates(codes, column, first, n, limits, arcs)
-    for k in range(sets.size):
-        tags_between(codes, sets[k], first, n, tags[k], counts[k])
-    for which in range(pairs.shape[0]):
-        for f in range(families.shape[0]):
-            if families[f, PAIR] == which:
-                pair_codes(kinds, first, n, guide, codes, upos, arcs, count, which, pairs[which])
-                break
-    return int(count)
+# The weights of a word for all slots: plain, two directions, twelve bins.
+SLOTS = sum(LENGTHS)
 
 
 @kernel(
-    f"void({TABLE}, int64, {VECTOR}, {SPACE}, int64, {WEIGHTS}, float32[:, ::1], boolean, float32[::1])",
+    f"void(Layout, int64, Space, int64, {WEIGHTS}, float32[:, ::1], float32[::1])",
     fastmath={"contract"},
 )
 def score_sets(
-    families: Ints,
-    f: int,
-    sets: Ints,
-    arcs: Ints,
-    heads: Ints,
-    modifiers: Ints,
-    tags: Ints,
-    counts: Ints,
-    pairs: Ints,
-    count: int,
-    weights: Singles,
-    scales: Singles,
-    scaled: bool,
-    out: Singles,
+    layout: Layout, f: int, space: Space, count: int, weights: Singles, scales: Singles, out: Singles
 ) -> None:
     """The part of the scores that a family with a set of words between has: one row for each tag between."""
-    k = 0
-    while sets[k] != families[f, SET]:
-        k += 1
-    mask, start, wide, pair = families[f, MASK], families[f, START], families[f, WIDE], families[f, PAIR]
-    stride, by_pair = families[f, BY_SET], families[f, BY_PAIR]
-    plain, by_side, by_bin = families[f, AT], families[f, AT + 1], families[f, AT + 2]
+    family, arcs, pairs = layout.families[f], space.arcs, space.pairs
+    k = index_of(layout.sets, family[SET])
+    tags, counts = space.tags[k], space.counts[k]
+    mask, start, wide, pair = family[MASK], family[START], family[WIDE], family[PAIR]
+    stride, by_pair = family[BY_SET], family[BY_PAIR]
+    plain, by_side, by_bin = family[AT], family[AT + 1], family[AT + 2]
     s0, s1, s2 = scales[f, 0], scales[f, 1], scales[f, 2]
-    as_head, as_modifier = heads[f], modifiers[f]
+    as_head, as_modifier = space.heads[f], space.modifiers[f]
     for a in range(count):
-        h, m = arcs[0, a], arcs[1, a]
+        h, m = arcs[HEAD_OF, a], arcs[MODIFIER_OF, a]
         row = as_head[h] + as_modifier[m]
         if pair >= 0:
             row += pairs[pair, a] * by_pair
-        found = tags[k, h, 0 if h < m else 1]
-        at0, at1, at2 = np.uint64(plain), np.uint64(by_side + arcs[2, a]), np.uint64(by_bin + arcs[3, a])
+        found = tags[h, 0 if h < m else 1]
+        at0, at1, at2 = np.uint64(plain), np.uint64(by_side + arcs[SIDE, a]), np.uint64(by_bin + arcs[BIN, a])
         t0, t1, t2 = np.float32(0.0), np.float32(0.0), np.float32(0.0)
-        for t in range(counts[k, h, m]):
+        for t in range(counts[h, m]):
             i = np.uint64(start + ((row + found[np.uint64(t)] * stride) & mask) * wide)
             if plain >= 0:
                 t0 += weights[i + at0]
@@ -128,7 +82,7 @@ def score_sets(
                 t1 += weights[i + at1]
             if by_bin >= 0:
                 t2 += weights[i + at2]
-        out[a] += s0 * t0 + s1 * t1 + s2 * t2 if scaled else t0 + t1 + t2
+        out[a] += s0 * t0 + s1 * t1 + s2 * t2
 
 
 @kernel(f"boolean({VECTOR}, int64)")
@@ -137,9 +91,9 @@ def of_one_side(family: Ints, side: int) -> bool:
     return bool(family[side] >= 0 and family[1 - side] < 0 and family[PAIR] < 0 and family[SET] < 0)
 
 
-@kernel(f"void({TABLE}, int64, int64[:, ::1], int64, {WEIGHTS}, float32[:, ::1], boolean, float32[:, ::1])")
+@kernel(f"void({TABLE}, int64, int64[:, ::1], int64, {WEIGHTS}, float32[:, ::1], float32[:, ::1])")
 def add_words(
-    families: Ints, side: int, addends: Ints, n: int, weights: Singles, scales: Singles, scaled: bool, out: Singles
+    families: Ints, side: int, addends: Ints, n: int, weights: Singles, scales: Singles, out: Singles
 ) -> None:
     """out[w]: the sum over the families of one side of the rows of word w, as if all slots were there.
 
@@ -153,7 +107,7 @@ def add_words(
         begin = 0
         for slot in range(3):
             length, at = LENGTHS[slot], families[f, AT + slot]
-            factor = scales[f, slot] if scaled else np.float32(1.0)
+            factor = scales[f, slot]
             if at >= 0:
                 for w in range(n + 1):
                     i = start + (addends[f, w] & mask) * wide + at
@@ -162,13 +116,11 @@ def add_words(
             begin += length
 
 
-@kernel(
-    f"void({VECTOR}, int64[:, ::1], int64[::1], int64[::1], int64[:, ::1], int64, {WEIGHTS}, uint64[::1])",
-)
+@kernel(f"void({VECTOR}, int64[:, ::1], int64[::1], int64[::1], int64[:, ::1], int64, {WEIGHTS}, uint64[::1])")
 def find_places(
     family: Ints, arcs: Ints, heads: Ints, modifiers: Ints, pairs: Ints, count: int, weights: Singles, out: Places
 ) -> None:
-    """Where the row of each arc begins in the weights; the rows are asked for."""
+    """Where the row of each arc begins in the weights; the rows are prefetched."""
     mask, start, wide, pair, stride = family[MASK], family[START], family[WIDE], family[PAIR], family[BY_PAIR]
     head, modifier = arcs[0], arcs[1]
     if pair >= 0:
@@ -183,7 +135,9 @@ def find_places(
         prefetch(weights, out[a])
 
 
-@kernel(f"void({VECTOR}, uint64[::1], {PLACES}, {PLACES}, int64, {WEIGHTS}, float32[::1], boolean, float32[::1])")
+@kernel(
+    f"void({VECTOR}, uint64[::1], uint64[::1], uint64[::1], int64, {WEIGHTS}, float32[::1], float32[::1])",
+)
 def add_family(
     family: Ints,
     places: Places,
@@ -192,12 +146,10 @@ def add_family(
     count: int,
     weights: Singles,
     scales: Singles,
-    scaled: bool,
     out: Singles,
 ) -> None:
     """Add the weights that a family has for each arc: up to three."""
-    one = np.float32(1.0)
-    s0, s1, s2 = (scales[0], scales[1], scales[2]) if scaled else (one, one, one)
+    s0, s1, s2 = scales[0], scales[1], scales[2]
     # Unsigned indices need no test for negative ones, which would cost as much as the rest.
     if family[AT] >= 0:
         at = np.uint64(family[AT])
@@ -214,43 +166,29 @@ def add_family(
 
 
 @kernel(
-    f"void({TABLE}, {VECTOR}, {SPACE}, int64, int64, {WEIGHTS}, float32[:, ::1], boolean, float32[::1])",
+    f"void(Layout, Space, int64, int64, {WEIGHTS}, float32[:, ::1], float32[::1])",
     fastmath={"contract"},
 )
 def score_arcs(
-    families: Ints,
-    sets: Ints,
-    arcs: Ints,
-    heads: Ints,
-    modifiers: Ints,
-    tags: Ints,
-    counts: Ints,
-    pairs: Ints,
-    count: int,
-    n: int,
-    weights: Singles,
-    scales: Singles,
-    scaled: bool,
-    out: Singles,
+    layout: Layout, space: Space, count: int, n: int, weights: Singles, scales: Singles, out: Singles
 ) -> None:
-    """out[a] = the sum over templates of scale times weight of arc a; scales are one where not `scaled`."""
+    """out[a] = the sum over templates of scale times weight of arc a."""
+    families, arcs, heads, modifiers, pairs = layout.families, space.arcs, space.heads, space.modifiers, space.pairs
     places = np.empty((2, count), dtype=np.uint64)
     sides, bins = np.empty(count, dtype=np.uint64), np.empty(count, dtype=np.uint64)
-    as_head, as_modifier = np.empty((n + 1, 15), dtype=np.float32), np.empty((n + 1, 15), dtype=np.float32)
-    add_words(families, 0, heads, n, weights, scales, scaled, as_head)
-    add_words(families, 1, modifiers, n, weights, scales, scaled, as_modifier)
+    as_head, as_modifier = np.empty((n + 1, SLOTS), dtype=np.float32), np.empty((n + 1, SLOTS), dtype=np.float32)
+    add_words(families, 0, heads, n, weights, scales, as_head)
+    add_words(families, 1, modifiers, n, weights, scales, as_modifier)
     for a in range(count):
-        h, m = np.uint64(arcs[0, a]), np.uint64(arcs[1, a])
-        sides[a], bins[a] = arcs[2, a], arcs[3, a]
+        h, m = np.uint64(arcs[HEAD_OF, a]), np.uint64(arcs[MODIFIER_OF, a])
+        sides[a], bins[a] = arcs[SIDE, a], arcs[BIN, a]
         d, e = np.uint64(1) + sides[a], np.uint64(3) + bins[a]
         out[a] = as_head[h, 0] + as_head[h, d] + as_head[h, e] + as_modifier[m, 0] + as_modifier[m, d]
         out[a] += as_modifier[m, e]
     turn, waiting = 0, -1
     for f in range(families.shape[0]):
         if families[f, SET] >= 0:
-            score_sets(
-                families, f, sets, arcs, heads, modifiers, tags, counts, pairs, count, weights, scales, scaled, out
-            )
+            score_sets(layout, f, space, count, weights, scales, out)
             continue
         if of_one_side(families[f], 0) or of_one_side(families[f], 1):
             continue
@@ -258,10 +196,10 @@ def score_arcs(
         # While memory brings what this family needs, the one before is summed.
         turn = 1 - turn
         if waiting >= 0:
-            add_family(families[waiting], places[turn], sides, bins, count, weights, scales[waiting], scaled, out)
+            add_family(families[waiting], places[turn], sides, bins, count, weights, scales[waiting], out)
         waiting = f
     if waiting >= 0:
-        add_family(families[waiting], places[1 - turn], sides, bins, count, weights, scales[waiting], scaled, out)
+        add_family(families[waiting], places[1 - turn], sides, bins, count, weights, scales[waiting], out)
 
 
 @kernel("int64(float64[:, ::1], boolean, int64[::1])")
@@ -279,66 +217,40 @@ def to_matrix(arcs: Ints, count: int, scores: Singles, matrix: Floats) -> None:
         for j in range(matrix.shape[1]):
             matrix[i, j] = -np.inf
     for a in range(count):
-        matrix[arcs[0, a], arcs[1, a]] = scores[a]
+        matrix[arcs[HEAD_OF, a], arcs[MODIFIER_OF, a]] = scores[a]
 
 
-@kernel(
-    f"int64({CODES}, {VECTOR}, {VECTOR}, {VECTOR}, {VECTOR}, {LAYOUT}, {WEIGHTS}, boolean, int64[::1], "
-    f"float64[:, ::1], int64, int64)"
-)
+@kernel(f"int64(Corpus, int64[::1], Layout, {LIMITS}, {WEIGHTS}, boolean, int64[::1], float64[:, ::1])")
 def parse_sentences(
-    codes: Codes,
-    kinds: Ints,
-    first: Ints,
-    sizes: Ints,
-    guides: Ints,
-    ends: Ints,
-    atoms: Ints,
-    families: Ints,
-    sets: Ints,
-    column: int,
-    upos: int,
+    corpus: Corpus,
+    order: Ints,
+    layout: Layout,
     limits: Shorts,
     weights: Singles,
     projective: bool,
     out: Ints,
     scores_out: Floats,
-    begin: int,
-    end: int,
 ) -> int:
-    """The heads of sentences begin..end-1 in `out`, laid out as the codes are; returns how many arcs were scored.
+    """The heads of some sentences in `out`, laid out as the codes are; returns how many arcs were scored.
 
     With `scores_out` (for a single sentence) the matrix of scores is written there, and no tree is sought.
     """
-    longest = 0
-    for s in range(begin, end):
-        longest = max(longest, sizes[s])
-    N, F = longest + 1, families.shape[0]
-    arcs = np.empty((4, N * N), dtype=np.int64)
-    heads, modifiers = np.empty((F, N), dtype=np.int64), np.empty((F, N), dtype=np.int64)
-    tags, counts = np.empty((sets.size, N, 2, N), dtype=np.int64), np.empty((sets.size, N, N), dtype=np.int64)
-    pairs = np.empty((4, N * N), dtype=np.int64)
-    scores, scales = np.empty(N * N, dtype=np.float32), np.ones((F, 3), dtype=np.float32)
-    nothing = np.empty((0, 0, 0), dtype=np.int16)
-    total = 0
-    for s in range(begin, end):
-        n, a = sizes[s], first[s]
+    F, longest = layout.families.shape[0], longest_sentence(corpus, order)
+    space = make_space(longest, F, layout.sets.size)
+    scores, scales = np.empty((longest + 1) ** 2, dtype=np.float32), np.ones((F, 3), dtype=np.float32)
+    nothing, total = np.empty((0, 0, 0), dtype=np.int16), 0
+    for s in order:
+        sentence = sentence_of(corpus, s)
+        n, a = sentence.n, sentence.first
         if n == 0:
             continue
-        guide = guides[a : a + n + 1].copy() if guides.size else np.empty(0, dtype=np.int64)
         matrix, tree = np.empty((n + 1, n + 1)), np.empty(n, dtype=np.int64)
         # Where the filter leaves no tree, all arcs are scored.
         for attempt in range(2):
-            allowed = limits if attempt == 0 else nothing
-            count = prepare(
-                codes, kinds, a, n, guide, ends, atoms, families, sets, column, upos, allowed,
-                arcs, heads, modifiers, tags, counts, pairs,
-            )  # fmt: skip
-            score_arcs(
-                families, sets, arcs, heads, modifiers, tags, counts, pairs, count, n, weights, scales, False, scores
-            )
+            count = prepare(sentence, layout, limits if attempt == 0 else nothing, space)
+            score_arcs(layout, space, count, n, weights, scales, scores)
             total += count
-            to_matrix(arcs, count, scores, matrix)
+            to_matrix(space.arcs, count, scores, matrix)
             if scores_out.size:
                 scores_out[:, :] = matrix
                 break

@@ -1,0 +1,108 @@
+"""Compiled: what scoring and learning know of the arcs of one sentence."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spom.core.arrays import Ints
+from spom.core.jit import kernel
+from spom.features.arc_spaces import (
+    LIMITS,
+    PAIR,
+    TABLE,
+    VECTOR,
+    Sentence,
+    Shorts,
+    addends,
+    candidates,
+    pair_codes,
+    read_only,
+    side_codes,
+    tags_between,
+)
+from spom.features.arcs import ArcLayout, ArcTemplates
+
+Singles = NDArray[np.float32]
+Places = NDArray[np.uint64]
+WEIGHTS = "Array(float32, 1, 'C', readonly=True)"
+# The rows of `Space.arcs`: head, modifier, direction, bin of direction and distance.
+HEAD_OF, MODIFIER_OF, SIDE, BIN = range(4)
+# The column that the filter of arcs reads.
+FILTER = "upos"
+
+
+class Layout(NamedTuple):
+    """A layout of templates as kernels take it; `sets` are the columns of which tags between words are features."""
+
+    ends: Annotated[Ints, VECTOR]
+    atoms: Annotated[Ints, TABLE]
+    families: Annotated[Ints, TABLE]
+    sets: Annotated[Ints, VECTOR]
+    column: Annotated[int, "int64"]
+    upos: Annotated[int, "int64"]
+    rows: Annotated[int, "int64"]
+
+
+class Space(NamedTuple):
+    """Memory for the arcs of a sentence: `arcs`, the attributes of `pairs`, the `tags` between words and their counts.
+
+    `heads` and `modifiers` have what each word adds to the rows of each family.
+    """
+
+    arcs: Annotated[Ints, "int64[:, ::1]"]
+    heads: Annotated[Ints, "int64[:, ::1]"]
+    modifiers: Annotated[Ints, "int64[:, ::1]"]
+    tags: Annotated[Ints, "int64[:, :, :, ::1]"]
+    counts: Annotated[Ints, "int64[:, :, ::1]"]
+    pairs: Annotated[Ints, "int64[:, ::1]"]
+
+
+def layout_of(templates: ArcTemplates, layout: ArcLayout) -> Layout:
+    """The layout as kernels take it."""
+    columns, sets = templates.columns, np.array(layout.columns, dtype=np.int64)
+    ends, atoms, families = read_only(layout.ends), read_only(layout.atoms), read_only(layout.families)
+    return Layout(ends, atoms, families, read_only(sets), columns.index(FILTER), columns.index("upos"), layout.rows)
+
+
+@kernel("Space(int64, int64, int64)")
+def make_space(longest: int, families: int, sets: int) -> Any:
+    """Memory for sentences of up to `longest` words."""
+    N, F = longest + 1, families
+    return Space(
+        np.empty((4, N * N), dtype=np.int64),
+        np.empty((F, N), dtype=np.int64),
+        np.empty((F, N), dtype=np.int64),
+        np.empty((sets, N, 2, N), dtype=np.int64),
+        np.empty((sets, N, N), dtype=np.int64),
+        np.empty((4, N * N), dtype=np.int64),
+    )
+
+
+@kernel(f"int64(Sentence, Layout, {LIMITS}, Space)")
+def prepare(sentence: Sentence, layout: Layout, limits: Shorts, space: Space) -> int:
+    """Everything that scoring a sentence needs, in `space`; returns how many arcs there are."""
+    families, sets = layout.families, layout.sets
+    sides = np.empty((layout.ends.size - 1, sentence.n + 1), dtype=np.int64)
+    side_codes(sentence, layout.ends, layout.atoms, sides)
+    addends(families, sides, sentence.n, space.heads, space.modifiers)
+    count = candidates(sentence, layout.column, limits, space.arcs)
+    for k in range(sets.size):
+        tags_between(sentence, sets[k], space.tags[k], space.counts[k])
+    for which in range(space.pairs.shape[0]):
+        for f in range(families.shape[0]):
+            if families[f, PAIR] == which:
+                pair_codes(sentence, layout.upos, space.arcs, count, which, space.pairs[which])
+                break
+    return int(count)
+
+
+@kernel(f"int64({VECTOR}, int64)")
+def index_of(sets: Ints, which: int) -> int:
+    """The place of a column among the sets."""
+    k = 0
+    while sets[k] != which:
+        k += 1
+    return k
