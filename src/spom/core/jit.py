@@ -129,9 +129,11 @@ class Kernel:
 
     def _signature(self) -> Any:
         """The signature as numba takes it: a string, or, where it names bundles, what the string stands for."""
-        if not isinstance(self.signature, str) or not self._bundles():
+        if not self._bundles():
             return self.signature
-        return numba_type(self.signature, self.function.__globals__)
+        if isinstance(self.signature, str):
+            return numba_type(self.signature, self.function.__globals__)
+        return [numba_type(signature, self.function.__globals__) for signature in self.signature]
 
     def _sources(self) -> dict[str, str]:
         """The source of this kernel and, recursively, of all that it calls, by qualified name."""

@@ -1,0 +1,1 @@
+"""Dual averaging over kernels."""

@@ -1,0 +1,284 @@
+"""Rounds of dual averaging over kernels, compiled.
+
+The sum of all steps so far is G_m = sum over tokens i of alpha[:, i] k_m(x_i, .) in the space of kernel m, with one
+alpha for all kernels. A round reads the cached scores F[m] = copies[m] K_m of its own tokens. A kernel that is on has
+copies[m] = alpha: each wrong token adds a row of its Gram matrix to F[m]. A kernel that is off falls behind: with
+P = G_m - (its part that F[m] knows),
+
+    norm(G_m)^2 = norm(G_m - P)^2 + 2 <G_m - P, P> + norm(P)^2  <=  SQUARE + SPREAD,
+
+where SQUARE follows from F[m] exactly and SPREAD is the sum over labels of (sum of norms of steps in P)^2. The prox of
+the norms leaves a block at zero whose bound it leaves at zero, so rows of such a kernel are read only when the bound
+no longer says that it is off, and then one for each token that changed since, however often it did.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Any, NamedTuple
+
+from spom.core.arrays import Floats, Ints
+from spom.core.jit import kernel
+from spom.solvers.mkl.bundles import DENSE, EXPLICIT, Data, Errors, Grams, Rule
+from spom.solvers.mkl.explicit import add_explicit, add_to_weights, explicit_along
+from spom.solvers.mkl.gram_rows import add_row, add_two_rows, ask_for_row
+from spom.solvers.mkl.online.pieces import decode, gradient_square, inner_products, pair_products, root, wrong_tokens
+
+# Rows of the table of blocks, whose last column is the transitions: see above; SCALE is what multiplies F[m] (or V)
+# in a score, SIZE the mean of the kernel's diagonal, which norms are divided by, NORM the norm of the block.
+SQUARE, SPREAD, SCALE, SIZE, NORM = range(5)
+# Entries of `sums`: the weights of all rounds, and the sum of squared norms of their steps.
+TOTAL, STEPS = range(2)
+# Entries of `counts`: the place in the order, a clock of changes, rows that are wanted (or -1 - kernel that must be
+# brought up to date), wrong tokens, rows read, tokens decoded, sequences with an error, kernels brought up to date.
+AT, CLOCK, WANTED, WRONG, READ, DECODED, FAULTY, RENEWED = range(8)
+
+
+class Dual(NamedTuple):
+    """All that a run changes, but the scores: alpha (labels, tokens), V of explicit blocks, T of label pairs."""
+
+    alpha: Annotated[Floats, "float64[:, ::1]"]
+    V: Annotated[Floats, "float64[:, ::1]"]
+    T: Annotated[Floats, "float64[:, ::1]"]
+    copies: Annotated[Floats, "float64[:, :, ::1]"]
+    changed: Annotated[Ints, "int64[::1]"]
+    known: Annotated[Ints, "int64[::1]"]
+    spread: Annotated[Floats, "float64[:, ::1]"]
+    table: Annotated[Floats, "float64[:, ::1]"]
+    sums: Annotated[Floats, "float64[::1]"]
+    counts: Annotated[Ints, "int64[::1]"]
+
+
+class Work(NamedTuple):
+    """Places for a round: errors of its sequence, norms of the blocks, kernels that are on, rows that are wanted."""
+
+    errors: Errors
+    norms: Annotated[Floats, "float64[::1]"]
+    wanted: Annotated[Ints, "int64[::1]"]
+
+
+REALS = ("float32", "float64")
+
+
+@kernel([f"float64(float64[::1], {f}[::1])" for f in REALS], fastmath={"reassoc"})
+def product(a: Floats, f: Any) -> float:
+    """<a, f>."""
+    s = 0.0
+    for i in range(a.size):
+        s += a[i] * f[i]
+    return s
+
+
+@kernel([f"void({f}[:, :, ::1], {f}[:, ::1], Grams, Dual, int64)" for f in REALS])
+def bring_up(F: Any, store: Any, grams: Grams, dual: Dual, m: int) -> None:
+    """F[m] = alpha K_m again: a row of the Gram matrix for each token whose alpha has changed; its exact norm."""
+    k, n = dual.alpha.shape
+    for i in range(n):
+        if dual.changed[i] > dual.known[m]:
+            for y in range(k):
+                change = dual.alpha[y, i] - dual.copies[m, y, i]
+                if change != 0.0:
+                    dual.copies[m, y, i] = dual.alpha[y, i]
+                    add_row(F[m, y], store, grams, m, i, change)
+            dual.counts[READ] += 1
+    dual.known[m] = dual.counts[CLOCK]
+    dual.counts[RENEWED] += 1
+    dual.table[SQUARE, m] = product(dual.alpha.reshape(-1), F[m].reshape(-1))
+    dual.table[SPREAD, m] = 0.0
+    dual.spread[m] = 0.0
+
+
+@kernel([f"int64({f}[:, :, ::1], {f}[:, ::1], Data, Dual, Rule, float64[::1])" for f in REALS])
+def find_scales(F: Any, store: Any, data: Data, dual: Dual, rule: Rule, norms: Floats) -> int:
+    """theta_m = scale_m G_m, from the prox of the norms; -1, or a kernel that has to be brought up to date outside."""
+    table, grams, blocks = dual.table, data.grams, data.grams.kinds.size
+    table[SCALE, :] = 0.0
+    table[NORM, :] = 0.0
+    if dual.sums[STEPS] <= 0.0:
+        return -1
+    beta = math.sqrt(dual.sums[STEPS]) / rule.limit
+    last = blocks
+    while True:
+        for m in range(norms.size):
+            norms[m] = root((table[SQUARE, m] + table[SPREAD, m]) / table[SIZE, m]) / beta
+        rule.prox(norms, dual.sums[TOTAL] / beta, rule.reals, rule.ints, norms)
+        late = 0
+        for m in range(blocks):
+            if norms[m] > 0.0 and table[SPREAD, m] > 0.0:
+                if grams.kinds[m] == DENSE and grams.ages.size > 0:
+                    return m
+                bring_up(F, store, grams, dual, m)
+                late += 1
+        if late == 0:
+            break
+    for m in range(norms.size):
+        own = table[SIZE, m] * root(table[SQUARE, m] / table[SIZE, m])
+        if norms[m] > 0.0 and own > 0.0:
+            table[SCALE, m], table[NORM, m] = norms[m] / own, norms[m]
+    if data.sequences.chain and not rule.learnt:
+        table[SCALE, last] = 1.0 / (beta + dual.sums[TOTAL] * rule.strength)
+        table[NORM, last] = table[SCALE, last] * root(table[SQUARE, last])
+    return -1
+
+
+@kernel([f"void({f}[:, :, ::1], Data, Dual, Errors, int64, int64)" for f in REALS])
+def find_scores(F: Any, data: Data, dual: Dual, errors: Errors, a: int, b: int) -> None:
+    """The scores of the tokens a .. b-1 and of pairs of labels, by the blocks that are on."""
+    unary, table, kinds = errors.unary, dual.table, data.grams.kinds
+    unary[: b - a] = 0.0
+    for m in range(kinds.size):
+        scale = table[SCALE, m]
+        if scale > 0.0:
+            if kinds[m] == EXPLICIT:
+                add_explicit(data.explicit, data.grams.places[m], dual.V, scale, a, b, unary)
+            else:
+                for y in range(F.shape[1]):
+                    f = F[m, y]
+                    for t in range(a, b):
+                        unary[t - a, y] += scale * f[t]
+    if data.sequences.chain:
+        scale = table[SCALE, kinds.size]
+        for p in range(dual.T.shape[0]):
+            for y in range(dual.T.shape[0]):
+                errors.pairs[p, y] = scale * dual.T[p, y]
+
+
+@kernel("int64(Grams, Dual, Work, int64, int64)")
+def missing_rows(grams: Grams, dual: Dual, work: Work, count: int, a: int) -> int:
+    """How many rows a step needs that are not in the store; they are listed in `wanted`."""
+    missing, n, errors = 0, dual.alpha.shape[1], work.errors
+    if grams.ages.size == 0:
+        return 0
+    for m in range(grams.kinds.size):
+        if dual.table[SCALE, m] > 0.0 and grams.kinds[m] == DENSE:
+            for e in range(count):
+                slot = grams.slots[grams.places[m], a + errors.tokens[e]]
+                if slot < 0:
+                    work.wanted[missing] = grams.places[m] * n + a + errors.tokens[e]
+                    missing += 1
+                else:
+                    grams.ages[slot] = dual.counts[CLOCK]
+    return missing
+
+
+@kernel("float64(float64[::1], Errors, float64[::1], int64, int64, int64, float64)")
+def fall_behind(spread: Floats, errors: Errors, local: Floats, start: int, length: int, count: int, c: float) -> float:
+    """Add the norms of a step to spread[y], for each label y; the change of the sum of squares."""
+    change = 0.0
+    for e in range(count):
+        t = errors.tokens[e]
+        size = abs(c) * root(local[start + t * length + t])
+        for j in range(errors.several[e]):
+            y = errors.labels[e, j]
+            r = size * abs(errors.D[t, y])
+            change += r * (2.0 * spread[y] + r)
+            spread[y] += r
+    return change
+
+
+@kernel([f"float64({f}[:, :, ::1], Data, Dual, Errors, int64, int64, float64)" for f in REALS])
+def change_norms(F: Any, data: Data, dual: Dual, errors: Errors, q: int, count: int, c: float) -> float:
+    """Norms (or bounds) of the blocks after a step of c times the errors of sequence q; its largest squared norm."""
+    sequences, kinds, table = data.sequences, data.grams.kinds, dual.table
+    a, length = sequences.offsets[q], sequences.offsets[q + 1] - sequences.offsets[q]
+    largest = 0.0
+    for m in range(kinds.size):
+        near, start = sequences.local[m], sequences.starts[q]
+        own = gradient_square(errors.inner, errors.tokens, count, near, start, length)
+        along = 0.0
+        if kinds[m] == EXPLICIT:
+            along = explicit_along(data.explicit, data.grams.places[m], dual.V, errors, count, a)
+        else:
+            for e in range(count):
+                for j in range(errors.several[e]):
+                    y = errors.labels[e, j]
+                    along += errors.D[errors.tokens[e], y] * F[m, y, a + errors.tokens[e]]
+        table[SQUARE, m] += 2.0 * c * along
+        if kinds[m] == EXPLICIT or table[SCALE, m] > 0.0:
+            table[SQUARE, m] += c * c * own
+        else:
+            table[SPREAD, m] += fall_behind(dual.spread[m], errors, near, start, length, count, c)
+        largest = max(largest, own / table[SIZE, m])
+    if sequences.chain:
+        along, own = pair_products(errors.moves.reshape(-1), dual.T.reshape(-1))
+        table[SQUARE, kinds.size] += c * (2.0 * along + c * own)
+        largest = max(largest, own / table[SIZE, kinds.size])
+    return c * c * largest
+
+
+@kernel([f"void({f}[:, :, ::1], {f}[:, ::1], Data, Dual, Errors, int64, int64, float64)" for f in REALS])
+def take_step(F: Any, store: Any, data: Data, dual: Dual, errors: Errors, a: int, count: int, c: float) -> None:
+    """alpha += c D, in F too for kernels that are on; the same for explicit weights and transitions."""
+    grams, clock = data.grams, dual.counts[CLOCK] + 1
+    dual.counts[CLOCK] = clock
+    for e in range(count):
+        t, i = errors.tokens[e], a + errors.tokens[e]
+        dual.changed[i] = clock
+        for j in range(errors.several[e]):
+            y = errors.labels[e, j]
+            dual.alpha[y, i] += c * errors.D[t, y]
+    for m in range(grams.kinds.size):
+        if grams.kinds[m] == EXPLICIT:
+            add_to_weights(data.explicit, grams.places[m], dual.V, errors, count, a, c)
+        elif dual.table[SCALE, m] > 0.0:
+            for e in range(count):
+                t, i = errors.tokens[e], a + errors.tokens[e]
+                follow = a + errors.tokens[min(e + 1, count - 1)]
+                if grams.kinds[m] == DENSE:
+                    ask_for_row(store, grams.slots[grams.places[m], follow])
+                j = 0
+                while j + 1 < errors.several[e]:
+                    y, z = errors.labels[e, j], errors.labels[e, j + 1]
+                    add_two_rows(F[m, y], F[m, z], store, grams, m, i, c * errors.D[t, y], c * errors.D[t, z])
+                    j += 2
+                if j < errors.several[e]:
+                    add_row(F[m, errors.labels[e, j]], store, grams, m, i, c * errors.D[t, errors.labels[e, j]])
+                for j in range(errors.several[e]):
+                    dual.copies[m, errors.labels[e, j], i] = dual.alpha[errors.labels[e, j], i]
+            dual.known[m] = clock
+            dual.counts[READ] += count
+    if data.sequences.chain:
+        for p in range(dual.T.shape[0]):
+            for y in range(dual.T.shape[0]):
+                dual.T[p, y] += c * errors.moves[p, y]
+
+
+@kernel(
+    [f"float64(int64[::1], float64[::1], {f}[:, :, ::1], {f}[:, ::1], Data, Dual, Rule, Work)" for f in REALS],
+)
+def rounds(order: Ints, weights: Floats, F: Any, store: Any, data: Data, dual: Dual, rule: Rule, work: Work) -> float:
+    """Rounds from counts[AT] on; stops early where counts[WANTED] is not zero. The sum of losses."""
+    counts, sequences, errors, total = dual.counts, data.sequences, work.errors, 0.0
+    counts[WANTED] = 0
+    while counts[AT] < order.size:
+        r = counts[AT]
+        q = order[r]
+        a, b = sequences.offsets[q], sequences.offsets[q + 1]
+        behind = find_scales(F, store, data, dual, rule, work.norms)
+        if behind >= 0:
+            counts[WANTED] = -1 - behind
+            return total
+        w = sequences.weight[q] if sequences.weight.size else 1.0
+        if b > a and w > 0.0:
+            find_scores(F, data, dual, errors, a, b)
+            D, unary, gold = errors.D[: b - a], errors.unary[: b - a], sequences.gold[a:b]
+            loss = decode(unary, errors.pairs, gold, rule.cost, rule.loss, D, errors.moves)
+            count = 0
+            if loss >= 0.0:
+                count = wrong_tokens(D, rule.tolerance, errors.tokens, errors.labels, errors.several)
+                counts[WANTED] = missing_rows(data.grams, dual, work, count, a)
+                if counts[WANTED] > 0:
+                    return total
+                c = -weights[r] * w
+                inner_products(errors.D, errors.tokens, errors.labels, errors.several, count, errors.inner)
+                dual.sums[STEPS] += change_norms(F, data, dual, errors, q, count, c)
+                take_step(F, store, data, dual, errors, a, count, c)
+            total += w * max(loss, 0.0)
+            counts[WRONG] += count
+            counts[FAULTY] += 1 if count > 0 else 0
+            counts[DECODED] += b - a
+        dual.sums[TOTAL] += weights[r]
+        counts[AT] += 1
+    behind = find_scales(F, store, data, dual, rule, work.norms)
+    counts[WANTED] = -1 - behind if behind >= 0 else 0
+    return total

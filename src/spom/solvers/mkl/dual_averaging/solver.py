@@ -1,0 +1,319 @@
+"""Dual averaging over kernels: one set of coefficients for all of them, and exact zeros."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from spom.core.arrays import Floats, check_positive
+from spom.core.registry import register
+from spom.core.state import Counters, State
+from spom.errors import Unsupported
+from spom.penalties import SparseMKL
+from spom.solvers import examples
+from spom.solvers.mkl.bundles import Rule, errors_of
+from spom.solvers.mkl.dual_averaging.average import DualAverage
+from spom.solvers.mkl.dual_averaging.rounds import (
+    AT,
+    CLOCK,
+    NORM,
+    SCALE,
+    SIZE,
+    SPREAD,
+    SQUARE,
+    STEPS,
+    TOTAL,
+    WANTED,
+    Dual,
+    Work,
+    bring_up,
+    rounds,
+)
+from spom.solvers.mkl.norms import on_norms, reach
+from spom.solvers.mkl.online.solver import LOSSES, TOLERANCE
+from spom.solvers.mkl.problem import KernelProblem
+from spom.solvers.mkl.store import Store, likely_wrong
+from spom.solvers.pointers import pointer
+
+OUTPUTS = ("average", "last")
+# Scores of kernels that are on are computed from scratch after so many passes; rounding is far smaller before.
+FRESH = 64
+
+
+@register(
+    "solver",
+    "dual-averaging-kernels",
+    examples=lambda: [DualAveragingKernels(examples.two_kernels(), epochs=3, random_state=0)],
+    cost="one Gram row for each wrong token and kernel that is on",
+)
+class DualAveragingKernels:
+    r"""theta_t = argmin over theta of -<G_t, theta> + t Omega(theta) + (beta_t / 2) norm(theta)^2.
+
+    G_t is the sum of all negative subgradients so far. In the space of each kernel it is a sum over training tokens
+    with the *same* coefficients, so one array of them serves all kernels; each block is theta_m = scale_m G_m, and the
+    scales follow from the prox of the penalty on the vector of block norms. Zeros are exact, and a kernel that is off
+    can come back. Kernels that are off cost no scores, and their Gram rows are read only when a bound of their norm
+    no longer shows that they are off (see `rounds`).
+
+    Blocks are scaled: a kernel is divided by the mean of its diagonal, an explicit block by the mean squared length of
+    its rows. beta_t = sqrt(sum of squared norms of the steps, of the block where they are largest) / limit, as in
+    AdaGrad with one rate. `limit` is about the norm that the solution may have: sqrt(number of tokens), which is
+    enough to fit tokens that have nothing in common, or less where the penalty would cost more than the loss at zero.
+
+    Iterating yields a `State` after each pass; `theta` has the coefficients (labels, tokens), the sums of explicit
+    blocks and those of transitions, flat, and `internal["scale"]` what multiplies them: see `parts`. `block_norms` are
+    those of the scaled blocks and, last, of the transitions.
+
+    Parameters
+    ----------
+    problem : a `KernelProblem`.
+    loss : `"hinge"` (the cost is the number of wrong tokens), `"log"` (a conditional random field) or `"perceptron"`.
+    penalty : one that is a function of block norms (`on_rows` of `spom.penalties.forms`).
+    transitions : `"fixed"` puts strength/2 norm(theta_0)^2 on the transitions beside the penalty (beta_0 = 1),
+        `"learnt"` makes them one more block of it.
+    step : `"auto"`, or `limit` as a number.
+    output : `"average"` of the dual variables over passes (see `average`), or the `"last"` iterate.
+    scale : whether blocks are scaled.
+    slots : how many rows are kept where Gram matrices are computed; see `spom.kernels.memory`.
+    copies : whether states own their arrays; without, they are good until the next pass begins.
+    start : a state to resume from, to the same bits.
+
+    Examples
+    --------
+    >>> from spom.kernels import Gaussian, Linear, build
+    >>> from spom.solvers.iterate import last
+    >>> X = np.random.default_rng(0).standard_normal((200, 2))
+    >>> y = (X[:, 0] * X[:, 1] > 0).astype(int)
+    >>> problem = KernelProblem.of(build([Linear(), Gaussian(1.0)], X), y)
+    >>> state = last(DualAveragingKernels(problem, penalty=SparseMKL(0.01), epochs=5, random_state=0))
+    >>> state.block_norms.round(1)
+    array([0. , 7.3, 0. ])
+    """
+
+    def __init__(
+        self,
+        problem: KernelProblem,
+        *,
+        loss: str = "hinge",
+        penalty: Any = None,
+        transitions: str = "fixed",
+        step: Any = "auto",
+        epochs: int = 20,
+        output: str = "average",
+        cost: float = 1.0,
+        scale: bool = True,
+        shuffle: bool = True,
+        slots: int | None = None,
+        tolerance: float = TOLERANCE,
+        random_state: Any = None,
+        copies: bool = True,
+        start: State | None = None,
+    ) -> None:
+        if loss not in LOSSES:
+            raise Unsupported(f"loss must be one of {', '.join(LOSSES)}; it is {loss!r}")
+        if transitions not in ("fixed", "learnt"):
+            raise Unsupported(f"transitions must be 'fixed' or 'learnt'; it is {transitions!r}")
+        if output not in OUTPUTS:
+            raise Unsupported(f"output must be one of {', '.join(OUTPUTS)}; it is {output!r}")
+        if not isinstance(epochs, (int, np.integer)) or isinstance(epochs, bool) or epochs < 1:
+            raise ValueError(f"epochs must be a whole number >= 1; it is {epochs!r}")
+        self.problem, self.loss, self.output, self.epochs = problem, loss, output, epochs
+        self.learnt = transitions == "learnt" and problem.transitions
+        self.count = problem.n_blocks + self.learnt
+        given = SparseMKL(1.0 / (2.0 * max(1, problem.n_sequences))) if penalty is None else penalty
+        self.penalty = on_norms(given, self.count)
+        self.strength = float(getattr(self.penalty, "strength", 0.0))
+        self.cost, self.shuffle, self.slots = check_positive(cost, "cost"), shuffle, slots
+        self.tolerance = check_positive(tolerance, "tolerance") if loss == "log" else 0.0
+        self.random_state, self.copies, self.start = random_state, copies, start
+        self.sizes = block_sizes(problem) if scale else np.ones(problem.n_blocks + 1)
+        self.limit = self._limit() if isinstance(step, str) and step == "auto" else check_positive(step, "step")
+
+    def _limit(self) -> float:
+        """sqrt(tokens), or the norm of a block whose penalty is the loss at zero, where that is less."""
+        p = self.problem
+        tokens = p.n_tokens if not p.weight.size else float(p.weight @ np.diff(p.offsets))
+        each = np.log(max(2, p.n_labels)) if self.loss == "log" else max(self.cost, 1e-300)
+        start = each * tokens / max(1, p.n_sequences)
+        return min(float(np.sqrt(max(p.n_tokens, 1))), reach(self.penalty, self.count, start))
+
+    # --- the iterator -----------------------------------------------------------------------------------
+
+    def __iter__(self) -> Iterator[State]:
+        p = self.problem
+        store, rng = Store(p, self.slots), np.random.default_rng(self.random_state)
+        self._begin(store)
+        done, seconds = 0, 0.0
+        if self.start is not None:
+            done, seconds = self._resume(self.start, rng), self.start.seconds
+        kernel, reals, ints = self.penalty.compiled((self.count,))
+        rule = Rule(
+            *(LOSSES[self.loss], self.cost, self.tolerance, pointer(kernel), reals, ints),
+            *(self.learnt, self.strength, self.limit),
+        )
+        wanted = np.zeros(max(1, len(store.dense) * store.longest), dtype=np.int64)
+        work = Work(errors_of(store.longest, p.n_labels), np.zeros(self.count), wanted)
+        for epoch in range(done, self.epochs):
+            begin = time.perf_counter()
+            order = rng.permutation(p.n_sequences) if self.shuffle else np.arange(p.n_sequences)
+            loss = self._pass(order, store, rule, work)
+            self._settle(store, epoch + 1)
+            seconds += time.perf_counter() - begin
+            yield self._state(epoch + 1, loss, seconds, rng)
+
+    def _begin(self, store: Store) -> None:
+        p = self.problem
+        n, k, M = p.n_tokens, p.n_labels, len(p.grams)
+        self._F = np.zeros((M, k, n), dtype=store.dtype)
+        table = np.zeros((5, p.n_blocks + 1))
+        table[SIZE] = self.sizes
+        self._dual = Dual(
+            alpha=np.zeros((k, n)),
+            V=np.zeros((store.features, k)),
+            T=np.zeros((k, k)),
+            copies=np.zeros((M, k, n)),
+            changed=np.zeros(n, dtype=np.int64),
+            known=np.zeros(M, dtype=np.int64),
+            spread=np.zeros((M, k)),
+            table=table,
+            sums=np.zeros(2),
+            counts=np.zeros(8, dtype=np.int64),
+        )
+        self._average = DualAverage(p, store.features)
+
+    def _pass(self, order: Any, store: Store, rule: Rule, work: Work) -> float:
+        """One pass; rows and kernels that are wanted and not there are computed on the way. The sum of losses."""
+        dual, total = self._dual, 0.0
+        dual.counts[AT] = 0
+        while True:
+            total += rounds(order, np.ones(order.size), self._F, store.rows, store.data, dual, rule, work)
+            wanted = int(dual.counts[WANTED])
+            if wanted == 0:
+                return total
+            if wanted < 0:
+                self._renew(-1 - wanted)
+                continue
+            tokens = store.missing(order[dual.counts[AT] :])
+            scale = dual.table[SCALE]
+            scores = sum((scale[m] * self._F[m][:, tokens] for m in store.dense if scale[m]), np.zeros(1))
+            scores = np.array(np.broadcast_to(scores, (self.problem.n_labels, tokens.size)), dtype=np.float64)
+            likely = tokens[likely_wrong(scores, self.problem.y[tokens])]
+            store.fetch(work.wanted[:wanted], likely, int(dual.counts[CLOCK]))
+
+    def _renew(self, m: int) -> None:
+        """The scores of kernel m from scratch, and its norm."""
+        dual = self._dual
+        self._F[m] = self.problem.grams[m].dot(np.ascontiguousarray(dual.alpha.T)).T
+        dual.copies[m], dual.known[m] = dual.alpha, dual.counts[CLOCK]
+        dual.table[SQUARE, m], dual.table[SPREAD, m] = max(0.0, float(np.vdot(dual.alpha, self._F[m]))), 0.0
+        dual.spread[m] = 0.0
+
+    def _settle(self, store: Store, passes: int) -> None:
+        """Exact norms of the blocks that are on, then the average."""
+        dual, M = self._dual, len(self.problem.grams)
+        table, kept = dual.table, self._average.scores
+        on = np.flatnonzero(table[SCALE, :M])
+        for m in sorted({*on.tolist(), *kept}):
+            if passes % FRESH == 0 or (store.computed and table[SPREAD, m] > 0.0 and m in store.dense):
+                self._renew(m)
+            else:
+                bring_up(self._F, store.rows, store.data.grams, dual, m)
+        ends = np.cumsum([0, *(block.n_features for block in self.problem.explicit)])
+        for e, (a, b) in enumerate(pairwise(ends.tolist())):
+            table[SQUARE, M + e] = float(np.vdot(dual.V[a:b], dual.V[a:b]))
+        table[SQUARE, -1] = float(np.vdot(dual.T, dual.T))
+        if self.output == "average" and dual.sums[TOTAL] > 0.0:
+            bounds = np.sqrt(np.maximum(table[SQUARE] + table[SPREAD], 0.0))
+            self._average.add(passes, dual, bounds, self._F, float(dual.sums[TOTAL]))
+        self.scale, self.block_norms = self._scales()
+
+    def _scales(self) -> tuple[Floats, Floats]:
+        """(scale, norm) of each block and of the transitions in what comes out."""
+        dual = self._dual
+        if self.output == "last" or dual.sums[STEPS] <= 0.0:
+            return dual.table[SCALE].copy(), dual.table[NORM].copy()
+        beta = float(np.sqrt(dual.sums[STEPS])) / self.limit / float(dual.sums[TOTAL])
+        scale, norms = np.zeros(self.sizes.size), np.zeros(self.sizes.size)
+        found = self._average.scales(self._prox, beta, self.sizes, self.count)
+        scale[: self.count], norms[: self.count] = found
+        if self.problem.transitions and not self.learnt:
+            scale[-1] = 1.0 / (beta + self.strength)
+            norms[-1] = scale[-1] * np.linalg.norm(self._average.T)
+        return scale, norms
+
+    def _prox(self, norms: Floats, step: float) -> Floats:
+        return np.asarray(self.penalty.prox(norms, step))
+
+    # --- what comes out ---------------------------------------------------------------------------------
+
+    def parts(self) -> tuple[Floats, Floats, Floats]:
+        """(coefficients by kernel, token and label, weights of explicit blocks, transitions) after the last pass."""
+        p, M = self.problem, len(self.problem.grams)
+        source: Any = self._dual if self.output == "last" else self._average
+        sizes = [block.n_features for block in p.explicit]
+        V = np.repeat(self.scale[M : M + len(sizes)], sizes)[:, None] * source.V
+        return self.scale[:M, None, None] * source.alpha.T, V, self.scale[-1] * source.T
+
+    def _state(self, epoch: int, loss: float, seconds: float, rng: np.random.Generator) -> State:
+        dual, average = self._dual, self._average
+        source: Any = dual if self.output == "last" else average
+        internal: dict[str, Any] = {f"dual.{name}": array for name, array in dual._asdict().items()}
+        internal |= {f"average.{name}": vars(average)[name] for name in ("alpha", "V", "T", "bounds")}
+        internal |= {f"average.scores.{m}": scores for m, scores in average.scores.items()}
+        internal |= {"scores": self._F, "scale": self.scale}
+        if self.copies:
+            internal = {name: array.copy() for name, array in internal.items()}
+        internal["settings"] = np.frombuffer(repr(self._settings()).encode(), dtype=np.uint8).copy()
+        done = epoch * self.problem.n_sequences
+        return State(
+            k=epoch,
+            theta=np.concatenate([part.reshape(-1) for part in (source.alpha, source.V, source.T)]),
+            step=self.limit,
+            loss=loss / max(1, self.problem.n_sequences),
+            block_norms=self.block_norms.copy(),
+            counters=Counters(gradients=done, proxes=done, examples=done),
+            seconds=seconds,
+            internal=internal,
+            random=dict(rng.bit_generator.state),
+        )
+
+    def _settings(self) -> tuple[Any, ...]:
+        p = self.problem
+        features = [block.n_features for block in p.explicit]
+        return ("dual averaging", p.n_tokens, p.n_labels, len(p.grams), features, p.transitions, self.loss, self.output)
+
+    def _resume(self, state: State, rng: np.random.Generator) -> int:
+        kept = state.internal
+        settings = kept.get("settings", np.zeros(0, dtype=np.uint8)).tobytes().decode()
+        if settings != repr(self._settings()):
+            raise ValueError(f"the state to start from is of another run: {settings or 'no kernels'}")
+        for name, array in self._dual._asdict().items():
+            array[...] = kept[f"dual.{name}"]
+        average = self._average
+        for name in ("alpha", "V", "T", "bounds"):
+            vars(average)[name][...] = kept[f"average.{name}"]
+        prefix = "average.scores."
+        average.scores = {int(n.removeprefix(prefix)): a.copy() for n, a in kept.items() if n.startswith(prefix)}
+        self._F[...] = kept["scores"]
+        self.scale, self.block_norms = kept["scale"].copy(), np.array(state.block_norms)
+        if state.random is not None:
+            rng.bit_generator.state = state.random
+        return state.k
+
+
+def block_sizes(problem: KernelProblem) -> Floats:
+    """The mean squared length of a token in each block, one where that is zero; one for the transitions.
+
+    >>> block_sizes(KernelProblem.of([np.diag([1.0, 3.0]), np.zeros((2, 2))], y=[0, 1]))
+    array([2., 1., 1.])
+    """
+    sizes = [float(gram.diagonal().mean()) if gram.n else 0.0 for gram in problem.grams]
+    for block in problem.explicit:
+        values = block.values
+        square = float(np.vdot(values, values)) if values.size else float(block.indptr[-1])
+        sizes.append(square / max(1, problem.n_tokens))
+    return np.array([size if size > 0.0 else 1.0 for size in [*sizes, 1.0]])

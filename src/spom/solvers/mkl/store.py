@@ -1,0 +1,190 @@
+"""Gram matrices and explicit rows of a problem as the compiled loops read them; rows that are computed are cached."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from spom.core.arrays import Floats, Ints
+from spom.errors import DataError
+from spom.kernels.building import row_maker
+from spom.kernels.gram import DenseGram, Gram, Reals, RowGram, SparseGram
+from spom.kernels.memory import show_bytes
+from spom.solvers.mkl.bundles import DENSE, EXPLICIT, SPARSE, Data, Explicit, Grams, Sequences
+from spom.solvers.mkl.explicit import within
+from spom.solvers.mkl.problem import KernelProblem
+
+# Rows that are computed together, where rows are computed: enough for BLAS, few enough to be of use.
+BATCH = 128
+
+
+class Store:
+    """`data` is the bundle, `rows` the rows of dense matrices, float32 where all Gram matrices are, else float64.
+
+    `slots` is the number of rows of computed Gram matrices that are kept; the least recently used are dropped first.
+    """
+
+    def __init__(self, problem: KernelProblem, slots: int | None = None) -> None:
+        self.problem = problem
+        self.longest = int(np.diff(problem.offsets).max(initial=1))
+        single = bool(problem.grams) and all(gram.dtype == np.float32 for gram in problem.grams)
+        self.dtype: Any = np.dtype(np.float32 if single else np.float64)
+        self.dense = [m for m, gram in enumerate(problem.grams) if not isinstance(gram, SparseGram)]
+        self.computed = any(isinstance(problem.grams[m], RowGram) for m in self.dense)
+        grams = self._grams(slots)
+        explicit = self._explicit()
+        self.features = sum(block.n_features for block in problem.explicit)
+        local, starts = self._within_sequences(explicit)
+        sequences = Sequences(problem.offsets, problem.y, problem.weight, local, starts, problem.transitions)
+        self.data = Data(sequences, grams, explicit)
+
+    def _grams(self, slots: int | None) -> Grams:
+        grams, n = self.problem.grams, self.problem.n_tokens
+        sparse = [m for m, gram in enumerate(grams) if isinstance(gram, SparseGram)]
+        kinds = np.full(self.problem.n_blocks, EXPLICIT, dtype=np.int64)
+        places = np.zeros(self.problem.n_blocks, dtype=np.int64)
+        kinds[self.dense], places[self.dense] = DENSE, np.arange(len(self.dense))
+        kinds[sparse], places[sparse] = SPARSE, np.arange(len(sparse))
+        places[kinds == EXPLICIT] = np.arange(len(self.problem.explicit))
+        matrices = [grams[m].matrix for m in sparse]  # type: ignore[attr-defined]  # the sparse ones have it
+        ends = np.cumsum([0, *(matrix.nnz for matrix in matrices)])
+        pointers = [matrix.indptr.astype(np.int64) + end for matrix, end in zip(matrices, ends, strict=False)]
+        where = self._place_rows(slots)
+        return Grams(
+            kinds,
+            places,
+            where,
+            # Rows that are all there do not age.
+            np.zeros(self.rows.shape[0] if self.computed else 0, dtype=np.int64),
+            np.array(pointers, dtype=np.int64).reshape(len(sparse), n + 1),
+            _joined([matrix.indices for matrix in matrices], np.int32),
+            _joined([matrix.data for matrix in matrices], np.float64),
+        )
+
+    def _place_rows(self, slots: int | None) -> Ints:
+        """Where each row of a dense matrix is in `rows`."""
+        grams, n, count = self.problem.grams, self.problem.n_tokens, len(self.dense)
+        if not self.computed:
+            self.rows = _stacked([grams[m] for m in self.dense], n, self.dtype)
+            return np.arange(count * n, dtype=np.int64).reshape(count, n)
+        kept = n * count if slots is None else min(slots, n * count)
+        if kept < self.longest * count:
+            raise DataError(
+                f"the cache holds {kept} rows of Gram matrices ({show_bytes(kept * n * 4)}), and the longest "
+                f"sequence needs {self.longest * count} at the same time: give more memory"
+            )
+        self.rows = np.empty((kept, n), dtype=self.dtype)
+        self.owner = np.full(kept, -1, dtype=np.int64)
+        self.make_rows = row_maker([grams[m] for m in self.dense])
+        return np.full((count, n), -1, dtype=np.int64)
+
+    def _explicit(self) -> Explicit:
+        blocks, n = self.problem.explicit, self.problem.n_tokens
+        ptr = np.zeros((len(blocks), n + 1), dtype=np.int64)
+        shapes = np.zeros((len(blocks), 4), dtype=np.int64)
+        indices, values = [], []
+        at, feature, skipped = 0, 0, 0
+        for e, block in enumerate(blocks):
+            size = int(block.indptr[-1])
+            ptr[e] = block.indptr + at
+            dense = block.indices.size == 0 and size > 0
+            skipped += size if dense else 0
+            shapes[e] = (skipped, feature, dense, block.n_features)
+            if not dense:
+                indices.append(block.indices)
+            values.append(np.asarray(block.values if block.values.size else np.ones(size), dtype=self.dtype))
+            at, feature = at + size, feature + block.n_features
+        return Explicit(ptr, _joined(indices, np.int32), _joined(values, np.float64), shapes)
+
+    def _within_sequences(self, explicit: Explicit) -> tuple[Floats, Ints]:
+        """K_m(a, b) for tokens of the same sequence, and where each sequence's square begins."""
+        offsets = self.problem.offsets
+        lengths = np.diff(offsets)
+        starts = np.concatenate([[0], np.cumsum(lengths**2)]).astype(np.int64)
+        local = np.zeros((self.problem.n_blocks, int(starts[-1])))
+        rows = np.repeat(np.arange(offsets[-1]), np.repeat(lengths, lengths))
+        columns = _columns(offsets, lengths)
+        for m, gram in enumerate(self.problem.grams):
+            local[m] = _pairs(gram, rows, columns, offsets)
+        for e, block in enumerate(self.problem.explicit):
+            within(explicit, e, offsets, starts, np.zeros(block.n_features), local[len(self.problem.grams) + e])
+        return local, starts
+
+    def fetch(self, wanted: Ints, likely: Ints, clock: int) -> None:
+        """Compute the rows that are wanted (place times tokens plus token), and rows of tokens that are likely next."""
+        grams, n = self.data.grams, self.problem.n_tokens
+        rows, which = np.unique(wanted % n), np.unique(wanted // n)
+        room = self.rows.shape[0] // (2 * which.size)
+        chosen = np.unique(np.concatenate([rows, likely[: max(0, min(BATCH, room) - rows.size)]]))
+        chosen = chosen[(grams.slots[which][:, chosen] < 0).any(axis=0)]
+
+        def keep(d: int, block: Reals) -> None:
+            free = np.argpartition(grams.ages, min(chosen.size, grams.ages.size - 1))[: chosen.size]
+            gone = self.owner[free]
+            grams.slots.reshape(-1)[gone[gone >= 0]] = -1
+            # A row that is there already moves to a new place.
+            old = grams.slots[d, chosen]
+            self.owner[old[old >= 0]] = -1
+            grams.ages[old[old >= 0]] = 0
+            self.rows[free] = block
+            grams.slots[d, chosen], self.owner[free], grams.ages[free] = free, d * n + chosen, clock
+
+        self.make_rows(chosen, which.tolist(), keep)
+
+    def missing(self, order: Ints) -> Ints:
+        """Tokens of the first of these sequences whose rows are not all there: as many as may be of use."""
+        offsets = self.problem.offsets
+        some = order[: max(1, 8 * BATCH // self.longest)]
+        tokens = np.concatenate([np.arange(offsets[q], offsets[q + 1]) for q in some])
+        return np.asarray(tokens[(self.data.grams.slots[:, tokens] < 0).any(axis=0)])
+
+
+def likely_wrong(scores: Floats, gold: Ints) -> Any:
+    """Where the score (labels, tokens) of the gold label is not ahead of all others by one."""
+    tokens = np.arange(gold.size)
+    right = scores[gold, tokens].copy()
+    scores[gold, tokens] = -np.inf
+    return right - scores.max(axis=0) < 1.0
+
+
+def _stacked(grams: list[Gram], n: int, dtype: Any) -> Reals:
+    """The dense matrices below one another: a view where they lie so in memory already."""
+    arrays: list[Any] = [gram.values for gram in grams if isinstance(gram, DenseGram)]
+    if not arrays:
+        return np.empty((0, n), dtype=dtype)
+    base: Any = arrays[0].base
+    together = isinstance(base, np.ndarray) and base.shape == (len(arrays), n, n) and base.flags.c_contiguous
+    if together and all(a.base is base and a.ctypes.data == base[m].ctypes.data for m, a in enumerate(arrays)):
+        whole: Reals = base.reshape(-1, n)
+        return whole
+    if len(arrays) == 1:
+        return np.ascontiguousarray(arrays[0], dtype=dtype)
+    return np.concatenate([np.asarray(a, dtype=dtype) for a in arrays])
+
+
+def _joined(parts: list[Any], dtype: Any) -> Any:
+    return np.ascontiguousarray(np.concatenate(parts), dtype=dtype) if parts else np.zeros(0, dtype=dtype)
+
+
+def _columns(offsets: Ints, lengths: Ints) -> Ints:
+    """For each token of a sequence in turn, all tokens of the sequence."""
+    first = np.repeat(offsets[:-1], lengths**2)
+    inside = np.arange(first.size) - np.repeat(np.concatenate([[0], np.cumsum(lengths**2)[:-1]]), lengths**2)
+    return np.asarray(first + inside % np.maximum(np.repeat(lengths, lengths**2), 1), dtype=np.int64)
+
+
+def _pairs(gram: Gram, rows: Ints, columns: Ints, offsets: Ints) -> Floats:
+    if rows.size == gram.n:
+        return gram.diagonal()
+    if isinstance(gram, DenseGram):
+        return np.asarray(gram.values[rows, columns], dtype=np.float64)
+    if isinstance(gram, SparseGram):
+        return np.asarray(gram.matrix[rows, columns], dtype=np.float64).reshape(-1)
+    parts = []
+    for a, b in zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True):
+        some = np.arange(a, b)
+        block = gram.kernel.block(gram.X[some]) if isinstance(gram, RowGram) else gram.rows(some)[:, some]
+        dense = block.toarray() if hasattr(block, "toarray") else block
+        parts.append(np.asarray(dense, dtype=np.float64).reshape(-1))
+    return np.concatenate(parts) if parts else np.zeros(0)
