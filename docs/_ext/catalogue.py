@@ -34,7 +34,7 @@ SETTLED = {"convex", "exact"}  # nearly all have them: named where they are miss
 
 def kinds() -> list[str]:
     """The kinds of operators whose room is there."""
-    return [kind for kind in KINDS if find_spec(registry.ROOMS[kind]) and registry.entries(kind)]
+    return [kind for kind in KINDS if find_spec(registry.PACKAGES[kind]) and registry.entries(kind)]
 
 
 def traits(entry: Entry) -> dict[str, str]:
@@ -88,7 +88,7 @@ def _link(entry: Entry) -> str:
 
 
 def _public(entry: Entry) -> str:
-    return f"{registry.ROOMS[entry.kind]}.{entry.cls.__name__}"
+    return f"{registry.PACKAGES[entry.kind]}.{entry.cls.__name__}"
 
 
 def _signature(entry: Entry) -> str:

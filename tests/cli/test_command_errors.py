@@ -115,7 +115,7 @@ def test_options_that_make_no_sense(spom: Command, here: Path, tmp_path: Path) -
     assert "there is no loss" in spom.fails(*words, "--loss", "nothing")
     assert "loss of regression" in spom.fails(*words, "--loss", "squared")
     assert "strength must be" in spom.fails(*words, "--strength", "-1")
-    assert "epochs must be" in spom.fails(*words, "--epochs", "0")
+    assert "--epochs takes a number" in spom.fails(*words, "--epochs", "0")
     assert "has no groups" in spom.fails(*words, "--groups", "2")
     assert "Invalid parameter" in spom.fails(*words, "--set", "nothing=1")
     assert "NAME=VALUE" in spom.fails(*words, "--set", "nothing")

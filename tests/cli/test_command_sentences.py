@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+import signal
 from pathlib import Path
 
 import numpy as np
@@ -234,7 +235,7 @@ def test_a_tagger_that_was_stopped_goes_on_to_the_same_bits(
     on_epoch = live.Live.on_epoch
 
     def interrupted(self: live.Live, info: dict[str, object]) -> bool:
-        self.interrupted = info["epoch"] == 2
+        self.stopping.number = signal.SIGINT if info["epoch"] == 2 else None
         return on_epoch(self, info)
 
     with monkeypatch.context() as patched:
@@ -399,11 +400,22 @@ def test_sentences_for_another_model(spom: Command, here: Path, tmp_path: Path) 
     assert not out.exists()
 
 
-def test_a_parser_resumes_to_the_same_file(spom: Command, here: Path, tmp_path: Path) -> None:
+def test_a_parser_resumes_to_the_same_file(
+    spom: Command, here: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     words = ["train", "parser", "--train", here / "train.conllu", "--set", "min_count=1", "--set", "table_bits=10"]
-    spom.well(*words, "--epochs", 3, "--model", tmp_path / "whole")
+    words += ["--epochs", 3]
+    spom.well(*words, "--model", tmp_path / "whole")
+    on_epoch = live.Live.on_epoch
+
+    def interrupted(self: live.Live, info: dict[str, object]) -> bool:
+        self.stopping.number = signal.SIGTERM if info["epoch"] == 2 else None
+        return on_epoch(self, info)
+
     state = tmp_path / "state"
-    spom.well(*words, "--epochs", 2, "--model", tmp_path / "part", "--checkpoint", state, "--checkpoint-every", 1)
+    with monkeypatch.context() as patched:
+        patched.setattr(live.Live, "on_epoch", interrupted)
+        assert spom(*words, "--model", tmp_path / "rest", "--checkpoint", state).status == 143
     assert state.exists()
-    spom.well(*words, "--epochs", 3, "--model", tmp_path / "rest", "--checkpoint", state, "--resume")
+    spom.well(*words, "--model", tmp_path / "rest", "--checkpoint", state, "--resume")
     assert (tmp_path / "rest").read_bytes() == (tmp_path / "whole").read_bytes()

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from spom.cli import options as o
+from spom.cli.commands import REQUIRED, command
 from spom.cli.stopping import Stopping
 
 app = typer.Typer(
@@ -74,6 +75,58 @@ Constraints = Annotated[
     str | None,
     typer.Option("--constraints", metavar="SCHEME", help="Allow only what a scheme allows: BIO, IOB1, BIOES, BILOU."),
 ]
+Labels = Annotated[bool, typer.Option("--labels/--no-labels", help="Learn relations too.")]
+Projective = Annotated[bool, typer.Option("--projective", help="Trees without crossing arcs only.")]
+SecondStage = Annotated[
+    bool, typer.Option("--second-stage", help="A second parser that sees the tree of the first one.")
+]
+
+FILES = {
+    "train": (o.TrainFile, REQUIRED),
+    "model": (o.ModelOut, REQUIRED),
+    "dev": (o.DevFile, None),
+    "format": (o.Format, None),
+}
+CHOICE = {"templates": (Templates, None), "prune": (Prune, None)}
+SENTENCES = {
+    "columns": (o.ColumnNames, None),
+    "label": (Label, None),
+    "encoding": (o.Encoding, "utf-8"),
+    "constraints": (Constraints, None),
+}
+TREES = {"labels": (Labels, True), "projective": (Projective, False), "second_stage": (SecondStage, False)}
+TABLES = {
+    "target": (Target, None),
+    "ignore": (Ignore, None),
+    "features": (Features, None),
+    "kinds": (Kinds, None),
+    "header": (o.CsvHeader, True),
+    "encoding": (o.Encoding, "utf-8"),
+    "zero_based": (o.ZeroBased, "auto"),
+    "solver": (Solver, "online"),
+    "groups": (Groups, None),
+    "stream": (Stream, False),
+}
+LEARNING = {
+    "penalty": (o.Penalty, None),
+    "strength": (o.Strength, None),
+    "loss": (o.Loss, None),
+    "epochs": (o.Epochs, None),
+    "seed": (o.Seed, 0),
+    "settings": (o.Settings, None),
+}
+RUNNING = {
+    "checkpoint": (o.Checkpoint, None),
+    "checkpoint_every": (o.CheckpointEvery, "60s"),
+    "resume": (o.Resume, False),
+    "keep_checkpoint": (o.KeepCheckpoint, False),
+    "jobs": (o.Jobs, 1),
+    "dask": (o.Dask, None),
+    "config": (o.Config, None),
+    "json": (o.Json, False),
+    "quiet": (o.Quiet, False),
+    "debug": (o.Debug, False),
+}
 
 
 def _run(train: Any, values: dict[str, Any]) -> None:
@@ -94,35 +147,8 @@ def _vectors(task: str, values: dict[str, Any]) -> None:
     _run(lambda **options: train(task, **options), values)
 
 
-@app.command()
-def tagger(
-    train: o.TrainFile,
-    model: o.ModelOut,
-    dev: o.DevFile = None,
-    templates: Templates = None,
-    prune: Prune = None,
-    format: o.Format = None,
-    columns: o.ColumnNames = None,
-    label: Label = None,
-    encoding: o.Encoding = "utf-8",
-    constraints: Constraints = None,
-    penalty: o.Penalty = None,
-    strength: o.Strength = None,
-    loss: o.Loss = None,
-    epochs: o.Epochs = None,
-    seed: o.Seed = 0,
-    settings: o.Settings = None,
-    checkpoint: o.Checkpoint = None,
-    checkpoint_every: o.CheckpointEvery = "60s",
-    resume: o.Resume = False,
-    keep_checkpoint: o.KeepCheckpoint = False,
-    jobs: o.Jobs = 1,
-    dask: o.Dask = None,
-    config: o.Config = None,
-    json: o.Json = False,
-    quiet: o.Quiet = False,
-    debug: o.Debug = False,
-) -> None:
+@command(app, FILES, CHOICE, SENTENCES, LEARNING, RUNNING)
+def tagger(values: dict[str, Any]) -> None:
     """Learn a tagger of sentences, and which templates it needs.
 
     Files are CoNLL columns (one token a line, a blank line after each sentence, the label in the last column; CRF++ has
@@ -142,39 +168,11 @@ def tagger(
     """
     from spom.cli.train_tagger import train as run
 
-    _run(run, locals())
+    _run(run, values)
 
 
-@app.command()
-def parser(
-    train: o.TrainFile,
-    model: o.ModelOut,
-    dev: o.DevFile = None,
-    templates: Templates = None,
-    prune: Prune = None,
-    format: o.Format = None,
-    labels: Annotated[bool, typer.Option("--labels/--no-labels", help="Learn relations too.")] = True,
-    projective: Annotated[bool, typer.Option("--projective", help="Trees without crossing arcs only.")] = False,
-    second_stage: Annotated[
-        bool, typer.Option("--second-stage", help="A second parser that sees the tree of the first one.")
-    ] = False,
-    penalty: o.Penalty = None,
-    strength: o.Strength = None,
-    loss: o.Loss = None,
-    epochs: o.Epochs = None,
-    seed: o.Seed = 0,
-    settings: o.Settings = None,
-    checkpoint: o.Checkpoint = None,
-    checkpoint_every: o.CheckpointEvery = "60s",
-    resume: o.Resume = False,
-    keep_checkpoint: o.KeepCheckpoint = False,
-    jobs: o.Jobs = 1,
-    dask: o.Dask = None,
-    config: o.Config = None,
-    json: o.Json = False,
-    quiet: o.Quiet = False,
-    debug: o.Debug = False,
-) -> None:
+@command(app, FILES, CHOICE, TREES, LEARNING, RUNNING)
+def parser(values: dict[str, Any]) -> None:
     """Learn a dependency parser from a treebank in CoNLL-U, and which templates it needs.
 
     Ctrl-C and SIGTERM stop after the epoch that is under way and keep the best model so far; --resume continues.
@@ -189,42 +187,11 @@ def parser(
     """
     from spom.cli.train_parser import train as run
 
-    _run(run, locals())
+    _run(run, values)
 
 
-@app.command()
-def classifier(
-    train: o.TrainFile,
-    model: o.ModelOut,
-    dev: o.DevFile = None,
-    format: o.Format = None,
-    target: Target = None,
-    ignore: Ignore = None,
-    features: Features = None,
-    kinds: Kinds = None,
-    header: o.CsvHeader = True,
-    encoding: o.Encoding = "utf-8",
-    zero_based: o.ZeroBased = "auto",
-    solver: Solver = "online",
-    penalty: o.Penalty = None,
-    strength: o.Strength = None,
-    groups: Groups = None,
-    loss: o.Loss = None,
-    epochs: o.Epochs = None,
-    seed: o.Seed = 0,
-    settings: o.Settings = None,
-    stream: Stream = False,
-    checkpoint: o.Checkpoint = None,
-    checkpoint_every: o.CheckpointEvery = "60s",
-    resume: o.Resume = False,
-    keep_checkpoint: o.KeepCheckpoint = False,
-    jobs: o.Jobs = 1,
-    dask: o.Dask = None,
-    config: o.Config = None,
-    json: o.Json = False,
-    quiet: o.Quiet = False,
-    debug: o.Debug = False,
-) -> None:
+@command(app, FILES, TABLES, LEARNING, RUNNING)
+def classifier(values: dict[str, Any]) -> None:
     """Learn a classifier of vectors, and which features it needs.
 
     Files are svmlight (label index:value ...), CSV with the names of the columns in the first line, or Parquet. Columns
@@ -241,42 +208,11 @@ def classifier(
 
     Losses are logistic (default), hinge and power-hinge; the default penalty is l1 of strength 1e-4 (proximal: 1e-2).
     """
-    _vectors("classifier", locals())
+    _vectors("classifier", values)
 
 
-@app.command()
-def regressor(
-    train: o.TrainFile,
-    model: o.ModelOut,
-    dev: o.DevFile = None,
-    format: o.Format = None,
-    target: Target = None,
-    ignore: Ignore = None,
-    features: Features = None,
-    kinds: Kinds = None,
-    header: o.CsvHeader = True,
-    encoding: o.Encoding = "utf-8",
-    zero_based: o.ZeroBased = "auto",
-    solver: Solver = "online",
-    penalty: o.Penalty = None,
-    strength: o.Strength = None,
-    groups: Groups = None,
-    loss: o.Loss = None,
-    epochs: o.Epochs = None,
-    seed: o.Seed = 0,
-    settings: o.Settings = None,
-    stream: Stream = False,
-    checkpoint: o.Checkpoint = None,
-    checkpoint_every: o.CheckpointEvery = "60s",
-    resume: o.Resume = False,
-    keep_checkpoint: o.KeepCheckpoint = False,
-    jobs: o.Jobs = 1,
-    dask: o.Dask = None,
-    config: o.Config = None,
-    json: o.Json = False,
-    quiet: o.Quiet = False,
-    debug: o.Debug = False,
-) -> None:
+@command(app, FILES, TABLES, LEARNING, RUNNING)
+def regressor(values: dict[str, Any]) -> None:
     """Learn a regressor of vectors, and which features it needs.
 
     As `spom train classifier`, with real numbers as targets.
@@ -288,4 +224,4 @@ def regressor(
 
     Losses are squared (default) and power-absolute; the default penalty is l1 of strength 1e-4 (proximal: 1e-2).
     """
-    _vectors("regressor", locals())
+    _vectors("regressor", values)

@@ -67,7 +67,8 @@ def test_l1_logistic_is_that_of_scikit_learn(strength, kind):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)
         coef = oracle.fit(X, SIGNS).coef_[0]
-    assert state.internal["gap"] <= 1e-10
+    # How far rounding lets the gap of the logistic loss fall differs between machines: 1e-11 to 2e-10 were seen.
+    assert state.internal["gap"] <= 1e-9
     assert state.objective <= f.value(coef) + strength * np.abs(coef).sum() + 1e-9
     assert state.objective >= f.value(coef) + strength * np.abs(coef).sum() - 1e-5
 
