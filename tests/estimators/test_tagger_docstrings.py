@@ -7,7 +7,14 @@ import importlib
 
 import pytest
 
-MODULES = ["estimators.tagger.tagger", "solvers.structured.chains.solver", "solvers.structured.chains.dispatch"]
+MODULES = [
+    "estimators.tagger.tagger",
+    "solvers.structured.chains.solver",
+    "solvers.structured.chains.dispatch",
+    "solvers.structured.trees.solver",
+    "solvers.structured.trees.relations",
+    "solvers.structured.losses",
+]
 
 
 @pytest.mark.parametrize("name", MODULES)

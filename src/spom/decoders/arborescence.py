@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Annotated, NamedTuple
+
 import numpy as np
 
 from spom.core.arrays import Floats, Ints
@@ -20,71 +22,48 @@ def first_best(row: Floats, fewest_roots: bool) -> int:
     return u
 
 
-@kernel("int64(float64[:, ::1], boolean, int64[::1])")
-def grow(scores: Floats, fewest_roots: bool, heads: Ints) -> int:
-    """`heads` of the best tree; returns how many words hang on the root, or -1 where there is no tree.
+class Graph(NamedTuple):
+    """Words and merged cycles as nodes: the slot of each, the node of each word, parents, states, chosen arcs."""
 
-    A path grows backwards along best incoming arcs. When it meets itself, the cycle becomes one node, and the arcs
-    into it are scored by what they gain over the arc of the cycle that they replace. When it meets the root,
-    or a path that did, it is done. With `fewest_roots` arcs are compared by (-roots, score), exact where a large
-    penalty on root arcs would drown the scores: only an arc from the root itself has a root, also after merging.
-    """
-    N = scores.shape[0]
-    into, word = np.empty((N, N)), np.empty((N, N), dtype=np.int64)  # [slot of a node, source]: score, word led to
-    for m in range(N):
+    into: Annotated[Floats, "float64[:, ::1]"]  # [slot of a node, source]: the score of an arc
+    word: Annotated[Ints, "int64[:, ::1]"]  # the word that it leads to
+    gain: Annotated[Floats, "float64[::1]"]
+    slot: Annotated[Ints, "int64[::1]"]
+    node_of: Annotated[Ints, "int64[::1]"]
+    parent: Annotated[Ints, "int64[::1]"]
+    source: Annotated[Ints, "int64[::1]"]
+    target: Annotated[Ints, "int64[::1]"]
+
+
+@kernel("int64(Graph, int64[::1], int64, int64, int64)")
+def merge(graph: Graph, path: Ints, length: int, d: int, new: int) -> int:
+    """Merge the cycle from node d up to the top of the path into node `new`; returns the length of the path left."""
+    into, word, node_of, N = graph.into, graph.word, graph.node_of, graph.into.shape[0]
+    s, first = graph.slot[path[length - 1]], True
+    while True:
+        length -= 1
+        x = path[length]
+        y, graph.parent[x] = graph.slot[x], new
         for h in range(N):
-            into[m, h], word[m, h] = scores[h, m], m
-    nodes = 2 * N
-    gain, tables = np.zeros(nodes), np.zeros((6, nodes), dtype=np.int64)
-    slot, node_of, parent, state = tables[0], tables[1], tables[2], tables[3]  # state: 0 new, 1 on the path, 2 done
-    source, target, path = tables[4], tables[5], np.empty(nodes, dtype=np.int64)
-    for x in range(N):
-        slot[x] = node_of[x] = x
-    state[0], made = 2, N
-    for start in range(1, N):
-        if state[node_of[start]] == 2:
-            continue
-        path[0], length = node_of[start], 1
-        state[path[0]] = 1
-        while True:
-            c = path[length - 1]
-            row = into[slot[c]]
-            u = first_best(row, fewest_roots)
-            if u < 0:
-                return -1
-            source[c], target[c], gain[c] = u, word[slot[c], u], row[u]
-            d = node_of[u]
-            if state[d] == 2:
-                for i in range(length):
-                    state[path[i]] = 2
-                break
-            if state[d] == 0:
-                path[length], state[d] = d, 1
-                length += 1
-                continue
-            # A cycle from d up to the top of the path: merge it into a new node, in the slot of its top.
-            new, s = made, slot[c]
-            made += 1
-            first = True
-            while True:
-                length -= 1
-                x = path[length]
-                y, parent[x] = slot[x], new
-                for h in range(N):
-                    if node_of[h] == x:
-                        node_of[h] = new
-                    v = into[y, h] - gain[x]
-                    if first or v > into[s, h]:
-                        into[s, h], word[s, h] = v, word[y, h]
-                first = False
-                if x == d:
-                    break
-            for h in range(N):
-                if node_of[h] == new:
-                    into[s, h] = -np.inf
-            slot[new], path[length], state[new] = s, new, 1
-            length += 1
-    # Open the merged nodes, the last first: the word that the arc leads to loses its arc of the cycle.
+            if node_of[h] == x:
+                node_of[h] = new
+            v = into[y, h] - graph.gain[x]
+            if first or v > into[s, h]:
+                into[s, h], word[s, h] = v, word[y, h]
+        first = False
+        if x == d:
+            break
+    for h in range(N):
+        if node_of[h] == new:
+            into[s, h] = -np.inf
+    graph.slot[new] = s
+    return length
+
+
+@kernel("int64(Graph, int64, int64[::1])")
+def open_up(graph: Graph, made: int, heads: Ints) -> int:
+    """Open the merged nodes, the last first: the word that the arc leads to loses its arc of the cycle."""
+    N, source, target, parent = graph.into.shape[0], graph.source, graph.target, graph.parent
     for c in range(made - 1, N - 1, -1):
         x = target[c]
         while parent[x] != c:
@@ -95,6 +74,54 @@ def grow(scores: Floats, fewest_roots: bool, heads: Ints) -> int:
         heads[m - 1] = source[m]
         count += source[m] == 0
     return count
+
+
+@kernel("int64(float64[:, ::1], boolean, int64[::1])")
+def grow(scores: Floats, fewest_roots: bool, heads: Ints) -> int:
+    """`heads` of the best tree; returns how many words hang on the root, or -1 where there is no tree.
+
+    A path grows backwards along best incoming arcs. When it meets itself, the cycle becomes one node, and the arcs
+    into it are scored by what they gain over the arc of the cycle that they replace. When it meets the root,
+    or a path that did, it is done. With `fewest_roots` arcs are compared by (-roots, score), exact where a large
+    penalty on root arcs would drown the scores: only an arc from the root itself has a root, also after merging.
+    """
+    N = scores.shape[0]
+    tables, path = np.zeros((6, 2 * N), dtype=np.int64), np.empty(2 * N, dtype=np.int64)
+    graph = Graph(
+        np.empty((N, N)), np.empty((N, N), dtype=np.int64), np.zeros(2 * N), tables[0], tables[1], tables[2],
+        tables[3], tables[4],
+    )  # fmt: skip
+    state = tables[5]  # 0 new, 1 on the path, 2 done
+    for m in range(N):
+        graph.slot[m] = graph.node_of[m] = m
+        for h in range(N):
+            graph.into[m, h], graph.word[m, h] = scores[h, m], m
+    state[0], made = 2, N
+    for start in range(1, N):
+        if state[graph.node_of[start]] == 2:
+            continue
+        path[0], length = graph.node_of[start], 1
+        state[path[0]] = 1
+        while True:
+            c = path[length - 1]
+            row = graph.into[graph.slot[c]]
+            u = first_best(row, fewest_roots)
+            if u < 0:
+                return -1
+            graph.source[c], graph.target[c], graph.gain[c] = u, graph.word[graph.slot[c], u], row[u]
+            d = graph.node_of[u]
+            if state[d] == 2:
+                for i in range(length):
+                    state[path[i]] = 2
+                break
+            if state[d] == 0:
+                path[length], state[d] = d, 1
+            else:
+                length = merge(graph, path, length, d, made)
+                path[length], state[made] = made, 1
+                made += 1
+            length += 1
+    return open_up(graph, made, heads)
 
 
 @kernel("int64(float64[:, ::1], int64[::1])")

@@ -1,6 +1,8 @@
-"""The best projective tree in O(n^3) (Eisner)."""
+"""Eisner's chart of projective trees in O(n^3): the best tree, or sums over all."""
 
 from __future__ import annotations
+
+import math
 
 import numpy as np
 
@@ -25,9 +27,31 @@ def max_sum(x: Floats, y: Floats, a: int, b: int, count: int) -> float:
     return max(max(m0, m1), max(m2, m3))
 
 
+@kernel("float64(float64[::1], float64[::1], int64, int64, int64)")
+def log_sum(x: Floats, y: Floats, a: int, b: int, count: int) -> float:
+    """log sum over q < count of exp(x[a + q] + y[b + q])."""
+    top = max_sum(x, y, a, b, count)
+    if top == -np.inf or count == 1:
+        return top
+    total = 0.0
+    x, y = x[a : a + count], y[b : b + count]
+    for q in range(count):
+        s = x[q] + y[q] - top
+        # Below exp(-50) of the largest nothing changes the sum of fewer than exp(14) terms.
+        if s > -50.0:
+            total += math.exp(s)
+    return top + math.log(total)
+
+
+@kernel("float64(boolean, float64[::1], float64[::1], int64, int64, int64)")
+def joined(sums: bool, x: Floats, y: Floats, a: int, b: int, count: int) -> float:
+    """The best, or with `sums` the log sum exp, of x[a + q] + y[b + q]."""
+    return log_sum(x, y, a, b, count) if sums else max_sum(x, y, a, b, count)
+
+
 @kernel("int64(float64[::1], float64[::1], int64, int64, int64)")
 def first_max(x: Floats, y: Floats, a: int, b: int, count: int) -> int:
-    """The first q of that maximum."""
+    """The first q of the maximum."""
     at = 0
     for q in range(1, count):
         if x[a + q] + y[b + q] > x[a + at] + y[b + at]:
@@ -35,9 +59,9 @@ def first_max(x: Floats, y: Floats, a: int, b: int, count: int) -> int:
     return at
 
 
-@kernel("float64(float64[:, ::1], boolean, float64[:, :, ::1], float64[:, ::1])")
-def fill(scores: Floats, single_root: bool, chart: Floats, root: Floats) -> float:
-    """The chart of best spans; returns the best score.
+@kernel("float64(float64[:, ::1], boolean, boolean, float64[:, :, ::1], float64[:, ::1])")
+def fill(scores: Floats, single_root: bool, sums: bool, chart: Floats, root: Floats) -> float:
+    """The chart of best spans, or with `sums` of their log sums; returns the best score, or the log partition.
 
     chart[0][i, j]: i has all of i..j below it (complete, to the right), chart[1][j, i] the same by its end;
     chart[2][i, j]: j has all of i..j below it, chart[3][j, i] the same by its end; chart[4][i, j]: the arc i -> j is
@@ -52,24 +76,24 @@ def fill(scores: Floats, single_root: bool, chart: Floats, root: Floats) -> floa
     for width in range(1, N - 1):
         for i in range(1, N - width):
             j = i + width
-            inner = max_sum(right[i], left_end[j], i, i + 1, width)
+            inner = joined(sums, right[i], left_end[j], i, i + 1, width)
             to_right[i, j] = inner + scores[i, j]
             to_left_end[j, i] = inner + scores[j, i]
-            right[i, j] = right_end[j, i] = max_sum(to_right[i], right_end[j], i + 1, i + 1, width)
-            left[i, j] = left_end[j, i] = max_sum(left[i], to_left_end[j], i, i, width)
+            right[i, j] = right_end[j, i] = joined(sums, to_right[i], right_end[j], i + 1, i + 1, width)
+            left[i, j] = left_end[j, i] = joined(sums, left[i], to_left_end[j], i, i, width)
     root[0, 0] = 0.0
     for r in range(1, N):
-        root[1, r] = scores[0, r] + max_sum(root[0], left_end[r], 0, 1, 1 if single_root else r)
-        root[0, r] = max_sum(root[1], right_end[r], 1, 1, r)
+        root[1, r] = scores[0, r] + joined(sums, root[0], left_end[r], 0, 1, 1 if single_root else r)
+        root[0, r] = joined(sums, root[1], right_end[r], 1, 1, r)
     return float(root[0, N - 1])
 
 
 @kernel("int64(float64[:, ::1], boolean, int64[::1])")
 def eisner(scores: Floats, single_root: bool, heads: Ints) -> int:
-    """1 with the best projective tree in `heads`, 0 where there is none. Of equal splits the first wins."""
+    """1 with the best projective tree in `heads`, 0 where there is none. Ties go to the first split."""
     N = scores.shape[0]
     chart, root = np.empty((6, N, N)), np.empty((2, N))
-    if fill(scores, single_root, chart, root) == -np.inf:
+    if fill(scores, single_root, False, chart, root) == -np.inf:
         return 0
     right, right_end, left, left_end = chart[0], chart[1], chart[2], chart[3]
     to_right, to_left_end = chart[4], chart[5]

@@ -2,7 +2,7 @@
 
 Log weights of the sequences that end in each label are kept relative to the largest of them, so that length costs
 no precision. log sum exp(alpha_p + T_py) is max_p T_py + log sum exp(alpha_p) exp(T_py - max): k exponentials and a
-matrix product a token, and no logarithm as long as every label keeps a weight above 1e-200. Where a sum is below that
+matrix product per token, and no logarithm as long as every label keeps a weight above 1e-200. Where a sum is below that
 the terms that underflowed may matter, and it is done again with the maximum of its own terms. So the result is the one
 of plain log space, to rounding.
 
@@ -13,6 +13,7 @@ so that probabilities add up to one whatever the size of the scores.
 from __future__ import annotations
 
 import math
+from typing import Annotated, NamedTuple
 
 import numpy as np
 
@@ -93,27 +94,25 @@ def logarithms(share: Floats, alpha: Floats) -> None:
         alpha[y] = math.log(share[y])
 
 
-@kernel(
-    "float64(float64[:, ::1], float64[:, ::1], float64[::1], float64[::1], float64[:, ::1], float64[::1],"
-    " float64[:, ::1], float64[:, ::1], float64[:, ::1])"
-)
-def forward(
-    unary: Floats,
-    transition: Floats,
-    begin: Floats,
-    end: Floats,
-    weight: Floats,
-    top: Floats,
-    alpha: Floats,
-    share: Floats,
-    total: Floats,
-) -> float:
+class Memory(NamedTuple):
+    """exp of transitions relative to the largest into each label, and what a forward pass keeps for the way back."""
+
+    weight: Annotated[Floats, "float64[:, ::1]"]
+    top: Annotated[Floats, "float64[::1]"]
+    alpha: Annotated[Floats, "float64[:, ::1]"]
+    share: Annotated[Floats, "float64[:, ::1]"]
+    total: Annotated[Floats, "float64[:, ::1]"]
+
+
+@kernel("float64(float64[:, ::1], float64[:, ::1], float64[::1], float64[::1], Memory)")
+def forward(unary: Floats, transition: Floats, begin: Floats, end: Floats, memory: Memory) -> float:
     """The log partition, -inf where nothing is admissible.
 
     Fills share (relative weights), total_ty = sum_p share_(t-1)p weight_py, and alpha = log(share) where it is needed:
     for the last token, and before each token with a total below 1e-200.
     """
     n, k = unary.shape
+    weight, top, alpha, share, total = memory
     for y in range(k):
         alpha[0, y] = begin[y]
     offset = relative(alpha[0], share[0], unary[0])
@@ -174,7 +173,7 @@ def forward_backward(
     top, weight = np.empty(k), np.empty((k, k))
     exponentials(transition, top, weight)
     alpha, share, total = np.empty((n, k)), np.empty((n, k)), np.empty((n, k))
-    log_partition = forward(unary, transition, begin, end, weight, top, alpha, share, total)
+    log_partition = forward(unary, transition, begin, end, Memory(weight, top, alpha, share, total))
     if log_partition == -np.inf:
         return log_partition
     ratio, spare, counts = np.empty(k), np.empty(k), np.zeros((k, k))

@@ -12,32 +12,15 @@ import numpy as np
 
 from spom.core.arrays import Floats
 from spom.core.jit import kernel
-from spom.decoders.eisner import max_sum
+from spom.decoders.eisner import fill, max_sum
 
 
-@kernel("float64(float64[::1], float64[::1], int64, int64, int64)")
-def log_sum(x: Floats, y: Floats, a: int, b: int, count: int) -> float:
-    """log sum over q < count of exp(x[a + q] + y[b + q])."""
-    top = max_sum(x, y, a, b, count)
-    if top == -np.inf or count == 1:
-        return top
-    total = 0.0
-    x, y = x[a : a + count], y[b : b + count]
-    for q in range(count):
-        s = x[q] + y[q] - top
-        # Below exp(-50) of the largest nothing changes the sum of fewer than exp(14) terms.
-        if s > -50.0:
-            total += math.exp(s)
-    return top + math.log(total)
-
-
-@kernel("void(float64[::1], float64[::1], int64, int64, int64, float64, float64[::1], float64[::1], float64[::1])")
-def hand_down(
-    x: Floats, y: Floats, a: int, b: int, count: int, mass: float, of_x: Floats, of_y: Floats, spare: Floats
-) -> None:
-    """Split `mass` over the terms of that sum, and add its parts to both sides of each."""
+@kernel("void(float64[::1], float64[::1], int64, int64, float64, float64[::1], float64[::1], float64[::1])")
+def hand_down(x: Floats, y: Floats, a: int, b: int, mass: float, of_x: Floats, of_y: Floats, spare: Floats) -> None:
+    """Split `mass` over the `spare.size` terms of `eisner.log_sum`, and add its parts to both sides of each."""
     if mass == 0.0:
         return
+    count = spare.size
     top, total = max_sum(x, y, a, b, count), 0.0
     for q in range(count):
         spare[q] = math.exp(x[a + q] + y[b + q] - top)
@@ -48,35 +31,12 @@ def hand_down(
         of_y[b + q] += part
 
 
-@kernel("float64(float64[:, ::1], boolean, float64[:, :, ::1], float64[:, ::1])")
-def inside(scores: Floats, single_root: bool, chart: Floats, root: Floats) -> float:
-    """The log partition, with the chart of `eisner.fill` for sums."""
-    N = scores.shape[0]
-    right, right_end, left, left_end = chart[0], chart[1], chart[2], chart[3]
-    to_right, to_left_end = chart[4], chart[5]
-    for i in range(1, N):
-        right[i, i] = right_end[i, i] = left[i, i] = left_end[i, i] = 0.0
-    for width in range(1, N - 1):
-        for i in range(1, N - width):
-            j = i + width
-            inner = log_sum(right[i], left_end[j], i, i + 1, width)
-            to_right[i, j] = inner + scores[i, j]
-            to_left_end[j, i] = inner + scores[j, i]
-            right[i, j] = right_end[j, i] = log_sum(to_right[i], right_end[j], i + 1, i + 1, width)
-            left[i, j] = left_end[j, i] = log_sum(left[i], to_left_end[j], i, i, width)
-    root[0, 0] = 0.0
-    for r in range(1, N):
-        root[1, r] = scores[0, r] + log_sum(root[0], left_end[r], 0, 1, 1 if single_root else r)
-        root[0, r] = log_sum(root[1], right_end[r], 1, 1, r)
-    return float(root[0, N - 1])
-
-
 @kernel("float64(float64[:, ::1], boolean, float64[:, ::1])")
 def inside_outside(scores: Floats, single_root: bool, out: Floats) -> float:
     """The log partition (-inf: no tree), with P(head -> modifier) in `out`, which holds zeros."""
     N = scores.shape[0]
     chart, root = np.empty((6, N, N)), np.empty((2, N))
-    log_partition = inside(scores, single_root, chart, root)
+    log_partition = fill(scores, single_root, True, chart, root)
     if log_partition == -np.inf:
         return log_partition
     right, right_end, left, left_end = chart[0], chart[1], chart[2], chart[3]
@@ -87,18 +47,19 @@ def inside_outside(scores: Floats, single_root: bool, out: Floats) -> float:
     spare = np.empty(N)
     of_root[0, N - 1] = 1.0
     for r in range(N - 1, 0, -1):
-        hand_down(root[1], right_end[r], 1, 1, r, of_root[0, r], of_root[1], in_right_end[r], spare)
+        hand_down(root[1], right_end[r], 1, 1, of_root[0, r], of_root[1], in_right_end[r], spare[:r])
         out[0, r] = of_root[1, r]
         count = 1 if single_root else r
-        hand_down(root[0], left_end[r], 0, 1, count, of_root[1, r], of_root[0], in_left_end[r], spare)
+        hand_down(root[0], left_end[r], 0, 1, of_root[1, r], of_root[0], in_left_end[r], spare[:count])
     for width in range(N - 2, 0, -1):
+        room = spare[:width]
         for i in range(1, N - width):
             j = i + width
             m = in_right[i, j] + in_right_end[j, i]
-            hand_down(to_right[i], right_end[j], i + 1, i + 1, width, m, in_to_right[i], in_right_end[j], spare)
+            hand_down(to_right[i], right_end[j], i + 1, i + 1, m, in_to_right[i], in_right_end[j], room)
             m = in_left[i, j] + in_left_end[j, i]
-            hand_down(left[i], to_left_end[j], i, i, width, m, in_left[i], in_to_left_end[j], spare)
+            hand_down(left[i], to_left_end[j], i, i, m, in_left[i], in_to_left_end[j], room)
             out[i, j], out[j, i] = in_to_right[i, j], in_to_left_end[j, i]
             m = out[i, j] + out[j, i]
-            hand_down(right[i], left_end[j], i, i + 1, width, m, in_right[i], in_left_end[j], spare)
+            hand_down(right[i], left_end[j], i, i + 1, m, in_right[i], in_left_end[j], room)
     return log_partition

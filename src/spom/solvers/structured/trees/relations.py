@@ -97,6 +97,13 @@ class LabelLearner:
 
     After `feed`, iterating yields a `State` after each pass, without end: its `theta` is the iterate (a copy unless
     `copies=False`), `internal` has the sums of the average. `restore` resumes from a state, to the same bits.
+
+    >>> from spom.solvers import examples
+    >>> made, data = examples.two_relations()
+    >>> learner = LabelLearner(*made).feed(*data)
+    >>> states = [state for state, _ in zip(learner, range(3))]
+    >>> learner.model().find(*data[:2])
+    array([0, 0, 1, 2, 0, 2, 3])
     """
 
     def __init__(

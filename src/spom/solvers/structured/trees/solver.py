@@ -66,6 +66,13 @@ class ArcSolver:
     the progressive score of each template is summed up on the way (`progress`). Iterating yields a
     `State` after each epoch, without end: its `theta` is the iterate (a copy unless `copies=False`), `internal` has
     the sums of the average. `start` resumes from a state, to the same bits.
+
+    >>> from spom.solvers import examples
+    >>> solver = ArcSolver(*examples.two_trees(), seed=0)
+    >>> for _ in range(3):
+    ...     state = solver.epoch()
+    >>> solver.model().parse(solver.codes)[0]
+    array([0, 2, 3, 0, 0, 0, 1])
     """
 
     def __init__(
