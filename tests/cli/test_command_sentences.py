@@ -409,7 +409,8 @@ def test_a_parser_resumes_to_the_same_file(
     on_epoch = live.Live.on_epoch
 
     def interrupted(self: live.Live, info: dict[str, object]) -> bool:
-        self.stopping.number = signal.SIGTERM if info["epoch"] == 2 else None
+        if info["epoch"] == 2:
+            self.stopping.number = signal.SIGTERM
         return on_epoch(self, info)
 
     state = tmp_path / "state"
