@@ -93,6 +93,8 @@ class Recorder:
             print_json({"model": str(self.model), **result, "stopped": self.stopped})
         elif not self.options["quiet"]:
             print(f"{self.model}: {summary(result, self.record)}, {size(result['bytes'])}, {clock(result['seconds'])}")
+            if "settings" in result:
+                print(result["settings"])
 
 
 def summary(result: dict[str, Any], record: dict[str, Any]) -> str:

@@ -73,7 +73,11 @@ Label = Annotated[
 ]
 Constraints = Annotated[
     str | None,
-    typer.Option("--constraints", metavar="SCHEME", help="Allow only what a scheme allows: BIO, IOB1, BIOES, BILOU."),
+    typer.Option(
+        "--constraints",
+        metavar="SCHEME",
+        help="A scheme to obey: BIO, IOB1, BIOES, BILOU; or none.",
+    ),
 ]
 Labels = Annotated[bool, typer.Option("--labels/--no-labels", help="Learn relations too.")]
 Projective = Annotated[bool, typer.Option("--projective", help="Trees without crossing arcs only.")]
@@ -153,9 +157,10 @@ def tagger(values: dict[str, Any]) -> None:
 
     Files are CoNLL columns (one token a line, a blank line after each sentence, the label in the last column; CRF++ has
     the same), CoNLL-U (the label is upos) or CRFsuite items (label TAB feature TAB ...). Templates are a ready set
-    (chunking, pos, entities), a template file of CRF++, or a file with one template a line, such as w[-1]|w[0] or
-    w.suffix3[0]. The model goes to M, what was used and how the run went to M.run.json. Ctrl-C and SIGTERM
-    stop after the epoch that is under way and keep the best model so far; --resume continues.
+    (chunking, pos, entities, tags), a template file of CRF++, or a file with one template per line, such as
+    w[-1]|w[0] or w.suffix3[0]; without --templates they follow from labels and columns, and are named at the end.
+    The model goes to M, what was used and how the run went to M.run.json. Ctrl-C and SIGTERM stop after the epoch
+    that is under way and keep the best model so far; --resume continues.
 
     \b
     Examples:
@@ -164,7 +169,8 @@ def tagger(values: dict[str, Any]) -> None:
       spom train tagger --train ewt.conllu.gz --label upos --templates pos --model pos.spom
       spom train tagger --train train.items --model crf.spom --loss hinge --penalty sparse-mkl --strength 1e-4
 
-    Losses are log (default), hinge, perceptron and softmax-margin; the default penalty is l1 of strength 3e-5.
+    Losses are softmax-margin (default), log, hinge and perceptron. The default penalty is l1 with a strength from the
+    number of sentences; --penalty none is none.
     """
     from spom.cli.train_tagger import train as run
 

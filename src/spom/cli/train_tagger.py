@@ -21,7 +21,7 @@ def train(**o: Any) -> None:
     live = Live(o["epochs"], o["quiet"] or o["json"], "tokens/s", stopping=o["stopping"])
     tagger = SequenceTagger(**_parameters(o, live))
     tagger.set_params(**options.parsed(o["settings"]))
-    live.total = tagger.epochs
+    live.total = tagger.epochs if isinstance(tagger.epochs, int) else None
     recorder, resuming = Recorder("tagger", o), Resuming(o)
     names = None if o["columns"] is None else [name.strip() for name in o["columns"].split(",")]
     data = read_tagged(o["train"], o["format"], names, o["label"], o["encoding"])
@@ -39,17 +39,26 @@ def train(**o: Any) -> None:
 
 
 def _parameters(o: dict[str, Any], live: Live) -> dict[str, Any]:
-    from spom.penalties import L1
-
     found: dict[str, Any] = {"random_state": o["seed"], "verbose": 0, "callbacks": [live]}
-    found["templates"] = o["templates"]
-    found["penalty"] = penalty_of(o["penalty"], o["strength"], None, L1(3e-5))
+    found["templates"] = "auto" if o["templates"] is None else o["templates"]
+    found["penalty"] = _penalty(o["penalty"], o["strength"])
     found["prune"] = pruning_of(o["prune"])
-    found["constraints"] = o["constraints"]
+    found["constraints"] = {None: "auto", "none": None}.get(o["constraints"], o["constraints"])
     for name in ("loss", "epochs"):
         if o[name] is not None:
             found[name] = o[name]
     return found
+
+
+def _penalty(name: str | None, strength: float | None) -> Any:
+    """What the options mean: the tagger chooses what is left out; `none` is no penalty."""
+    from spom.penalties import L1
+
+    if name == "none":
+        return None
+    if strength is not None:
+        return penalty_of(name, strength, None, L1(1e-4))
+    return "auto" if name is None else name
 
 
 def _check_labels(data: Tagged, dev: Tagged) -> None:
@@ -76,5 +85,6 @@ def _finish(tagger: Any, data: Tagged, dev: Tagged | None, recorder: Recorder) -
     recorder.history(tagger.history_)
     recorder.blocks(list(tagger.blocks_), tagger.block_weights_)
     result.update({k: training[k] for k in ("nonzeros", "weights", "blocks_kept")})
+    result["settings"] = tagger.settings_
     pruned = {} if tagger.pruning_ is None else {"pruning": str(tagger.pruning_)}
     recorder.finish(tagger, training, result, confusion, **pruned)

@@ -103,6 +103,21 @@ class Source:
         return Columns.from_lists(sentences) if self.features.kind == "templates" else sentences
 
 
+def as_columns(templates: Any, X: Any) -> Any:
+    """Sentences of words or of tuples as `Columns`, where templates are to be chosen by them; else as they are."""
+    if isinstance(X, Treebank):
+        return X.columns
+    if not (templates is None or templates == "auto") or isinstance(X, (str, Columns, Rows)):
+        return X
+    sentences = X if hasattr(X, "__len__") else list(X)
+    for sentence in sentences:
+        if sparse.issparse(sentence) or isinstance(sentence, np.ndarray):
+            return sentences
+        for token in sentence:
+            return Columns.from_lists(sentences) if isinstance(token, (str, tuple)) else sentences
+    return sentences
+
+
 def make_source(templates: Any, X: Any) -> Source:
     """The kind that `templates=` and the sentences ask for; an object of the user's stays as it is, a copy learns."""
     if isinstance(templates, Blocks):
@@ -113,25 +128,12 @@ def make_source(templates: Any, X: Any) -> Source:
         return Source(copy.copy(templates))
     if templates is not None:
         if not isinstance(templates, (str, Path, list, tuple)):
-            raise Unsupported(f"templates must be a name, a path, a list of templates or None; it is {templates!r}")
+            raise Unsupported(f"templates must be 'auto', a name, a path or a list of templates; it is {templates!r}")
         return Source(Templates(templates))
-    if isinstance(X, Columns):
-        # The columns of a treebank have tags that stand for the very labels.
-        return Source(Templates(_default_set(1 if "form" in X.names else X.n_columns)))
-    return Source(MatrixFeatures() if isinstance(X, Rows) else _by_first_token(X))
+    return Source(MatrixFeatures() if isinstance(X, Rows) or _vectors(X) else DictFeatures())
 
 
-def _default_set(columns: int) -> str:
-    """Words and tags: the templates of chunking; words alone: those of parts of speech."""
-    return "chunking" if columns > 1 else "pos"
-
-
-def _by_first_token(X: Iterable[Any]) -> Features:
-    for sentence in X:
-        if sparse.issparse(sentence) or (isinstance(sentence, np.ndarray) and sentence.ndim == 2):
-            return MatrixFeatures()
-        for token in sentence:
-            if isinstance(token, str):
-                return Templates(_default_set(1))
-            return Templates(_default_set(len(token))) if isinstance(token, tuple) else DictFeatures()
-    return DictFeatures()
+def _vectors(X: Iterable[Any]) -> bool:
+    """Whether the sentences are matrices with one row for each token."""
+    first = next(iter(X), None)
+    return sparse.issparse(first) or (isinstance(first, np.ndarray) and first.ndim == 2)

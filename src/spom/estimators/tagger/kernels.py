@@ -12,6 +12,7 @@ from sklearn.utils import check_random_state
 from spom.errors import DataError, Unsupported
 from spom.estimators.checking import operator
 from spom.estimators.mkl.training import SOLVERS, KernelFit
+from spom.estimators.tagger.defaults import chosen_constraints, is_auto
 from spom.estimators.tagger.inputs import Source, make_source
 from spom.estimators.tagger.kernel_chain import (
     KernelScores,
@@ -28,7 +29,7 @@ from spom.solvers.structured.chains.solver import forbidden_scores
 
 def check_options(tagger: Any) -> None:
     """What has no meaning with kernels is refused before any work."""
-    if tagger.solver not in SOLVERS:
+    if tagger.solver not in ("auto", *SOLVERS):
         raise Unsupported(f"there is no solver {tagger.solver!r} for kernels; there are: {', '.join(SOLVERS)}")
     for name in ("prune", "max_weights"):
         if getattr(tagger, name, None) is not None:
@@ -43,7 +44,7 @@ def fit_with_kernels(
     """Learn, and leave behind what a fitted tagger has; `dev` chooses the best pass."""
     if y is None:
         raise ValueError("y is missing: with kernels X has vectors, and y the labels of each sentence")
-    both = tagger.templates is not None
+    both = not (tagger.templates is None or is_auto(tagger.templates))
     sentences, parts = split_pair(X, both)
     vectors, offsets = stacked(parts)
     if vectors.shape[0] == 0:
@@ -55,7 +56,11 @@ def fit_with_kernels(
     if rows is not None:
         check_same(rows.offsets, offsets)
     blocks = source.blocks if source is not None else None
-    tagger._forbidden = forbidden_scores(tagger._allowed(), k)
+    tagger._allowed = chosen_constraints(tagger.constraints, labels, codes, offsets)
+    tagger._forbidden = forbidden_scores(tagger._allowed.constraints, k)
+    tagger.constraints_, tagger.templates_ = tagger._allowed.scheme, "kernels"
+    tagger.loss_ = "hinge" if is_auto(tagger.loss) else tagger.loss
+    tagger.epochs_ = 20 if is_auto(tagger.epochs) else tagger.epochs
 
     def contents() -> dict[str, Any]:
         kept = digest(vectors, offsets, *([] if rows is None else [rows.indptr, rows.indices, rows.values]))
@@ -83,11 +88,11 @@ def fit_with_kernels(
             rows=rows,
             blocks=blocks,
             transitions=tagger.transitions,
-            loss=tagger.loss,
-            penalty=None if tagger.penalty is None else operator("penalty", tagger.penalty),
-            solver=tagger.solver,
+            loss=tagger.loss_,
+            penalty=None if is_auto(tagger.penalty) else operator("penalty", tagger.penalty),
+            solver="online" if is_auto(tagger.solver) else tagger.solver,
             step=tagger.step,
-            epochs=tagger.epochs,
+            epochs=tagger.epochs_,
             output="average" if tagger.average is True else "last",
             cost=tagger.cost,
             memory=tagger.memory,

@@ -36,6 +36,20 @@ def split_labels(X: Any, y: Any) -> tuple[Any, Any]:
     return (X if isinstance(X, Columns) or hasattr(X, "indptr") else list(X)), y
 
 
+def label_names(y: Any) -> list[str]:
+    """The distinct labels as text, in order of first occurrence; whether they fit the sentences is checked later."""
+    if isinstance(y, Columns):
+        return [str(label) for label in y.distinct(0)[1].tolist()]
+    return [str(label) for label in dict.fromkeys(chain.from_iterable(y if isinstance(y, list) else []))]
+
+
+def check_dev(labels: Names, classes: Names) -> None:
+    """Development data must have some label that is learnt: otherwise every score is zero."""
+    if labels.size and not {str(label) for label in labels.tolist()} & {str(label) for label in classes.tolist()}:
+        shown = [", ".join(str(label) for label in part.tolist()[:5]) for part in (labels, classes)]
+        raise DataError(f"dev has the labels {shown[0]}, none of which is learnt ({shown[1]}): give data of one kind")
+
+
 def label_codes(y: Any, offsets: Ints) -> tuple[Ints, Names]:
     """(a number for each token, the sorted labels they stand for); labels must fit the sentences."""
     if isinstance(y, Columns):

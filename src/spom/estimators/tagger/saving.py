@@ -14,6 +14,8 @@ from spom.models.checks import check_shape, take
 
 # What `fit` leaves behind besides arrays.
 _FITTED = ("blocks_", "converged_", "n_epochs_", "penalty_")
+# The same, since settings can be chosen by the data; older files have none of them.
+_CHOSEN = {"templates_": "as given", "loss_": "log", "epochs_": 0, "constraints_": None}
 
 
 class SavingTagger(Saving):
@@ -37,7 +39,7 @@ class SavingTagger(Saving):
         arrays["chain"], arrays["forbidden"] = held["chain_"], held["_forbidden"]
         arrays["block_norms"] = held["block_norms_"]
         last = last_entry(held["history_"])
-        state = {name: held[name] for name in _FITTED}
+        state = {name: held[name] for name in (*_FITTED, *_CHOSEN)}
         # Without its times: the same seed must give the same bytes.
         pruned = None if held["pruning_"] is None else re.sub(r" in [\d.]+ s\b", "", str(held["pruning_"]))
         return {**state, "classes_": classes, "kind": source.features.kind, "history": last, "pruned": pruned}, arrays
@@ -48,6 +50,7 @@ class SavingTagger(Saving):
         model, parts = cls(**state["params"]), TaggerParts.of(state, arrays)
         norms = check_shape(take(arrays, "block_norms", "f"), (len(state["blocks_"]),), "block_norms")
         vars(model).update({name: state[name] for name in _FITTED})
+        vars(model).update({name: state.get(name, before) for name, before in _CHOSEN.items()})
         vars(model).update(
             classes_=parts.classes,
             blocks_=tuple(state["blocks_"]),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,19 +15,19 @@ from sklearn.utils import check_random_state
 from spom.core.arrays import Floats, Ints
 from spom.core.registry import register
 from spom.core.state import State
-from spom.decoders.schemes import Constraints, tag_constraints
 from spom.errors import DataError, Unsupported
-from spom.estimators.checking import all_or_nothing, operator
-from spom.estimators.tagger.inputs import Source, make_source
+from spom.estimators.checking import all_or_nothing
+from spom.estimators.tagger import defaults
+from spom.estimators.tagger.defaults import Allowed
+from spom.estimators.tagger.inputs import Source, as_columns, make_source
 from spom.estimators.tagger.kernels import check_options, fit_with_kernels
-from spom.estimators.tagger.labels import Names, label_codes, metric, recode, split_labels
+from spom.estimators.tagger.labels import Names, check_dev, label_codes, label_names, metric, recode, split_labels
 from spom.estimators.tagger.model import TaggerModel
 from spom.estimators.tagger.pruning import Pruning
 from spom.estimators.tagger.saving import SavingTagger
 from spom.estimators.tagger.training import ChainLearner, Weights
 from spom.estimators.training import Trainer, described, digest
 from spom.features.rows import Blocks
-from spom.penalties import L1
 from spom.solvers.steps import InverseSqrtEpoch, LinearDecay
 from spom.solvers.structured.chains.adaptive_engine import AdaptiveEngine
 from spom.solvers.structured.chains.data import Tokens, as_blocks, as_tokens, padded, restricted
@@ -40,31 +41,35 @@ class SequenceTagger(SavingTagger, TaggerModel):
     r"""argmax over y of sum_t <w_{y_t}, x_t> + sum_t c_{y_(t-1) y_t}: a label for each token of a sentence.
 
     The weights minimise Omega(w) + (1/N) sum_i L(w; x_i, y_i), sentence by sentence. With the defaults that is a
-    conditional random field under an l1 penalty, by dual averaging with AdaGrad's rates: most weights are exactly
-    zero, and features without a weight are left out of the model. The defaults were chosen on a held-out part of
-    CoNLL-2000's training sentences; the guide's page on tagging has the measurements.
+    conditional random field with a margin under an l1 penalty, by dual averaging with AdaGrad's rates: most weights are
+    exactly zero, and features without a weight are left out of the model. What is `"auto"` follows from the data by
+    rules (`spom.estimators.tagger.defaults`), is kept with a trailing underscore, and is told by `settings_`; the
+    guide's page on defaults says how each rule was chosen.
 
     Parameters
     ----------
-    templates : the name of a ready set (`"chunking"`, `"pos"`, `"entities"`), a `Templates`, a list of templates, the
-        path of a file (CRF++'s format too), or None: chosen by what the sentences look like, see `fit`. For vectors, a
-        `Blocks` that says which columns belong together.
+    templates : the name of a ready set (`"chunking"`, `"pos"`, `"entities"`, `"tags"`), a `Templates`, a list of
+        templates, the path of a file (CRF++'s format too), or `"auto"`: by the labels (phrases or not), the columns
+        and whether words have capital letters. For vectors, a `Blocks` that says which columns belong together.
     kernels : a list of kernels on the vectors of tokens (`spom.kernels`); X then has a matrix for each sentence, or,
         with templates beside them, X is a pair (sentences, matrices). Blocks are the kernels, then the templates; the
-        penalty must be one of blocks, and None is `SparseMKL(1 / (2 N))`. `loss="hinge"` and 20 epochs suit them.
+        penalty must be one of blocks.
     transitions : the block of label pairs, first and last labels is `"fixed"` (always on), `"learnt"` (penalised as the
         other blocks are), or None: labels do not depend on each other.
-    loss : `"log"`, `"hinge"`, `"perceptron"`, `"softmax-margin"`.
+    loss : `"log"`, `"hinge"`, `"perceptron"`, `"softmax-margin"`; `"auto"` is softmax-margin, or the log loss where the
+        penalty is one of templates, or the hinge with kernels.
     penalty : of single weights (`L1`, `ElasticNet`, `SquaredL2`), or of templates (`SparseMKL`, `GroupLasso`, `LqMKL`,
-        `ElasticNetMKL`), as an object or a registered name; None is `L1(3e-5)`. Losses are means over sentences.
-    solver : `"online"`; with kernels also `"frank-wolfe"`, which goes to the optimum.
-    epochs : passes over the sentences.
+        `ElasticNetMKL`), as an object, or by name with a strength from the number of sentences. `"auto"` is `L1(c / N)`
+        with c = .2 for phrases and .05 for other labels; None is no penalty. Losses are means over the N sentences.
+    solver : `"online"`; with kernels also `"frank-wolfe"`, which goes to the optimum. `"auto"` is online.
+    epochs : passes over the sentences; `"auto"` is 6, and up to 20 where there are fewer than 833 sentences.
     update, step, average, cost, shuffle : see `spom.solvers.structured.chains.OnlineChain`.
     prune : choose templates first and learn with what was kept: `"auto"`, a number of templates, or a strength (a
         float). `pruning_` tells which went, and why.
     max_weights : at most so many weights of features: the largest are kept, and learnt again alone, under a penalty of
         single weights by dual averaging. None: as many as the penalty leaves.
-    constraints : `"BIO"`, `"IOB1"`, `"BIOES"`, `"BILOU"`, `Constraints`, or None: any label may follow any other.
+    constraints : `"BIO"`, `"IOB1"`, `"BIOES"`, `"BILOU"`, `Constraints`, None (any label may follow any other), or
+        `"auto"`: the scheme that the labels are of, if any. Gold labels that break it are reported and left alone.
     patience : with `dev=` in `fit`, stop after that many epochs without a better score there; None makes all epochs.
     scoring : what `score` and `dev` measure: `"f1"` of phrases, `"accuracy"` of tokens, or `"auto"`: F1 where labels
         are those of a scheme such as BIO.
@@ -74,6 +79,7 @@ class SequenceTagger(SavingTagger, TaggerModel):
     Attributes
     ----------
     classes_ : the labels. weights_, chain_ : the weights of the features that are left, padded; those of the chain.
+    settings_ : what was chosen, in one line. templates_, loss_, penalty_, epochs_, constraints_ : the parts of it.
     blocks_ : the names of the templates. block_weights_ : their shares of the norm. selected_ : those that are not off.
     pruning_ : what `prune` did, a table when printed; None without it.
     history_ : one dict an epoch. converged_ : whether early stopping ended the run.
@@ -90,13 +96,13 @@ class SequenceTagger(SavingTagger, TaggerModel):
 
     def __init__(
         self,
-        templates: Any = None,
+        templates: Any = "auto",
         kernels: Any = None,
         transitions: str | None = "fixed",
-        loss: str = "log",
-        penalty: Any = None,
-        solver: str = "online",
-        epochs: int = 6,
+        loss: str = "auto",
+        penalty: Any = "auto",
+        solver: str = "auto",
+        epochs: int | str = "auto",
         *,
         update: str = "auto",
         step: Any = "auto",
@@ -104,7 +110,7 @@ class SequenceTagger(SavingTagger, TaggerModel):
         cost: float = 1.0,
         prune: Any = None,
         max_weights: int | None = None,
-        constraints: Any = None,
+        constraints: Any = "auto",
         shuffle: bool = True,
         patience: int | None = 3,
         scoring: str = "auto",
@@ -136,6 +142,7 @@ class SequenceTagger(SavingTagger, TaggerModel):
         self.memory = memory
 
     pruning_: Pruning | None
+    _allowed: Allowed
 
     # --- learning ----------------------------------------------------------------------------------------
 
@@ -168,15 +175,7 @@ class SequenceTagger(SavingTagger, TaggerModel):
             if self.kernels is not None:
                 fit_with_kernels(self, X, y, classes, dev, make_trainer)
                 return self
-            X, y = split_labels(X, y)
-            source = make_source(self.templates, X)
-            rows = source.fit(X)
-            codes, labels = self._labels(y, rows.offsets, classes)
-            if len(rows) == 0 or rows.n_tokens == 0:
-                raise DataError("there are no tokens to learn from: X has no sentence with one")
-            self.classes_, self.blocks_ = labels, tuple(source.blocks.names)
-            blocks = as_blocks(source.blocks)
-            task = _Task(source, as_tokens(rows, blocks.total), codes, blocks)
+            task = self._first_task(*split_labels(X, y), classes)
             whole = task
             trainer = make_trainer(lambda: self._contents(whole, dev))
             with trainer.running():
@@ -199,20 +198,16 @@ class SequenceTagger(SavingTagger, TaggerModel):
         with all_or_nothing(self):
             X, y = split_labels(X, y)
             first = not hasattr(self, "classes_")
-            source: Source = make_source(self.templates, X) if first else self._source
-            rows = source.fit(X) if first else source.transform(X)
             before = None if first else self.classes_
-            codes, labels = self._labels(y, rows.offsets, classes, before)
-            if rows.n_tokens == 0:
-                if first:
-                    raise DataError("there are no tokens to learn from: X has no sentence with one")
-                return self
-            self.classes_ = labels
             if first:
-                self.blocks_ = tuple(source.blocks.names)
                 self.pruning_ = None
-            blocks = as_blocks(source.blocks)
-            task = _Task(source, as_tokens(rows, blocks.total), codes, blocks)
+                task = self._first_task(X, y, classes)
+            else:
+                rows = self._source.transform(X)
+                codes, labels = self._labels(y, rows.offsets, classes, before)
+                if rows.n_tokens == 0:
+                    return self
+                task = self._task(self._source, rows, codes, labels)
             solver = self._going_on(task, before)
             trainer = Trainer(self)
             if not first:
@@ -228,7 +223,7 @@ class SequenceTagger(SavingTagger, TaggerModel):
     def _check(self) -> None:
         if self.kernels is not None:
             check_options(self)
-        elif self.solver != "online":
+        elif self.solver not in ("auto", "online"):
             raise Unsupported(f"there is no solver {self.solver!r} for taggers; there is: online")
         metric(self.scoring, [])
         how = self.prune
@@ -252,28 +247,49 @@ class SequenceTagger(SavingTagger, TaggerModel):
         every = np.array([*known, *(label for label in announced if label not in set(known))])
         return recode(codes, labels, every, offsets), every
 
-    def _allowed(self) -> Constraints | None:
-        given = self.constraints
-        if isinstance(given, str):
-            return tag_constraints([str(label) for label in self.classes_.tolist()], given)
-        if given is None or isinstance(given, Constraints):
-            return given
-        raise ValueError(f"constraints must be the name of a scheme, Constraints or None; it is {given!r}")
+    def _first_task(self, X: Any, y: Any, classes: ArrayLike | None) -> _Task:
+        """Sentences with their features and labels, and what is chosen by them."""
+        X = as_columns(self.templates, X)
+        templates, self.templates_ = defaults.chosen_templates(self.templates, X, label_names(y))
+        source = make_source(templates, X)
+        rows = source.fit(X)
+        codes, labels = self._labels(y, rows.offsets, classes)
+        if len(rows) == 0 or rows.n_tokens == 0:
+            raise DataError("there are no tokens to learn from: X has no sentence with one")
+        if labels.size == 1:
+            warnings.warn(f"y has one label alone, {str(labels[0])!r}: every token will get it", stacklevel=3)
+        task = self._task(source, rows, codes, labels)
+        self.blocks_ = tuple(source.blocks.names)
+        phrases = metric("auto", labels.tolist()) == "f1"
+        self.penalty_ = defaults.chosen_penalty(self.penalty, len(task.tokens), phrases)
+        self.loss_ = defaults.chosen_loss(self.loss, self.penalty_)
+        self.epochs_ = defaults.chosen_epochs(self.epochs, len(task.tokens))
+        return task
+
+    def _task(self, source: Source, rows: Any, codes: Ints, labels: Names) -> _Task:
+        self.classes_, blocks = labels, as_blocks(source.blocks)
+        self._allowed = defaults.chosen_constraints(self.constraints, labels, codes, rows.offsets)
+        self.constraints_ = self._allowed.scheme
+        self._forbidden = forbidden_scores(self._allowed.constraints, labels.size)
+        return _Task(source, as_tokens(rows, blocks.total), codes, blocks)
+
+    @property
+    def settings_(self) -> str:
+        """What was learnt with, in one line."""
+        return defaults.in_words(self.templates_, self.loss_, self.penalty_, self.epochs_, self.constraints_)
 
     def _solver(self, task: _Task, epochs: int, seed: Any, start: State | None = None) -> OnlineChain:
-        self._forbidden = forbidden_scores(self._allowed(), self.classes_.size)
-        self.penalty_ = operator("penalty", self.penalty, L1(3e-5))
         return OnlineChain(
             task.tokens,
             task.y,
             self.classes_.size,
             blocks=task.blocks,
-            loss=self.loss,
+            loss=self.loss_,
             penalty=self.penalty_,
             update=self.update,
-            step=self.step,
+            step=defaults.chosen_step(self.step, task.tokens, self.penalty_, self.update),
             transitions=self.transitions,
-            constraints=self._allowed(),
+            constraints=self._allowed.while_learning,
             cost=self.cost,
             average=self.average,
             epochs=epochs,
@@ -297,7 +313,7 @@ class SequenceTagger(SavingTagger, TaggerModel):
         given = self.random_state
         seed = given if isinstance(given, np.random.Generator) else trainer.seed(self._seed)
         learner = ChainLearner(
-            lambda start: self._solver(task, self.epochs, seed, start), self.epochs, self._dev(dev, task)
+            lambda start: self._solver(task, self.epochs_, seed, start), self.epochs_, self._dev(dev, task)
         )
         found = trainer.run(learner)
         W = found.model["W"]
@@ -310,13 +326,13 @@ class SequenceTagger(SavingTagger, TaggerModel):
         fewer = task.only(used)
 
         def again(start: State | None) -> OnlineChain:
-            solver = self._solver(fewer, self.epochs, seed, start)
+            solver = self._solver(fewer, self.epochs_, seed, start)
             if not isinstance(solver.engine, AdaptiveEngine):
                 raise Unsupported("max_weights takes dual averaging of single weights: a penalty such as L1, or none")
             solver.engine.learn_only(support[used])
             return solver
 
-        found = trainer.run(ChainLearner(again, self.epochs, self._dev(dev, fewer)), "largest weights")
+        found = trainer.run(ChainLearner(again, self.epochs_, self._dev(dev, fewer)), "largest weights")
         return (found.model["W"], found.model["chain"]), fewer
 
     def _contents(self, task: _Task, dev: Any) -> dict[str, Any]:
@@ -350,7 +366,7 @@ class SequenceTagger(SavingTagger, TaggerModel):
             task.tokens,
             task.y,
             blocks,
-            forbidden_scores(self._allowed(), self.classes_.size),
+            forbidden_scores(self._allowed.while_learning, self.classes_.size),
             self.prune,
             transitions=self.transitions,
             random_state=self.random_state if isinstance(self.random_state, (int, np.integer)) else 0,
@@ -365,6 +381,7 @@ class SequenceTagger(SavingTagger, TaggerModel):
         X, y = split_labels(*dev) if isinstance(dev, tuple) and len(dev) == 2 else split_labels(dev, None)
         tokens = task.rows_of(X)
         gold = label_codes(y, tokens.offsets)
+        check_dev(gold[1], self.classes_)
         return lambda weights: self._measure(tokens, gold, weights)
 
     def _going_on(self, task: _Task, before: Names | None) -> OnlineChain:
@@ -380,7 +397,7 @@ class SequenceTagger(SavingTagger, TaggerModel):
         place, k = np.arange(before.size), self.classes_.size
         if going is not None:
             solver.engine.take(going.engine, place)
-            solver.rounds, solver.random = going.rounds, going.random
+            solver.rounds, solver.random, solver.step = going.rounds, going.random, going.step
         else:
             W = np.zeros((task.blocks.total, padded(k)), dtype=np.float32)
             W[:, place] = self.weights_[:, : before.size]
@@ -399,6 +416,8 @@ class SequenceTagger(SavingTagger, TaggerModel):
         if compact:
             used, W = compacted(W)
             self._source = task.source.compact(used if task.ids is None else task.ids[used])
+        if self.classes_.size > 1 and not W.any():
+            warnings.warn("every weight is zero: give a smaller strength, or penalty='auto'", stacklevel=3)
         self.weights_, self.chain_ = W, chain
         self.history_, self.converged_ = trainer.history, trainer.stopped == "converged"
         self.n_epochs_ = len(trainer.history)

@@ -1,0 +1,1 @@
+"""Every estimator with no argument but the data, beside its peers."""

@@ -1,0 +1,225 @@
+"""What `"auto"` means for a tagger: templates, constraints, penalty, passes and step that follow from the data.
+
+All are rules, so that a fit costs what it costs with every setting given. They were chosen on the development parts of
+19 taggings in 13 languages (entities, chunks, parts of speech), each checked on the sets that did not choose it; the
+guide's page on defaults has the figures.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import warnings
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from spom.core import registry
+from spom.core.arrays import Ints
+from spom.data.columns import Columns
+from spom.decoders.schemes import Constraints, tag_constraints
+from spom.estimators.checking import operator
+from spom.features.ready import SETS
+from spom.metrics.phrases import has_phrases
+from spom.penalties import L1, GroupLasso, Zero
+from spom.solvers.steps import AdaGrad
+from spom.solvers.structured.chains.data import Tokens
+from spom.solvers.structured.chains.solver import forbidden_scores
+
+# The strength of the l1 norm times the number of sentences. Phrases: .1 to .3 are within .002 of each other from 250
+# sentences on; other labels: .03 to .1 within .001.
+PHRASES, LABELS = 0.2, 0.05
+# Passes: at least so many, and more where there are few sentences, for so many rounds in all, up to a limit. Six passes
+# and twenty differ by less than .002 from 2,500 sentences on; at 250 twenty are .01 better for phrases.
+LEAST, ROUNDS, MOST = 6, 5000, 20
+# AdaGrad's rate times the features of a token: a step changes a score by about the rate times the features. Best are
+# .15 to .25 at 36 templates and .5 to .8 at 12.
+RATE, LOWEST, HIGHEST = 9.0, 0.1, 1.0
+# A scheme counts as recognised where at most this share of the sentences breaks it.
+BROKEN = 0.05
+# Columns beyond words and tags: their values in a window of one.
+_MORE = (-1, 0, 1)
+_SCHEMES = ("BIO", "IOB1", "BIOES", "BILOU")
+
+
+class Allowed(NamedTuple):
+    """The name of the scheme (None: any label may follow any other), what it allows, and the sentences that break it.
+
+    Where some do, learning does without constraints and leaves these sentences as they are; tagging keeps them.
+    """
+
+    scheme: str | None
+    constraints: Constraints | None
+    broken: Ints
+
+    @property
+    def while_learning(self) -> Constraints | None:
+        """What a solver may assume of the gold labels."""
+        return None if self.broken.size else self.constraints
+
+
+def is_auto(given: Any) -> bool:
+    """Whether a setting is left to the data."""
+    return isinstance(given, str) and given == "auto"
+
+
+# --- templates ------------------------------------------------------------------------------------------------
+
+
+def chosen_templates(given: Any, X: Any, labels: Iterable[Any]) -> tuple[Any, str]:
+    """(what `make_source` takes, its name for people).
+
+    Words get the set `"entities"` where labels write phrases down, else `"pos"`; a second column adds the set `"tags"`,
+    any other its values in a window of one. Where no word has a capital letter, templates in lower case would double
+    others, and are left out. Features as dicts, strings or vectors are taken as they are.
+    """
+    if not (given is None or is_auto(given)):
+        return given, given if isinstance(given, str) else f"{type(given).__name__} as given"
+    if not isinstance(X, Columns):
+        return None, "features as given"
+    name = "entities" if has_phrases([str(label) for label in labels]) else "pos"
+    found = list(SETS[name])
+    # The other columns of a treebank have tags that stand for the very labels.
+    if "form" not in X.names and X.n_columns > 1:
+        found += SETS["tags"]
+        found += [f"{column}[{k}]" for column in range(2, X.n_columns) for k in _MORE]
+        name += " + tags" + (f" + {X.n_columns - 2} columns" if X.n_columns > 2 else "")
+    if not _has_case(X):
+        found = list(dict.fromkeys(template.replace(".lower", "") for template in found))
+        name += ", no letter case"
+    return found, f"{name} ({len(found)} templates)"
+
+
+def _has_case(X: Columns) -> bool:
+    """Whether any word has a capital letter."""
+    return X.n_tokens > 0 and any(str(word) != str(word).lower() for word in X.distinct("w")[1])
+
+
+# --- labels that may follow each other ------------------------------------------------------------------------
+
+
+def chosen_constraints(given: Any, classes: Any, y: Ints, offsets: Ints) -> Allowed:
+    """The constraints that `constraints=` means for these labels and gold sequences."""
+    names, nothing = [str(label) for label in classes.tolist()], np.empty(0, dtype=np.int64)
+    if given is None:
+        return Allowed(None, None, nothing)
+    if is_auto(given):
+        return _recognised(names, y, offsets)
+    if isinstance(given, Constraints):
+        found = Allowed("as given", given, broken_sentences(given, y, offsets))
+    elif isinstance(given, str):
+        allowed = tag_constraints(names, given)
+        found = Allowed(given, allowed, broken_sentences(allowed, y, offsets))
+    else:
+        raise ValueError(f"constraints must be 'auto', the name of a scheme, Constraints or None; it is {given!r}")
+    _report(found)
+    return found
+
+
+def _recognised(names: list[str], y: Ints, offsets: Ints) -> Allowed:
+    """The scheme that fewest sentences break, where there are few enough."""
+    best = Allowed(None, None, np.empty(0, dtype=np.int64))
+    letters = {name.partition("-")[0] for name in names}
+    # With I alone (or B alone) every sequence is allowed in IOB1, and nothing is gained.
+    if not {"B", "I"} <= letters:
+        return best
+    least = math.inf
+    for scheme in _SCHEMES:
+        try:
+            allowed = tag_constraints(names, scheme)
+        except ValueError:
+            continue
+        broken = broken_sentences(allowed, y, offsets)
+        if broken.size < least and broken.size <= BROKEN * (offsets.size - 1):
+            best, least = Allowed(scheme, allowed, broken), broken.size
+    _report(best)
+    return best
+
+
+def broken_sentences(constraints: Constraints, y: Ints, offsets: Ints) -> Ints:
+    """The sentences whose gold labels the constraints do not allow."""
+    some = np.flatnonzero(np.diff(offsets) > 0)
+    if some.size == 0:
+        return some
+    forbidden = forbidden_scores(constraints, constraints.begin.size)
+    bad = np.zeros(y.size, dtype=bool)
+    bad[1:] = forbidden[y[:-1], y[1:]] < 0
+    first, last, k = offsets[some], offsets[some + 1] - 1, constraints.begin.size
+    bad[first] = forbidden[k, y[first]] < 0
+    bad[last] |= forbidden[k + 1, y[last]] < 0
+    return np.unique(np.searchsorted(offsets, np.flatnonzero(bad), side="right") - 1)
+
+
+def _report(found: Allowed) -> None:
+    if found.broken.size:
+        many = "1 sentence has" if found.broken.size == 1 else f"{found.broken.size} sentences have"
+        warnings.warn(
+            f"{many} gold labels that break {found.scheme} (the first is sentence {int(found.broken[0])}): they are "
+            "learnt from as they are, and constraints hold in tagging alone",
+            stacklevel=5,
+        )
+
+
+# --- numbers --------------------------------------------------------------------------------------------------
+
+
+def chosen_penalty(given: Any, sentences: int, phrases: bool) -> Any:
+    """`"auto"` is L1 with a strength of .2 (phrases) or .05 over the number of sentences; None is no penalty.
+
+    A name alone gets its strength the same way: that of single weights, 1 / sqrt(sentences) for the group lasso, which
+    is what noise leaves in a mean gradient, and 1 / (2 sentences) for other penalties of blocks, which are squares.
+
+    >>> chosen_penalty("auto", 1000, phrases=True)
+    L1(strength=0.0002)
+    >>> chosen_penalty("sparse-mkl", 1000, phrases=True)
+    SparseMKL(strength=0.0005)
+    """
+    n = max(1, sentences)
+    single = L1((PHRASES if phrases else LABELS) / n)
+    if given is None:
+        return Zero()
+    if is_auto(given):
+        return single
+    if not isinstance(given, str):
+        return operator("penalty", given)
+    found = registry.make("penalty", given)
+    if isinstance(found, GroupLasso):
+        return operator("penalty", given, L1(n**-0.5))
+    return operator("penalty", given, single if found.elastic() is not None else L1(0.5 / n))
+
+
+def chosen_epochs(given: Any, sentences: int) -> int:
+    """`"auto"` is six passes, and more where there are fewer than 833 sentences, up to twenty.
+
+    >>> chosen_epochs("auto", 19), chosen_epochs("auto", 500), chosen_epochs("auto", 10_000)
+    (20, 10, 6)
+    """
+    if not is_auto(given):
+        return int(given) if isinstance(given, (int, np.integer)) else given
+    return min(MOST, max(LEAST, -(-ROUNDS // max(1, sentences))))
+
+
+def chosen_loss(given: str, penalty: Any) -> str:
+    """`"auto"` is softmax-margin for penalties of single weights, and the log loss for penalties of blocks.
+
+    Softmax-margin beats the log loss by .005 on entities and .001 on tags, at the same cost.
+    """
+    if not is_auto(given):
+        return given
+    return "softmax-margin" if penalty.elastic() is not None else "log"
+
+
+def chosen_step(given: Any, tokens: Tokens, penalty: Any, update: str) -> Any:
+    """`"auto"` for dual averaging of single weights: AdaGrad's rate is 9 over the mean number of a token's features."""
+    if not is_auto(given) or update not in ("auto", "dual-averaging") or penalty.elastic() is None:
+        return given
+    features = tokens.indices.size / max(1, tokens.total)
+    return AdaGrad(min(HIGHEST, max(LOWEST, RATE / max(features, 1.0))), delta=0.1)
+
+
+def in_words(templates: str, loss: str, penalty: Any, epochs: int, scheme: str | None) -> str:
+    """The settings in one line."""
+    text = re.sub(r"strength=([\d.e+-]+)", lambda found: f"{float(found[1]):.2g}", repr(penalty))
+    parts = [f"templates {templates}", f"loss {loss}", f"penalty {text}", f"{epochs} epochs"]
+    return "; ".join([*parts, f"constraints {scheme}" if scheme else "no constraints"])
