@@ -8,10 +8,98 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from spom.errors import DataError, ModelFileError
 
 Array = np.ndarray[Any, Any]
+
+
+def checked_csr(X: Any, name: str = "X") -> Any:
+    """A sparse matrix as CSR, where every index is that of a row and column it has; else a `DataError` that names one.
+
+    It costs one pass over the indices. Whatever uses a sparse matrix of a caller asks here first: scipy checks when a
+    matrix is made, and not when its arrays are written to later.
+
+    >>> X = sparse.csr_matrix([[1.0, 0.0], [0.0, 2.0]])
+    >>> X.indices[1] = 7
+    >>> checked_csr(X)
+    Traceback (most recent call last):
+    spom.errors.DataError: X is no valid sparse matrix: row 1 has the column 7, and there are 2 columns
+    """
+    if X.format in ("csr", "csc", "bsr"):
+        _check_compressed(X, name)
+    elif X.format == "coo":
+        for k, (of, what) in enumerate(zip(X.coords, ("row", "column"), strict=True)):
+            _check_indices(of, X.shape[k], f"{name} is no valid sparse matrix: entry {{at}} has the {what}", what)
+        if any(of.shape != X.data.shape for of in X.coords):
+            raise DataError(f"{name} is no valid sparse matrix: its arrays have different lengths")
+    if X.format == "csr":
+        return X
+    found = X.tocsr()
+    _check_compressed(found, name)
+    return found
+
+
+def check_csc(X: Any, name: str = "X") -> Any:
+    """A CSC matrix itself, where every index is that of a row and column it has; else a `DataError`."""
+    _check_compressed(X, name)
+    return X
+
+
+def check_csr_arrays(parts: tuple[Array, Array, Array], shape: tuple[int, int], name: str) -> Any:
+    """(data, indices, indptr) of a file as a CSR matrix of this shape, or a `ModelFileError`."""
+    data, indices, indptr = parts
+    try:
+        if data.ndim != 1 or data.dtype.kind != "f" or indices.dtype.kind != "i" or indices.shape != data.shape:
+            raise DataError(f"{name}: the entries and their columns do not fit together")
+        if indptr.ndim != 1 or indptr.dtype.kind != "i" or not np.isfinite(data).all():
+            raise DataError(f"{name}: the rows do not fit, or entries are not finite")
+        _check_offsets(indptr, shape[0], data.size, name, "row")
+        _check_indices(indices, shape[1], f"{name}: entry {{at}} has the column", "column")
+    except DataError as error:
+        raise ModelFileError(f"{error}: the file is damaged") from None
+    return sparse.csr_matrix((data, indices, indptr), shape=shape)
+
+
+def _check_compressed(X: Any, name: str) -> None:
+    lines, others = ("column", "row") if X.format == "csc" else ("row", "column")
+    height, width = (X.shape[1], X.shape[0]) if X.format == "csc" else X.shape
+    if X.format == "bsr":
+        height, width = height // X.blocksize[0], width // X.blocksize[1]
+    what = f"{name} is no valid sparse matrix"
+    entries = X.data.shape[0]
+    if X.indices.shape != (entries,):
+        raise DataError(f"{what}: there are {entries} entries and {X.indices.size} indices")
+    _check_offsets(X.indptr, height, entries, what, lines)
+    used = X.indices[: int(X.indptr[-1])]
+    if not _within(used, width):
+        at = int(np.flatnonzero((used < 0) | (used >= width))[0])
+        line = int(np.searchsorted(X.indptr, at, side="right")) - 1
+        raise DataError(f"{what}: {lines} {line} has the {others} {used[at]}, and there are {width} {others}s")
+
+
+def _check_offsets(offsets: Array, lines: int, entries: int, what: str, line: str) -> None:
+    if offsets.shape != (lines + 1,) or int(offsets[0]) != 0 or int(offsets[-1]) > entries:
+        raise DataError(f"{what}: the places at which {line}s begin do not go from 0 to the {entries} entries")
+    falls = offsets[1:] < offsets[:-1]
+    if falls.any():
+        at = int(np.argmax(falls))
+        raise DataError(f"{what}: {line} {at} ends at entry {offsets[at + 1]}, before it begins ({offsets[at]})")
+
+
+def _check_indices(indices: Array, limit: int, what: str, of: str) -> None:
+    if not _within(indices, limit):
+        at = int(np.flatnonzero((indices < 0) | (indices >= limit))[0])
+        raise DataError(f"{what.format(at=at)} {indices[at]}, and there are {limit} {of}s")
+
+
+def _within(indices: Array, limit: int) -> bool:
+    """Whether all are from 0 to `limit` - 1, in one pass: as unsigned numbers, negative ones are the largest."""
+    if indices.size == 0:
+        return True
+    unsigned = indices.view(np.dtype(f"u{indices.dtype.itemsize}")) if indices.dtype.kind == "i" else indices
+    return int(unsigned.max()) < limit
 
 
 def check_restored(given: dict[str, Array], like: dict[str, Array], todo: str = "") -> dict[str, Array]:

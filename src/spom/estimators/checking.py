@@ -16,6 +16,7 @@ from sklearn.utils.validation import _check_sample_weight, column_or_1d, validat
 
 from spom.core import registry
 from spom.core.arrays import Floats, Ints
+from spom.core.gate import checked_csr
 from spom.errors import Unsupported
 
 # The form that a loss of two classes takes when there are more.
@@ -94,6 +95,8 @@ def check_data(estimator: BaseEstimator, X: Any, *, reset: bool) -> Any:
     Arrays, lists, pandas and polars frames and every scipy sparse format come in; feature names are kept
     (`reset`) or compared with those that were seen in `fit`.
     """
+    if sparse.issparse(X) and X.ndim == 2:
+        X = checked_csr(X)
     X = validate_data(estimator, X, reset=reset, accept_sparse="csr", dtype=np.float64, order="C")
     if sparse.issparse(X) and not X.has_sorted_indices:
         X = X.sorted_indices()

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from spom.core.arrays import Ints
+from spom.core.gate import checked_csr
 from spom.errors import DataError, Unsupported
 from spom.features.rows import NO_VALUES, Blocks, Rows, cut_blocks
 from spom.features.saved import opening, read_blocks, read_spec, write_spec
@@ -53,8 +54,9 @@ class MatrixFeatures:
         """The entries that are not zero, in the columns that are used."""
         blocks = self.blocks
         rows = X if isinstance(X, Rows) else _stacked(X, self.width)
-        if rows.indices.size and int(rows.indices.max()) >= self.width:
-            raise DataError(f"a row has the feature {int(rows.indices.max())}; expected 0 to {self.width - 1}")
+        low, high = int(rows.indices.min(initial=0)), int(rows.indices.max(initial=-1))
+        if low < 0 or high >= self.width:
+            raise DataError(f"a row has the feature {low if low < 0 else high}; expected 0 to {self.width - 1}")
         if blocks.total == self.width and bool((self._columns == np.arange(self.width)).all()):
             return rows
         ids = self._place[rows.indices]
@@ -163,6 +165,8 @@ def _stacked(X: Any, width: int) -> Rows:
 
     parts = []
     for i, matrix in enumerate(X):
+        if sparse.issparse(matrix) and matrix.ndim == 2:
+            matrix = checked_csr(matrix, f"sentence {i}")
         part = sparse.csr_matrix(np.atleast_2d(matrix) if isinstance(matrix, list) else matrix, dtype=np.float64)
         if part.shape[1] != width and part.shape[0] and part.size + part.shape[1]:
             raise DataError(f"sentence {i} has {part.shape[1]} features a token; expected {width}")

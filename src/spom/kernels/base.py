@@ -13,6 +13,7 @@ import scipy  # its rooms are loaded when they are first used
 from numpy.typing import ArrayLike
 
 from spom.core.arrays import Floats
+from spom.core.gate import checked_csr
 from spom.core.params import Parameters
 from spom.kernels.gram import Reals
 
@@ -130,7 +131,7 @@ class Normalizable(Kernel):
 def as_vectors(X: Any, name: str = "X") -> Any:
     """X as a finite float32 or float64 matrix, dense in C order or CSR; itself where it is one."""
     if scipy.sparse.issparse(X):
-        found = X.tocsr()
+        found = checked_csr(X, name)
         data = found.data
     else:
         found = np.asarray(X)

@@ -13,6 +13,7 @@ import scipy  # its rooms are loaded when they are first used
 from numpy.typing import ArrayLike, NDArray
 
 from spom.core.arrays import Floats
+from spom.core.gate import checked_csr
 from spom.errors import DataError
 
 # float32 or float64.
@@ -142,7 +143,7 @@ def as_gram(given: Any, name: str = "the Gram matrix", *, check: bool = True) ->
     """
     if isinstance(given, Gram):
         return given
-    matrix: Any = given.tocsr() if scipy.sparse.issparse(given) else np.asarray(given)
+    matrix: Any = checked_csr(given, name) if scipy.sparse.issparse(given) else np.asarray(given)
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
         raise DataError(f"{name} must be square: its shape is {matrix.shape}")
     if matrix.dtype not in (np.float32, np.float64):

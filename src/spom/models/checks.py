@@ -11,13 +11,18 @@ from spom.errors import ModelFileError
 Array = np.ndarray[Any, Any]
 
 
-def take(arrays: dict[str, Array], name: str, kind: str, ndim: int = 1) -> Array:
-    """The array of this name, or an error where it is missing or of another kind ("f", "i", "u", "b") or shape."""
+def take(arrays: dict[str, Array], name: str, kind: str, ndim: int = 1, finite: bool = True) -> Array:
+    """The array of this name, or an error where it is missing or of another kind ("f", "i", "u", "b") or shape.
+
+    Floats must be finite, unless `finite` is False.
+    """
     if name not in arrays:
         raise ModelFileError(f"the model has no array {name!r}: the file is not whole, or not of this kind")
     array = arrays[name]
     if array.dtype.kind not in kind or array.ndim != ndim:
         raise ModelFileError(f"the array {name!r} is {array.ndim}-dimensional {array.dtype}, which does not fit")
+    if array.dtype.kind == "f" and finite and not np.isfinite(array).all():
+        raise ModelFileError(f"the array {name!r} has entries that are not finite: the file is damaged")
     return array
 
 

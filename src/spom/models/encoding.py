@@ -115,7 +115,7 @@ def decode(value: Any, arrays: dict[str, Array]) -> Any:
         return _decoded(value, arrays)
     except ModelFileError:
         raise
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError, RecursionError) as error:
         raise ModelFileError(f"a damaged model file: a parameter cannot be made again ({error})") from None
 
 

@@ -14,11 +14,16 @@ from typing import Any
 import numpy as np
 
 from spom.core.container import read_file, write_file
-from spom.errors import ModelFileError, Unsupported
+from spom.errors import ModelFileError, SpomError, Unsupported
 from spom.models.encoding import Encoder, decode
 
 # Parameters that belong to a run and not to a model: they are not written, and come back as their defaults.
 NOT_KEPT = ("callbacks", "engine", "verbose")
+# What goes wrong in Python code that takes a file's word for what is in it.
+DAMAGE = (
+    *(KeyError, TypeError, ValueError, AttributeError, IndexError, ArithmeticError, RecursionError, MemoryError),
+    *(AssertionError, UnicodeError, SpomError),
+)
 # The names of our own files are kept apart from those of an estimator.
 _PREFIX = "value."
 
@@ -75,7 +80,7 @@ def load_model(path: str | Path, verify: bool | None = None) -> Any:
         return cls.from_model_state(state, own)
     except ModelFileError as error:
         raise ModelFileError(f"{path}: {error}") from None
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+    except DAMAGE as error:
         raise ModelFileError(f"{path}: a damaged model file, or one of another spom ({error})") from None
 
 

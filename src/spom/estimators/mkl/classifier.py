@@ -16,8 +16,9 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from spom.core.arrays import Floats, Ints
+from spom.core.gate import checked_csr
 from spom.core.registry import register
-from spom.errors import DataError
+from spom.errors import DataError, ModelFileError
 from spom.estimators.checking import (
     all_or_nothing,
     check_classes,
@@ -36,6 +37,7 @@ from spom.estimators.mkl.training import KernelFit, as_kernels, blocks_of, fit_k
 from spom.estimators.saving import Saving
 from spom.estimators.training import Trainer, described, digest
 from spom.kernels import Gaussian, Linear, Polynomial
+from spom.models.checks import check_shape, take
 from spom.penalties import SparseMKL
 from spom.solvers.mkl.problem import KernelProblem
 
@@ -189,6 +191,7 @@ class MKLClassifier(Saving, ClassifierMixin, BaseEstimator):  # type: ignore[mis
 
     def _fit_rows(self, X: Any, y: Any, sample_weight: ArrayLike | None, trainer: Trainer, dev: Any) -> None:
         kinds = [np.float64, np.float32]
+        X = checked_csr(X) if sparse.issparse(X) else X
         X = validate_data(self, X, accept_sparse="csr", dtype=kinds, order="C")
         given = as_kernels(self._given())
         index, weight = self._labels(y, X, check_weights(sample_weight, X))
@@ -293,6 +296,7 @@ class MKLClassifier(Saving, ClassifierMixin, BaseEstimator):  # type: ignore[mis
         if self._is_precomputed():
             return self._model.scores_precomputed(list(X), self.n_features_in_, len(self.blocks_))
         kinds = [np.float64, np.float32]
+        X = checked_csr(X) if sparse.issparse(X) else X
         return self._model.scores(validate_data(self, X, reset=False, accept_sparse="csr", dtype=kinds, order="C"))
 
     def decision_function(self, X: Any) -> Floats:
@@ -353,12 +357,20 @@ class MKLClassifier(Saving, ClassifierMixin, BaseEstimator):  # type: ignore[mis
         for name in FITTED:
             if name in state:
                 setattr(model, name, state[name])
-        model.block_norms_ = np.asarray(arrays["block_norms_"])
-        model.block_weights_ = np.asarray(arrays["block_weights_"])
+        model.block_norms_ = take(arrays, "block_norms_", "f")
+        model.block_weights_ = check_shape(
+            take(arrays, "block_weights_", "f"), model.block_norms_.shape, "block_weights_"
+        )
         model.history_ = state["history"]
         count = model.block_norms_.size
         model.blocks_ = [*range(count)] if model._is_precomputed() else [*as_kernels(model._given())]
-        model._model = KernelModel.unpacked(state, arrays)
+        model._model = found = KernelModel.unpacked(state, arrays)
+        width = found.support.shape[1] if found.support is not None else model.n_features_in_
+        fits = len(model.blocks_) == count and np.shape(model.classes_) == (found.coef.shape[2],)
+        if not fits or width != model.n_features_in_ or bool((found.kept >= count).any()):
+            raise ModelFileError("the coefficients do not fit the kernels, classes and features: the file is damaged")
+        if model._is_precomputed() and bool((found.columns >= model.n_features_in_).any()):
+            raise ModelFileError("the support is outside of the training examples: the file is damaged")
         return model
 
     def _given(self) -> Any:

@@ -10,9 +10,11 @@ import numpy as np
 from scipy import sparse
 
 from spom.core.arrays import Floats, Ints
+from spom.core.gate import check_csr_arrays
 from spom.errors import DataError, ModelFileError
 from spom.kernels.base import Kernel, products, squares
 from spom.kernels.features import Features, Nystroem, RandomFourier
+from spom.models.checks import check_shape, take
 
 # Entries of a block between test rows and support rows.
 BATCH = 1 << 22
@@ -98,24 +100,37 @@ class KernelModel:
     @classmethod
     def unpacked(cls, state: dict[str, Any], arrays: dict[str, Any]) -> KernelModel:
         """The model again."""
-        coef, columns = np.asarray(arrays["coef"]), np.asarray(arrays["columns"])
-        if coef.ndim != 3 or coef.shape[1] != columns.size or coef.shape[0] != arrays["kept"].size:
+        coef, columns = take(arrays, "coef", "f", 3), take(arrays, "columns", "i")
+        kept, width = take(arrays, "kept", "i"), int(state["width"])
+        if coef.shape[1] != columns.size or coef.shape[0] != kept.size:
             raise ModelFileError("the coefficients do not fit the support: the file is damaged")
-        support = arrays.get("support")
+        if not isinstance(state["kernels"], list) or not all(isinstance(k, Kernel) for k in state["kernels"]):
+            raise ModelFileError("the kernels of the model are none: the file is damaged")
+        if len(state["kernels"]) not in (0, kept.size) or bool((kept < 0).any() or (columns < 0).any()):
+            raise ModelFileError("the kernels do not fit their coefficients: the file is damaged")
+        support = None
         if "support.data" in arrays:
-            parts = tuple(arrays[f"support.{name}"] for name in ("data", "indices", "indptr"))
-            support = sparse.csr_matrix(parts, shape=(columns.size, state["width"]))
+            data, indices, indptr = (arrays[f"support.{name}"] for name in ("data", "indices", "indptr"))
+            support = check_csr_arrays((data, indices, indptr), (columns.size, width), "support")
+        elif "support" in arrays:
+            support = check_shape(take(arrays, "support", "f", 2), (columns.size, width), "support")
+        if (support is None) != (not state["kernels"]) and columns.size:
+            raise ModelFileError("the kernels do not fit their support: the file is damaged")
         features: list[Features] = []
         for e, (name, own, components, seed) in enumerate(state["forms"]):
             phi: Any = (Nystroem if name == "Nystroem" else RandomFourier)(own, components, seed)
-            phi.map_ = np.asarray(arrays[f"features.{e}.map"])
+            phi.map_ = take(arrays, f"features.{e}.map", "f", 2)
             if name == "Nystroem":
-                phi.kernel_, phi.landmarks_ = own, np.asarray(arrays[f"features.{e}.landmarks"])
+                if not isinstance(own, Kernel):
+                    raise ModelFileError("the kernel of explicit features is none: the file is damaged")
+                phi.kernel_, phi.landmarks_ = own, take(arrays, f"features.{e}.landmarks", "f", 2)
             else:
-                phi.shift_ = np.asarray(arrays[f"features.{e}.shift"])
+                phi.shift_ = take(arrays, f"features.{e}.shift", "f")
             features.append(phi)
-        weights = [np.asarray(arrays[f"weights.{e}"]) for e in range(len(features))]
-        return cls(np.asarray(arrays["kept"]), state["kernels"], coef, support, columns, features, weights)
+        weights = [take(arrays, f"weights.{e}", "f", 2) for e in range(len(features))]
+        if any(w.shape != (phi.map_.shape[1], coef.shape[2]) for w, phi in zip(weights, features, strict=True)):
+            raise ModelFileError("the weights of explicit features do not fit them: the file is damaged")
+        return cls(kept, state["kernels"], coef, support, columns, features, weights)
 
 
 def model_of(

@@ -47,7 +47,15 @@ class SavingParser(Saving):
         words = {key.removeprefix("words."): value for key, value in arrays.items() if key.startswith("words.")}
         held: dict[str, Any] = {"second_": None, "labels_": None, "pruning_": None, "_learners": None}
         shared = None
-        for stage in state["stages"]:
+        stages = list(state["stages"])
+        if stages[:1] != ["arcs"] or len(set(stages)) < len(stages) or not set(stages) <= {"arcs", "second", "labels"}:
+            raise ModelFileError(f"the stages of a parser are arcs, second and labels, not {stages}: it is damaged")
+        if not all(isinstance(name, str) for name in names) or ("labels" in stages) != bool(names):
+            raise ModelFileError("the relations of the parser are no names, or there are none: the file is damaged")
+        root = int(state["root"])
+        if not -1 <= root < max(1, len(names)):
+            raise ModelFileError(f"there is no relation {root} for the root: the file is damaged")
+        for stage in stages:
             own = {key.removeprefix(f"{stage}."): value for key, value in arrays.items() if key.startswith(f"{stage}.")}
             templates = ArcTemplates.from_arrays({**words, **own})
             # One set of vocabularies serves all stages.
@@ -56,7 +64,7 @@ class SavingParser(Saving):
             layout = templates.layout(apart=stage == "labels")
             if stage == "labels":
                 entries = _entries(arrays, stage, layout.rows * len(names))
-                held["labels_"] = LabelModel.of(templates, layout, names, *entries, int(state["root"]))
+                held["labels_"] = LabelModel.of(templates, layout, names, *entries, root)
                 continue
             entries = _entries(arrays, stage, weight_count(templates, layout))
             radix = templates.radix("upos")

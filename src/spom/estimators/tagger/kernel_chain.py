@@ -14,6 +14,7 @@ import numpy as np
 from scipy import sparse
 
 from spom.core.arrays import Floats, Ints
+from spom.core.gate import checked_csr
 from spom.errors import DataError, ModelFileError, Unsupported
 from spom.estimators.mkl.model import KernelModel
 from spom.estimators.mkl.training import KernelFit, as_kernels, blocks_of, fit_kernels
@@ -128,6 +129,7 @@ def stacked(parts: Any) -> tuple[Any, Ints]:
     full = [part for part in listed if part.shape[0]]
     if not full:
         return np.zeros((0, max((part.shape[1] for part in listed), default=0))), offsets
+    full = [checked_csr(part) if sparse.issparse(part) else part for part in full]
     listing = any(sparse.issparse(part) for part in full)
     return as_vectors(sparse.vstack(full, format="csr") if listing else np.concatenate(full)), offsets
 

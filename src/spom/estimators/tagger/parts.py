@@ -45,7 +45,9 @@ class TaggerParts:
         weights = np.zeros((count, padded(k)), dtype=np.float32)
         weights[np.repeat(np.arange(count), np.diff(starts)), columns] = values
         chain = check_shape(take(arrays, "chain", "f", 2), (k + 2, k), "chain")
-        forbidden = check_shape(take(arrays, "forbidden", "f", 2), (k + 2, k), "forbidden")
+        forbidden = check_shape(take(arrays, "forbidden", "f", 2, finite=False), (k + 2, k), "forbidden")
+        if not bool(((forbidden == 0.0) | (forbidden == -np.inf)).all()):
+            raise ModelFileError("the array 'forbidden' has entries besides 0 and -inf: the file is damaged")
         return cls(source, weights, np.array(chain), np.array(forbidden), classes)
 
     def codes(self, X: Any) -> Ints:

@@ -43,6 +43,8 @@ class Checkpoint:
     epochs: int
     history: list[dict[str, Any]]
     done: dict[str, Arrays] = field(default_factory=dict)
+    # Whether patience or a rule has ended a stage.
+    converged: bool = False
     # How many epochs a stage that is over was asked for.
     asked: dict[str, int | None] = field(default_factory=dict)
 
@@ -55,6 +57,7 @@ class Checkpoint:
             "best_score": float(self.best_score).hex(),
             "bad": self.bad,
             "epochs": self.epochs,
+            "converged": self.converged,
             "history": [_written(entry, f"history.{i}.") for i, entry in enumerate(self.history)],
             "done": {name: self.asked.get(name) for name in self.done},
             "best": self.best is not None,
@@ -103,6 +106,7 @@ class Checkpoint:
                 best_score=float.fromhex(found["best_score"]),
                 bad=int(found["bad"]),
                 epochs=int(found["epochs"]),
+                converged=bool(found["converged"]),
                 history=[_entry(entry, arrays) for entry in found["history"]],
                 done={str(name): _under(f"done.{name}.", arrays) for name in found["done"]},
                 asked={str(name): count for name, count in found["done"].items()},

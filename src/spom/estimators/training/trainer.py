@@ -129,6 +129,7 @@ class Trainer:
         self._fingerprint: Fingerprint | None = None
         self._seed: int | None = None
         self._done: dict[str, Arrays] = {}
+        self._converged = False
         self._asked: dict[str, int | None] = {}
         self._stage, self._closed = _Stage(""), False
         self._learner: Learner | None = None
@@ -140,7 +141,8 @@ class Trainer:
         self._writer = None if path is None else Writer(path, every, self.callbacks.checkpoint)
         if resume and path is not None:
             kept = self._resumed = Checkpoint.read(path)
-            self.history, self._seed = kept.history, kept.seed
+            self.history, self._seed, self._converged = kept.history, kept.seed, kept.converged
+            self.stopped = "converged" if kept.converged else "end"
             self._begin -= float(self.history[-1].get("seconds", 0.0)) if self.history else 0.0
 
     # --- what a fit uses -----------------------------------------------------------------------------------
@@ -166,6 +168,7 @@ class Trainer:
         reason = "converged" if self._was_over(learner) else self._passes(learner, states)
         if begun.state is None:
             raise ValueError("the solver yielded no state: it had nothing to do")
+        self._converged = self._converged or reason == "converged"
         if reason != "end" and not self.over:
             self.stopped = reason
         if self.over and not begun.saved and not self._closed and self._writer is not None:
@@ -301,14 +304,14 @@ class Trainer:
         assert stage.state is not None
         state = self._learner.snapshot(stage.state)
         others = {name: model for name, model in self._done.items() if name != stage.name}
-        history = list(self.history)
+        history, converged = list(self.history), self._converged
         best, score, bad, epochs = stage.best, stage.best_score, stage.bad, stage.epochs
 
         def make() -> Checkpoint:
             if self._fingerprint is None:
                 self._fingerprint = fingerprint_of(self._estimator, self._contents)
             kept = (self._fingerprint, self._seed, stage.name, state, best, score, bad, epochs)
-            return Checkpoint(*kept, history, others, dict(self._asked))
+            return Checkpoint(*kept, history, others, converged, dict(self._asked))
 
         self._writer.write(make)
         stage.saved = True

@@ -10,6 +10,7 @@ from scipy import sparse
 from scipy.sparse.linalg import LinearOperator, svds
 
 from spom.core.arrays import Floats, as_finite, as_floats, check_finite
+from spom.core.gate import check_csc, checked_csr
 from spom.errors import Unsupported
 
 # Up to this many rows or columns the largest singular value is computed exactly, from a Gram matrix.
@@ -191,7 +192,7 @@ class LinearSmooth:
 def as_matrix(X: Any) -> Any:
     """X as a finite float64 matrix: CSR or CSC where it is sparse, else dense, in C or Fortran order."""
     if sparse.issparse(X):
-        X = X if X.format in ("csr", "csc") else X.tocsr()
+        X = check_csc(X) if X.format == "csc" else checked_csr(X)
         X = X.astype(np.float64, copy=False)
         _check_entries(X.data, "X (its stored entries)")
         return X

@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from spom.core.arrays import Floats, Ints, check_finite
+from spom.core.gate import checked_csr
 from spom.core.jit import kernel
 from spom.core.prefetch import prefetch
 from spom.errors import DataError, Unsupported
@@ -173,7 +174,7 @@ def as_rows(
 
 def _entries(X: Any) -> tuple[Ints, NDArray[np.int32], Floats, bool, tuple[int, int]]:
     if sparse.issparse(X):
-        X = X if X.format == "csr" else X.tocsr()
+        X = checked_csr(X)
         if not X.has_canonical_format:
             X = X.copy()
             X.sum_duplicates()

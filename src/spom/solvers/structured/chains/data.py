@@ -83,7 +83,9 @@ def as_tokens(rows: Any, features: int | None = None) -> Tokens:
         sentence = int(np.searchsorted(offsets, token, side="right")) - 1
         where = f"sentence {sentence}, token {token - int(offsets[sentence])}"
         raise DataError(f"{where}: a feature's value is {values[at]}; values must be finite")
-    if indptr.size - 1 != offsets[-1] or (np.diff(offsets) < 0).any() or (np.diff(indptr) < 0).any():
+    fits = offsets.size > 0 and indptr.size - 1 == offsets[-1] and offsets[0] == 0
+    fits = fits and indptr[0] == 0 and indptr[-1] == indices.size
+    if not fits or (np.diff(offsets) < 0).any() or (np.diff(indptr) < 0).any():
         raise DataError("rows do not fit together: indptr has one entry per token and one more, offsets end at tokens")
     return Tokens(indptr, indices.astype(np.int32, copy=False), values, offsets)
 
