@@ -117,7 +117,7 @@ def test_regression():
     assert model.score(X, y) > 0.5
     robust = OnlineRegressor(loss="power-absolute", penalty="squared-l2", epochs=20, random_state=0)
     assert robust.fit(X, y / y.std()).score(X, y / y.std()) > 0.4
-    assert robust.penalty_.strength == 1e-4
+    assert robust.penalty_.strength > 0.0  # a name alone: chosen from the data
 
 
 def test_the_same_seed_gives_the_same_bits_and_sparse_is_dense():
@@ -126,8 +126,8 @@ def test_the_same_seed_gives_the_same_bits_and_sparse_is_dense():
     assert (OnlineClassifier(random_state=3).fit(X, y).coef_ == first.coef_).all()
     thin = X * (np.abs(X) > 1.0)
     for container in (sparse.csr_matrix, sparse.csr_array, sparse.csc_matrix, sparse.coo_array):
-        a = OnlineClassifier(random_state=3, epochs=3).fit(container(thin), y)
-        b = OnlineClassifier(random_state=3, epochs=3).fit(thin, y)
+        a = OnlineClassifier(penalty=L1(1e-4), random_state=3, epochs=3).fit(container(thin), y)
+        b = OnlineClassifier(penalty=L1(1e-4), random_state=3, epochs=3).fit(thin, y)
         np.testing.assert_allclose(a.coef_, b.coef_, rtol=1e-7, atol=1e-9)
 
 

@@ -212,7 +212,7 @@ def classifier(values: dict[str, Any]) -> None:
       spom train classifier --train iris.csv --target species --model iris.spom --penalty group-lasso --strength 0.01
       spom train classifier --config run.toml --epochs 20
 
-    Losses are logistic (default), hinge and power-hinge; the default penalty is l1 of strength 1e-4 (proximal: 1e-2).
+    Losses are logistic (default), hinge and power-hinge; the penalty and its strength are chosen from the data.
     """
     _vectors("classifier", values)
 
@@ -228,6 +228,6 @@ def regressor(values: dict[str, Any]) -> None:
       spom train regressor --train houses.csv --target price --model price.spom --solver proximal --strength 0.1
       spom train regressor --train train.svm --dev dev.svm --model m.spom --loss power-absolute
 
-    Losses are squared (default) and power-absolute; the default penalty is l1 of strength 1e-4 (proximal: 1e-2).
+    Losses are squared (default) and power-absolute; the penalty and its strength are chosen from the data.
     """
     _vectors("regressor", values)

@@ -112,7 +112,6 @@ def _check_labels(data: Vectors, dev: Vectors, real: bool) -> None:
 def _estimator(task: str, o: dict[str, Any]) -> Any:
     """The estimator with all its parameters, checked before anything is read."""
     import spom
-    from spom.penalties import L1
 
     names = {"online": (spom.OnlineClassifier, spom.OnlineRegressor, 1e-4)}
     if o["solver"] == "proximal":
@@ -124,7 +123,7 @@ def _estimator(task: str, o: dict[str, Any]) -> Any:
     classifier, regressor, strength = names[o["solver"]]
     cls: Any = regressor if task == "regressor" else classifier
     params: dict[str, Any] = {"verbose": 0 if o["quiet"] or o["solver"] == "online" else 1}
-    params["penalty"] = penalty_of(o["penalty"], o["strength"], o["groups"], L1(strength))
+    params["penalty"] = _penalty(o, strength)
     if o["loss"] is not None:
         params["loss"] = o["loss"]
     if o["solver"] == "online":
@@ -134,6 +133,17 @@ def _estimator(task: str, o: dict[str, Any]) -> Any:
     found = cls(**params)
     found.set_params(**options.parsed(o["settings"]))
     return found
+
+
+def _penalty(o: dict[str, Any], strength: float) -> Any:
+    """The penalty of the options: "auto", or a name, whose strength is then chosen, unless there is one."""
+    from spom.penalties import L1
+
+    if o["strength"] is None and o["groups"] is None and not o["stream"]:
+        return "auto" if o["penalty"] is None else o["penalty"]
+    if o["strength"] is None and o["penalty"] is None and o["groups"] is None:
+        return "auto"
+    return penalty_of(o["penalty"], o["strength"], o["groups"], L1(strength))
 
 
 # --- learning ---------------------------------------------------------------------------------------

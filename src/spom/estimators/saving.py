@@ -19,7 +19,7 @@ Arrays = dict[str, np.ndarray[Any, Any]]
 # What `fit` leaves behind in a linear model besides its weights and its history.
 FITTED = (
     *("classes_", "feature_names_in_", "n_features_in_", "loss_", "penalty_", "mirror_", "intercept_"),
-    *("converged_", "n_rounds_", "n_iter_", "objective_", "dual_gap_"),
+    *("calibration_", "converged_", "n_rounds_", "n_iter_", "objective_", "dual_gap_"),
     *("strength_", "strengths_", "best_score_", "cv_scores_"),
 )
 

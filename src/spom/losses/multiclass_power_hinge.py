@@ -18,6 +18,14 @@ from spom.losses.power_hinge import check_exponent
 def multiclass_power_hinge_row(y: int, scores: Floats, reals: Floats, out: Floats) -> float:
     """The value; `out` becomes the derivative in each score. q = reals[0]."""
     q, total = reals[0], 0.0
+    if q == 2.0:
+        # Written out without powers and branches: several times faster, and the same numbers.
+        for j in range(scores.size):
+            sign = 1.0 if j == y else -1.0
+            z = max(0.0, 1.0 - sign * scores[j])
+            total += z * z
+            out[j] = -2.0 * sign * z
+        return total
     for j in range(scores.size):
         sign = 1.0 if j == y else -1.0
         z = 1.0 - sign * scores[j]

@@ -91,7 +91,7 @@ def test_auto_comes_to_the_optimum_of_several_scores(penalty):
     options = {"loss": "multiclass-logistic", "penalty": penalty, "fit_intercept": True, "random_state": 0}
     solver = OnlineProximal(X, Y, epochs=300, objective=True, **options)
     states = list(solver)
-    assert solver.engine.name == "proximal-point, rows"
+    assert solver.engine.name == f"proximal-point, {'ridge' if isinstance(penalty, SquaredL2) else 'rows'}"
     best = last(VarianceReduced(X, Y, tol=1e-7, epochs=3000, **options))
     assert states[-1].objective == pytest.approx(best.objective, abs=1e-5)
     assert states[9].objective <= 1.05 * best.objective

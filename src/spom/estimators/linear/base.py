@@ -7,6 +7,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+from scipy.special import log_softmax, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.metaestimators import available_if
@@ -25,7 +26,7 @@ class LinearModel(SavingLinear, BaseEstimator):  # type: ignore[misc]  # scikit-
     intercept_: Any
 
     def _scores(self, X: Any) -> Floats:
-        """One column a row of coef_, for checked or raw X."""
+        """One column per row of coef_, for checked or raw X."""
         check_is_fitted(self)
         coef = self.coef_ if sparse.issparse(self.coef_) else np.atleast_2d(self.coef_)
         scores = safe_sparse_dot(check_data(self, X, reset=False), coef.T, dense_output=True)
@@ -109,8 +110,8 @@ def _groups_of(penalty: Any, shape: tuple[int, ...]) -> list[Ints] | None:
 def _gives_probabilities(estimator: Any) -> bool:
     loss = getattr(estimator, "loss_", None)
     if loss is None:
-        loss = operator("loss", "logistic" if estimator.loss is None else estimator.loss)
-    if not loss.probabilistic:
+        loss = operator("loss", "logistic" if estimator.loss in (None, "auto") else estimator.loss)
+    if not loss.probabilistic and not hasattr(estimator, "calibration_"):
         raise AttributeError(f"{loss!r} gives no probabilities; loss='logistic' does")
     return True
 
@@ -120,9 +121,10 @@ class LinearClassifier(ClassifierMixin, LinearModel):  # type: ignore[misc]  # s
 
     classes_: NDArray[Any]
     loss_: Any
+    calibration_: float
 
     def decision_function(self, X: Any) -> Floats:
-        """The scores: a vector for two classes (positive means `classes_[1]`), else a column a class."""
+        """The scores: a vector for two classes (positive means `classes_[1]`), else one column per class."""
         scores = self._scores(X)
         return scores.reshape(-1) if scores.shape[1] == 1 else scores
 
@@ -134,8 +136,14 @@ class LinearClassifier(ClassifierMixin, LinearModel):  # type: ignore[misc]  # s
 
     @available_if(_gives_probabilities)  # type: ignore[untyped-decorator]  # scikit-learn has no types
     def predict_proba(self, X: Any) -> Floats:
-        """The probability of each class, a column a class."""
+        """The probability of each class, one column per class.
+
+        Where the loss is no likelihood, they are the softmax of the scores times `calibration_`, a number chosen on
+        held-out rows.
+        """
         scores = self.decision_function(X)
+        if not self.loss_.probabilistic:
+            return np.asarray(softmax(self._odds(scores), axis=1))
         if scores.ndim == 2:
             return np.asarray(self.loss_.probability(scores))
         return np.column_stack([self.loss_.probability(-scores), self.loss_.probability(scores)])
@@ -144,9 +152,15 @@ class LinearClassifier(ClassifierMixin, LinearModel):  # type: ignore[misc]  # s
     def predict_log_proba(self, X: Any) -> Floats:
         """The logarithm of the probability of each class."""
         scores = self.decision_function(X)
+        if not self.loss_.probabilistic:
+            return np.asarray(log_softmax(self._odds(scores), axis=1))
         # The logistic losses are minus the log-likelihood, without the detour by a probability that rounds to 0.
         n, labels = scores.shape[0], ((-1, 1) if scores.ndim == 1 else range(scores.shape[1]))
         return np.column_stack([-self.loss_.value(np.full(n, label), scores) for label in labels])
+
+    def _odds(self, scores: Floats) -> Floats:
+        pairs = scores if scores.ndim == 2 else np.column_stack([-0.5 * scores, 0.5 * scores])
+        return self.calibration_ * pairs
 
 
 class LinearRegressor(RegressorMixin, LinearModel):  # type: ignore[misc]  # scikit-learn has no types

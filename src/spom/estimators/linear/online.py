@@ -25,6 +25,7 @@ from spom.estimators.checking import (
     regression_loss,
 )
 from spom.estimators.linear.base import LinearClassifier, LinearRegressor
+from spom.estimators.linear.choosing import is_auto
 from spom.estimators.linear.running import Online
 from spom.estimators.linear.stream import Blocks, is_stream
 
@@ -37,14 +38,22 @@ class OnlineClassifier(Online, LinearClassifier):
 
     Parameters
     ----------
-    loss : `"logistic"` (probabilities), `"hinge"`, `"power-hinge"`, or a loss object. With more than two classes
-        it becomes its multiclass form; `coef_` then has a row a class, and a penalty on rows ties a feature's
-        weights for all classes, as in `GroupLasso(s, groups="rows")`.
-    penalty : an object of `spom.penalties` or its registered name; None is `L1(1e-4)`. The intercept is not penalised.
+    loss : `"auto"`, `"logistic"`, `"hinge"`, `"power-hinge"`, or a loss object. With more than two classes it takes
+        its multiclass form; `coef_` then has one row per class, and a penalty on rows ties a feature's weights for all
+        classes, as in `GroupLasso(s, groups="rows")`. `"auto"` is logistic for two classes; for more, held-out rows
+        choose between the logistic loss and the squared hinge of each class against the rest. There are
+        probabilities in either case.
+    penalty : `"auto"`: a `SquaredL2` with a strength that is chosen on held-out rows (15 %); the registered name of a
+        penalty, whose strength is chosen in the same way; an object of `spom.penalties`, taken as it is; or None: no
+        penalty. The intercept is never penalised. A stream has no rows to hold out: `"auto"` is no penalty there.
+    scale : whether to learn as if dense columns were standardised. `coef_` is in the scale of X all the same; the
+        penalty acts on `coef_ * scale_`. Columns of sparse data are not centred, and divided only where their entries
+        are more than 10 times larger or smaller than those of the median column. `"auto"`: where the strength is
+        chosen, so that a penalty object means the problem that it states. Streams are not scaled.
     mirror : a mirror map of `spom.mirror`, or None: Euclidean.
     step, update, projection, output, shuffle : see `spom.solvers.OnlineProximal`. `step="auto"` needs no number.
     epochs : passes over the data (over a stream that can be read again; one that cannot is read once).
-    batch_size : examples a round, None for all of them.
+    batch_size : examples in a round, None for all of them.
     fit_intercept, class_weight, warm_start, random_state, n_jobs : as in scikit-learn; n_jobs are threads.
     early_stopping : hold out `validation_fraction` of the data, stop when their loss has not fallen by `tol` for
         `n_iter_no_change` epochs, and keep the best epoch's weights.
@@ -59,6 +68,7 @@ class OnlineClassifier(Online, LinearClassifier):
     Attributes
     ----------
     coef_, intercept_, classes_, n_features_in_, feature_names_in_ : as in scikit-learn; coef_ has exact zeros.
+    penalty_, loss_, scale_ : what was chosen or given; scale_ is None where nothing was scaled.
     blocks_, block_weights_, selected_ : the penalty's blocks, their shares of the norm, and which are not zero.
     history_ : loss, step, non-zeros and time of each epoch. converged_ : whether a stopping rule ended the run.
 
@@ -79,8 +89,8 @@ class OnlineClassifier(Online, LinearClassifier):
 
     def __init__(
         self,
-        loss: Any = "logistic",
-        penalty: Any = None,
+        loss: Any = "auto",
+        penalty: Any = "auto",
         mirror: Any = None,
         step: Any = "auto",
         epochs: int = 10,
@@ -89,6 +99,7 @@ class OnlineClassifier(Online, LinearClassifier):
         update: str = "auto",
         projection: Any = None,
         output: str = "last",
+        scale: Any = "auto",
         batch_size: int | None = 1,
         shuffle: bool = True,
         class_weight: Any = None,
@@ -111,6 +122,7 @@ class OnlineClassifier(Online, LinearClassifier):
         self.update = update
         self.projection = projection
         self.output = output
+        self.scale = scale
         self.batch_size = batch_size
         self.shuffle = shuffle
         self.class_weight = class_weight
@@ -197,7 +209,7 @@ class OnlineClassifier(Online, LinearClassifier):
     def _start(self, classes: NDArray[Any]) -> None:
         self._check_parameters()
         self.classes_ = classes
-        self.loss_ = loss_for(self.loss, classes.size, "logistic")
+        self.loss_ = loss_for(None if is_auto(self.loss) else self.loss, classes.size, "logistic")
 
     def _outputs(self) -> int | None:
         return self.classes_.size if self.loss_.target == "class" else None
@@ -253,7 +265,7 @@ class OnlineRegressor(Online, LinearRegressor):
     def __init__(
         self,
         loss: Any = "squared",
-        penalty: Any = None,
+        penalty: Any = "auto",
         mirror: Any = None,
         step: Any = "auto",
         epochs: int = 10,
@@ -262,6 +274,7 @@ class OnlineRegressor(Online, LinearRegressor):
         update: str = "auto",
         projection: Any = None,
         output: str = "last",
+        scale: Any = "auto",
         batch_size: int | None = 1,
         shuffle: bool = True,
         warm_start: bool = False,
@@ -283,6 +296,7 @@ class OnlineRegressor(Online, LinearRegressor):
         self.update = update
         self.projection = projection
         self.output = output
+        self.scale = scale
         self.batch_size = batch_size
         self.shuffle = shuffle
         self.warm_start = warm_start

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any, Self
 
@@ -24,20 +25,23 @@ from spom.estimators.checking import (
     combined_weights,
     encode,
     loss_for,
-    operator,
     regression_loss,
 )
-from spom.estimators.linear.base import LinearClassifier, LinearModel, LinearRegressor
+from spom.estimators.linear.base import LinearClassifier, LinearRegressor
+from spom.estimators.linear.choosing import AUTO, Choosing, is_auto
+from spom.estimators.linear.strength import Examples
 from spom.penalties import L1
 from spom.solvers.batch.datafit import LinearSmooth
 from spom.solvers.batch.path import Path, path
 from spom.solvers.batch.problem import Solution, solve
 
-# What penalty=None means.
-STRENGTH = 0.01
+# Strengths are chosen by the loss on held-out rows, which needs no exact solutions.
+ROUGH, ROUGH_ROUNDS = 1e-2, 200
+# Rows are held out by a fixed seed: these estimators have no other use for one.
+SEED = 0
 
 
-class Proximal(LinearModel):
+class Proximal(Choosing):
     """What the regressor and the classifier share: the problem, the solver, and what a run leaves behind."""
 
     loss: Any
@@ -56,12 +60,30 @@ class Proximal(LinearModel):
         return LinearSmooth(X, y, loss, fit_intercept=self.fit_intercept, sample_weight=weights, outputs=outputs)
 
     def _penalty(self) -> Any:
-        """The penalty as an object; groups that are left out are the rows: each feature by itself."""
-        found = operator("penalty", self.penalty, default=L1(STRENGTH))
-        params = found.get_params(deep=False)
-        if "groups" in params and params["groups"] is None:
-            found = type(found)(**{**params, "groups": "rows"})
-        return found
+        """The penalty of a path, whose strengths are given apart; "auto" is L1 there."""
+        return self._given_penalty(L1(1.0))[0]
+
+    def _chosen(self, problem: LinearSmooth) -> LinearSmooth:
+        """The problem in the scale and with the loss that were chosen; sets `penalty_`, `loss_` and `scale_`."""
+        self.loss_ = problem.loss
+        weights = None if np.ptp(problem.weights) == 0.0 else problem.weights * problem.y.size
+        examples = Examples(problem.X, problem.y, weights, problem.outputs, self.fit_intercept)
+        named = isinstance(self.penalty, str) and self.penalty != "auto"
+        # Working sets have no solver for a squared penalty.
+        kind = L1(1.0) if self.solver == "working-set" else AUTO
+        X = self._prepared(examples, kind, SEED, self._path if named or kind is not AUTO else None)
+        unchanged = self._scaling is None and self.loss_ is problem.loss
+        return problem if unchanged else replaced(problem, X, self.loss_)
+
+    def _path(self, examples: Examples, loss: Any, penalties: Iterable[Any], seed: int) -> Iterator[Floats]:
+        """Rough solutions for the penalties of a path, each from the one before."""
+        options: dict[str, Any] = {"sample_weight": examples.weight, "outputs": examples.outputs}
+        part = LinearSmooth(examples.X, examples.y, loss, fit_intercept=examples.intercept, **options)
+        theta = None
+        for penalty in penalties:
+            limit = min(self.max_iter, ROUGH_ROUNDS)
+            theta = solve(part, penalty, solver=self.solver, tol=ROUGH, max_iter=limit, start=theta).theta
+            yield theta
 
     def _solve(self, problem: LinearSmooth, penalty: Any, polish: bool = False) -> None:
         """Run the solver and keep what it found; `polish` goes on for a few rounds, to near rounding."""
@@ -82,9 +104,10 @@ class Proximal(LinearModel):
         self.loss_, self.penalty_ = problem.loss, penalty
         self._keep(solution, problem)
         warn_if_not(solution, self.max_iter)
+        self._warn_if_zero(self.coef_)
 
     def _keep(self, solution: Solution, problem: LinearSmooth) -> None:
-        w, b = problem.split(solution.theta)
+        w, b = problem.split(self._unfolded(solution.theta))
         self.coef_, self.intercept_ = self._shaped(w, b)
         self.objective_, self.dual_gap_ = solution.objective, solution.gap
         self.n_iter_, self.converged_ = max(solution.rounds, 1), solution.converged
@@ -105,7 +128,13 @@ class Proximal(LinearModel):
         theta[problem.penalised] = w
         if self.fit_intercept:
             theta[-1] = self.intercept_ if np.ndim(theta[-1]) else np.ravel(self.intercept_)[0]
-        return theta
+        return self._folded(theta)
+
+
+def replaced(problem: LinearSmooth, X: Any, loss: Any) -> LinearSmooth:
+    """The same examples with other columns and another loss."""
+    options: dict[str, Any] = {"fit_intercept": problem.fit_intercept, "outputs": problem.outputs}
+    return LinearSmooth(X, problem.y, loss, sample_weight=problem.weights, **options)
 
 
 def warn_if_not(solution: Solution, max_iter: int) -> None:
@@ -138,8 +167,13 @@ class ProximalRegressor(LinearRegressor, Proximal):
     ----------
     loss : loss or name
         A smooth loss of regression, by default the squared loss.
-    penalty : penalty or name
-        None means L1(0.01). The intercept is never penalised.
+    penalty : penalty, name, "auto" or None
+        "auto": a `SquaredL2` with a strength that is chosen on held-out rows (15 %), or an `L1` where solver is
+        "working-set". By its name alone a penalty gets its strength in the same way, from the path of its
+        strengths. None: no penalty. The intercept is never penalised.
+    scale : "auto" or bool
+        Whether to learn as if dense columns were standardised, as in `OnlineClassifier`. "auto": where the strength is
+        chosen. `coef_` is in the scale of X in any case.
     solver : {"auto", "working-set", "fista", "ista"}
         "auto" takes working sets (block coordinate descent with Newton steps) for L1, ElasticNet, GroupLasso
         and SparseGroupLasso, and FISTA for all else.
@@ -169,8 +203,9 @@ class ProximalRegressor(LinearRegressor, Proximal):
     def __init__(
         self,
         loss: Any = "squared",
-        penalty: Any = None,
+        penalty: Any = "auto",
         *,
+        scale: Any = "auto",
         solver: str = "auto",
         tol: float = 1e-4,
         max_iter: int = 10_000,
@@ -180,6 +215,7 @@ class ProximalRegressor(LinearRegressor, Proximal):
     ) -> None:
         self.loss = loss
         self.penalty = penalty
+        self.scale = scale
         self.solver = solver
         self.tol = tol
         self.max_iter = max_iter
@@ -188,9 +224,9 @@ class ProximalRegressor(LinearRegressor, Proximal):
         self.verbose = verbose
 
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
-        """Learn from X (dense or sparse, a row an example) and real targets y."""
+        """Learn from X (dense or sparse, one row per example) and real targets y."""
         with all_or_nothing(self):
-            self._solve(self._checked(X, y, sample_weight), self._penalty())
+            self._solve(self._chosen(self._checked(X, y, sample_weight)), self.penalty_)
         return self
 
     def path(
@@ -236,22 +272,21 @@ class ProximalRegressor(LinearRegressor, Proximal):
 class ProximalClassifier(LinearClassifier, Proximal):
     r"""minimise (1/N) sum_i s_i phi(y_i, x_i . w + b) + Omega(w), with phi the logistic loss.
 
-    With more than two classes the loss is its multiclass form and w a matrix with a row of all classes'
-    weights for each feature; `GroupLasso(s)` or `GroupLInf(s)`, groups left out, then switch features off for
+    With more than two classes the loss takes its multiclass form and w is a matrix with one row per feature, of its
+    weights for all classes; `GroupLasso(s)` or `GroupLInf(s)`, groups left out, then switch features off for
     all classes at once.
 
     Parameters
     ----------
     loss : loss or name
-        A smooth loss of classification: "logistic" by default, or `PowerHinge(2)`.
-    penalty : penalty or name
-        None means L1(0.01). The intercept is never penalised.
-    solver, tol, max_iter, fit_intercept, warm_start, verbose
+        A smooth loss of classification: "logistic", `PowerHinge(2)`, or "auto": logistic for two classes; for more,
+        held-out rows choose between the logistic loss and the squared hinge of each class against the rest.
+    penalty, scale, solver, tol, max_iter, fit_intercept, warm_start, verbose
         As in `ProximalRegressor`.
     class_weight : dict, "balanced" or None
         Weights of the classes, as in scikit-learn.
 
-    After `fit`: `classes_`, `coef_` (one row, or a row a class), `intercept_`, `n_iter_`, `converged_`,
+    After `fit`: `classes_`, `coef_` (one row, or one row per class), `intercept_`, `n_iter_`, `converged_`,
     `dual_gap_` (NaN where none is known), `objective_`, `history_`, `blocks_`, `block_weights_`, `selected_`.
 
     >>> from sklearn.datasets import load_iris
@@ -264,9 +299,10 @@ class ProximalClassifier(LinearClassifier, Proximal):
 
     def __init__(
         self,
-        loss: Any = "logistic",
-        penalty: Any = None,
+        loss: Any = "auto",
+        penalty: Any = "auto",
         *,
+        scale: Any = "auto",
         solver: str = "auto",
         tol: float = 1e-4,
         max_iter: int = 10_000,
@@ -277,6 +313,7 @@ class ProximalClassifier(LinearClassifier, Proximal):
     ) -> None:
         self.loss = loss
         self.penalty = penalty
+        self.scale = scale
         self.solver = solver
         self.tol = tol
         self.max_iter = max_iter
@@ -286,9 +323,9 @@ class ProximalClassifier(LinearClassifier, Proximal):
         self.verbose = verbose
 
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
-        """Learn from X (dense or sparse, a row an example) and labels y."""
+        """Learn from X (dense or sparse, one row per example) and labels y."""
         with all_or_nothing(self):
-            self._solve(self._checked(X, y, sample_weight), self._penalty())
+            self._solve(self._chosen(self._checked(X, y, sample_weight)), self.penalty_)
         return self
 
     def path(
@@ -319,7 +356,7 @@ class ProximalClassifier(LinearClassifier, Proximal):
         index = encode(labels, self.classes_)
         weights = combined_weights(sample, class_weights(self.class_weight, self.classes_, labels), index)
         classes = int(self.classes_.size)
-        loss = loss_for(self.loss, classes, "logistic")
+        loss = loss_for(None if is_auto(self.loss) else self.loss, classes, "logistic")
         targets = index if loss.target == "class" else 2.0 * index - 1.0
         return self._problem(X, targets, weights, loss, classes)
 

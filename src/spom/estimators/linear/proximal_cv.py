@@ -15,7 +15,9 @@ from spom.core.arrays import Floats
 from spom.core.registry import register
 from spom.errors import Unsupported
 from spom.estimators.checking import all_or_nothing
-from spom.estimators.linear.proximal import ProximalClassifier, ProximalRegressor
+from spom.estimators.linear.choosing import is_auto
+from spom.estimators.linear.proximal import ProximalClassifier, ProximalRegressor, replaced
+from spom.estimators.linear.scaling import measured
 from spom.solvers.batch.datafit import LinearSmooth
 from spom.solvers.batch.path import Path, check_grid, path, strength_grid, with_strength
 
@@ -34,7 +36,7 @@ class ProximalCV:
     n_jobs: int | None
 
     def _fit_cv(self: Any, X: Any, y: Any, sample_weight: ArrayLike | None) -> None:
-        problem, penalty = self._checked(X, y, sample_weight), self._penalty()
+        problem, penalty = self._scaled(self._checked(X, y, sample_weight)), self._penalty()
         grid = self._grid(problem, penalty)
         splitter = check_cv(self._folds(problem.y), problem.y, classifier=is_classifier(self))
         folds = list(splitter.split(problem.X, problem.y))
@@ -49,6 +51,13 @@ class ProximalCV:
         self.strength_, self.best_score_ = float(grid[best]), float(means[best])
         # One more problem among hundreds: it may as well be solved to many digits.
         self._solve(problem, with_strength(penalty, self.strength_), polish=True)
+
+    def _scaled(self: Any, problem: LinearSmooth) -> LinearSmooth:
+        """The problem on scaled columns, where the scale is left to the data and the strength always is."""
+        wanted = is_auto(self.penalty) if is_auto(self.scale) else bool(self.scale)
+        self._scaling = measured(problem.X, problem.weights, problem.fit_intercept) if wanted else None
+        self.scale_ = None if self._scaling is None else self._scaling.scale
+        return problem if self._scaling is None else replaced(problem, self._scaling.apply(problem.X), problem.loss)
 
     def _folds(self: Any, y: Any) -> Any:
         """`cv`, or five folds; fewer where the smallest class, or the data, has fewer members."""
@@ -119,13 +128,13 @@ def _thetas(found: Path, problem: LinearSmooth) -> Any:
     "estimator", "proximal-regressor-cv", examples=lambda: [ProximalRegressorCV()], cost="a path of strengths a fold"
 )
 class ProximalRegressorCV(ProximalCV, ProximalRegressor):
-    """`ProximalRegressor` with the strength of its penalty chosen by cross-validation.
+    """`ProximalRegressor` with the strength of its penalty chosen by cross-validation; `penalty="auto"` is L1.
 
     `strengths` is the grid; left out, `n_strengths` values from the smallest that gives zero weights down to
     `ratio` of it. `cv` is a number of folds, a splitter or an iterable of splits. `scoring` is a scorer of
     scikit-learn; None means the mean loss on what was left out, with sample weights. All other parameters
     are those of `ProximalRegressor`. After `fit` also: `strength_`, `best_score_`, `strengths_` and
-    `cv_scores_` (a row a strength, a column a fold).
+    `cv_scores_` (one row per strength, one column per fold).
 
     >>> import numpy as np
     >>> rng = np.random.default_rng(0)
@@ -139,8 +148,9 @@ class ProximalRegressorCV(ProximalCV, ProximalRegressor):
     def __init__(
         self,
         loss: Any = "squared",
-        penalty: Any = None,
+        penalty: Any = "auto",
         *,
+        scale: Any = "auto",
         strengths: ArrayLike | None = None,
         n_strengths: int = 50,
         ratio: float = 1e-3,
@@ -154,7 +164,14 @@ class ProximalRegressorCV(ProximalCV, ProximalRegressor):
         verbose: int = 1,
     ) -> None:
         super().__init__(
-            loss, penalty, solver=solver, tol=tol, max_iter=max_iter, fit_intercept=fit_intercept, verbose=verbose
+            loss,
+            penalty,
+            scale=scale,
+            solver=solver,
+            tol=tol,
+            max_iter=max_iter,
+            fit_intercept=fit_intercept,
+            verbose=verbose,
         )
         self.strengths = strengths
         self.n_strengths = n_strengths
@@ -189,9 +206,10 @@ class ProximalClassifierCV(ProximalCV, ProximalClassifier):
 
     def __init__(
         self,
-        loss: Any = "logistic",
-        penalty: Any = None,
+        loss: Any = "auto",
+        penalty: Any = "auto",
         *,
+        scale: Any = "auto",
         strengths: ArrayLike | None = None,
         n_strengths: int = 50,
         ratio: float = 1e-3,
@@ -208,6 +226,7 @@ class ProximalClassifierCV(ProximalCV, ProximalClassifier):
         super().__init__(
             loss,
             penalty,
+            scale=scale,
             solver=solver,
             tol=tol,
             max_iter=max_iter,

@@ -15,21 +15,18 @@ from spom.core.arrays import Floats
 from spom.core.state import State
 from spom.errors import DataError, Unsupported
 from spom.estimators.checking import merged, operator
-from spom.estimators.linear.base import LinearModel
+from spom.estimators.linear.choosing import AUTO, FEW_ROWS, Choosing
+from spom.estimators.linear.strength import Examples
 from spom.estimators.training import Arrays, Learner, Trainer, described, digest, digest_of_file
 from spom.penalties import L1
 from spom.solvers.iterate import History, stalled
 from spom.solvers.linear.online import OnlineProximal
 
-# What `penalty=None` means.
-DEFAULT_PENALTY = L1(1e-4)
-# Of at most this many rows equal ones are merged, and their order in the data does not matter.
-FEW_ROWS = 1000
 # What `fit` takes besides the data, for `partial_fit`, which takes none of it.
 NO_WATCH: dict[str, Any] = {"dev": None, "checkpoint": None, "checkpoint_every": "60s", "resume": False}
 
 
-class Online(LinearModel):
+class Online(Choosing):
     """The parameters that the online estimators share, and their runs."""
 
     penalty: Any
@@ -55,7 +52,7 @@ class Online(LinearModel):
 
     def _check_parameters(self) -> None:
         """The operators, checked; errors come before any work."""
-        self.penalty_ = operator("penalty", self.penalty, DEFAULT_PENALTY)
+        self.penalty_ = self._given_penalty()[0]
         self.mirror_ = operator("mirror", self.mirror)
         whole = isinstance(self.epochs, (int, np.integer)) and not isinstance(self.epochs, bool)
         if not whole or self.epochs < 1:
@@ -64,6 +61,10 @@ class Online(LinearModel):
             raise ValueError(f"validation_fraction must be between 0 and 1; it is {self.validation_fraction!r}")
 
     # --- solvers -----------------------------------------------------------------------------------------
+
+    def _kind(self) -> Any:
+        """The kind of penalty that "auto" stands for; mirror maps have composite steps with l1."""
+        return AUTO if self.mirror_ is None else L1(1.0)
 
     def _seed(self) -> int:
         return int(check_random_state(self.random_state).randint(2**31 - 1))
@@ -101,6 +102,8 @@ class Online(LinearModel):
         seed = trainer.seed(self._seed)
         if self.shuffle and X.shape[0] <= FEW_ROWS:
             X, y, weight = merged(X, y, weight)
+        X = self._prepared(Examples(X, y, weight, outputs, self.fit_intercept), self._kind(), seed)
+        loss, start = self.loss_, None if start is None else self._folded(start)
         held: Score | None = None if watch["dev"] is None else Dev(self, watch["dev"])
         if self.early_stopping and held is None:
             X, y, weight, held = self._held_out(X, y, weight, loss, seed)
@@ -128,6 +131,7 @@ class Online(LinearModel):
         """One pass over blocks that come one after another; `start` is the state to resume from."""
         if self.early_stopping:
             raise Unsupported("early_stopping needs data in memory, to hold some out; a stream is read once")
+        self._on_stream()
         watch = NO_WATCH if watch is None else watch
         trainer = self._trainer(watch, lambda: self._stream_contents(watch))
         seed = trainer.seed(self._seed)
@@ -202,13 +206,16 @@ class Online(LinearModel):
 
     def _keep(self, state: State, converged: bool) -> None:
         """Store what was learnt in scikit-learn's shape."""
-        weights = state.theta[: self.n_features_in_]
+        theta = self._unfolded(state.theta)
+        weights = theta[: self.n_features_in_]
         self.coef_ = np.array(weights.T if weights.ndim == 2 else self._row(weights))
-        bias = state.theta[-1] if self.fit_intercept else np.zeros(state.theta.shape[1:])
+        bias = theta[-1] if self.fit_intercept else np.zeros(theta.shape[1:])
         self.intercept_ = self._bias(np.asarray(bias))
         self.converged_, self.n_rounds_ = converged, state.k
         # What the next partial_fit can go on from to the bit; without it, it starts from the weights alone.
-        self._resume = state if self.update in ("forward-backward", "dual-averaging") else None
+        exact = self.update in ("forward-backward", "dual-averaging") and self._scaling is None
+        self._resume = state if exact else None
+        self._warn_if_zero(self.coef_)
 
     def _row(self, weights: Floats) -> Floats:
         return weights[None, :]

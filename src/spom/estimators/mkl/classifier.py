@@ -31,7 +31,7 @@ from spom.estimators.checking import (
     merged,
     operator,
 )
-from spom.estimators.linear.running import FEW_ROWS
+from spom.estimators.linear.choosing import FEW_ROWS
 from spom.estimators.mkl.model import KernelModel
 from spom.estimators.mkl.training import KernelFit, as_kernels, blocks_of, fit_kernels, grams_of
 from spom.estimators.saving import Saving

@@ -19,6 +19,7 @@ from spom.solvers.linear.lazy_vector import LazyVector
 from spom.solvers.linear.p_norm import PNormVector
 from spom.solvers.linear.proximal_point import ProximalPoint
 from spom.solvers.linear.proximal_point_multiclass import ProximalPointRows
+from spom.solvers.linear.proximal_point_ridge import ProximalPointRidge
 from spom.solvers.linear.streaming_point import StreamingPoint
 from spom.solvers.steps import PLAIN, Auto, InverseSqrt, Step, Theory
 
@@ -115,7 +116,9 @@ def _proximal_point(problem: Problem) -> Engine:
         raise Unsupported(f"update='proximal-point' cannot do this: {why}; update='forward-backward' can")
     kind = _kind(problem)
     if problem.loss.target == "class" and kind is not None:
-        return ProximalPointRows(problem.loss, problem.penalty, kind, problem.shape, problem.intercept)
+        ridge = kind[0] == 0 and kind[1] == 0.0
+        engine_of = ProximalPointRidge if ridge else ProximalPointRows
+        return engine_of(problem.loss, problem.penalty, kind, problem.shape, problem.intercept)
     l1, l2 = problem.penalty.elastic() or (0.0, 0.0)
     features = problem.shape[0] - problem.intercept
     engine = StreamingPoint if problem.stream else ProximalPoint

@@ -160,10 +160,8 @@ class ProximalPointRows:
         inverse = 1.0 / (metric + self.l2)
         inverse[-1] = 1.0 / metric[-1]
         u = metric[:, None] * self.anchor + self.dual
-        state = (self.strength, self.kind, self.weights, u, inverse, self.slopes, self.intercept, self.smoothness)
-        total = float(rows_dual_pass(*(*rows.arguments(order), *state, self.row, self.reals)))
-        point = np.empty_like(u)
-        rows_point(u, inverse, self.kind, self.strength, self.weights, self.intercept, point)
+        total = self._steps(rows, order, u, inverse)
+        point = self._point(u, inverse)
         self.dual = u - metric[:, None] * self.anchor
         value = self._value(rows, self._sample, point)
         if self._good(rows, point, value):
@@ -175,6 +173,17 @@ class ProximalPointRows:
         self.passes += 1
         self.rounds += steps.size
         return total
+
+    def _steps(self, rows: Rows, order: Ints, u: Floats, inverse: Floats) -> float:
+        """One step on each row in `order`; the sum of the losses met on the way."""
+        state = (self.strength, self.kind, self.weights, u, inverse, self.slopes, self.intercept, self.smoothness)
+        return float(rows_dual_pass(*(*rows.arguments(order), *state, self.row, self.reals)))
+
+    def _point(self, u: Floats, inverse: Floats) -> Floats:
+        """The primal point of u."""
+        point = np.empty_like(u)
+        rows_point(u, inverse, self.kind, self.strength, self.weights, self.intercept, point)
+        return point
 
     def _good(self, rows: Rows, point: Floats, value: float) -> bool:
         """Whether a pass is kept: what the sample says of it, and where that is bad, what all rows say."""

@@ -1,0 +1,100 @@
+"""Linear classifiers and regressors with their defaults, and peers with a small grid on development rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.linear_model import (
+    Lasso,
+    LogisticRegression,
+    LogisticRegressionCV,
+    Ridge,
+    RidgeCV,
+    SGDClassifier,
+    SGDRegressor,
+)
+from sklearn.model_selection import GridSearchCV, ShuffleSplit, StratifiedShuffleSplit
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import LinearSVC
+
+import spom
+from benchmarks.defaults.rows import Row, timed
+from benchmarks.defaults.sets import SETS, Split
+
+
+def _scaled(model: Any, X: Any) -> Any:
+    """The model after a scaler, where the data are dense."""
+    return model if sparse.issparse(X) else make_pipeline(StandardScaler(), model)
+
+
+def _searched(model: Any, name: str, grid: Any, X: Any, y: Any) -> Any:
+    """The best of a grid on a fifth of the training rows, fitted again on all of them."""
+    split = ShuffleSplit if np.asarray(y).dtype.kind == "f" and len(np.unique(y)) > 50 else StratifiedShuffleSplit
+    scaled = _scaled(model, X)
+    key = name if scaled is model else f"{type(model).__name__.lower()}__{name}"
+    return GridSearchCV(scaled, {key: grid}, cv=split(1, test_size=0.2, random_state=0))
+
+
+Learner = Callable[[int, Any, Any], Any]
+ALPHAS = [1e-6, 1e-5, 1e-4, 1e-3, 1e-2]
+CLASSIFIERS: dict[str, Learner] = {
+    "OnlineClassifier": lambda seed, X, y: spom.OnlineClassifier(random_state=seed),
+    "ProximalClassifier": lambda seed, X, y: spom.ProximalClassifier(),
+    "SGDClassifier": lambda seed, X, y: SGDClassifier(random_state=seed),
+    "LogisticRegression": lambda seed, X, y: LogisticRegression(),
+    "LinearSVC": lambda seed, X, y: LinearSVC(random_state=seed),
+    "scaler, SGD": lambda seed, X, y: _scaled(SGDClassifier(random_state=seed), X),
+    "LogisticRegressionCV": lambda seed, X, y: LogisticRegressionCV(),
+    "grid: SGDClassifier": lambda seed, X, y: _searched(SGDClassifier(random_state=seed), "alpha", ALPHAS, X, y),
+    "grid: LinearSVC": lambda seed, X, y: _searched(LinearSVC(random_state=seed), "C", [0.01, 0.1, 1, 10], X, y),
+}
+REGRESSORS: dict[str, Learner] = {
+    "OnlineRegressor": lambda seed, X, y: spom.OnlineRegressor(random_state=seed),
+    "ProximalRegressor": lambda seed, X, y: spom.ProximalRegressor(),
+    "SGDRegressor": lambda seed, X, y: SGDRegressor(random_state=seed),
+    "scaler, Ridge": lambda seed, X, y: _scaled(Ridge(), X),
+    "Ridge": lambda seed, X, y: Ridge(),
+    "Lasso": lambda seed, X, y: Lasso(),
+    "grid: scaler, RidgeCV": lambda seed, X, y: _scaled(RidgeCV(np.geomspace(1e-3, 1e3, 13)), X),
+}
+LEARNERS = {"classification": CLASSIFIERS, "regression": REGRESSORS}
+# These give the same result for every seed: on a set with a fixed test part one run is enough.
+FIXED = ("Proximal", "Logistic", "Ridge", "Lasso", "scaler, R", "grid: scaler, R")
+
+
+def run(kind: str, sets: str = "", learner: str = "") -> Iterator[Row]:
+    """The rows of this kind; `sets` and `learner` are beginnings of names."""
+    for name, data in SETS.items():
+        if data.kind != kind or not name.startswith(sets):
+            continue
+        for seed in range(data.seeds):
+            split = data.load(seed)
+            for label, make in LEARNERS[kind].items():
+                if label.startswith(learner):
+                    yield _row(kind, name, label, seed, make, split)
+
+
+def _row(kind: str, name: str, label: str, seed: int, make: Learner, split: Split) -> Row:
+    model, seconds = timed(lambda: make(seed, split.X, split.y).fit(split.X, split.y))
+    score = float(model.score(split.X_test, split.y_test))
+    ours = type(model).__module__.startswith("spom")
+    found = Row(kind, name, label, seed, score, seconds, _size(model), ours, split.counts, _note(model))
+    print(
+        f"  {name:<18} {label:<22} seed {seed}: {score:.4f} {seconds:7.3f} s {found.size:8d}  {found.note}", flush=True
+    )
+    return found
+
+
+def _size(model: Any) -> int:
+    """Weights that are not zero."""
+    inner = getattr(model, "best_estimator_", model)
+    inner = inner[-1] if hasattr(inner, "steps") else inner
+    return int(np.count_nonzero(inner.coef_.toarray() if sparse.issparse(inner.coef_) else inner.coef_))
+
+
+def _note(model: Any) -> str:
+    return repr(model.penalty_) if hasattr(model, "penalty_") else ""

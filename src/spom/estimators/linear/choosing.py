@@ -1,0 +1,144 @@
+"""What `penalty="auto"`, a penalty's name alone, `loss="auto"` and `scale="auto"` mean to a linear estimator."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from typing import Any, Self
+
+import numpy as np
+
+from spom.core import registry
+from spom.core.arrays import Floats
+from spom.errors import Unsupported
+from spom.estimators.checking import merged, operator
+from spom.estimators.linear.base import LinearModel
+from spom.estimators.linear.scaling import Scaling, measured
+from spom.estimators.linear.strength import Choice, Examples, Path, choose
+from spom.losses import MulticlassLogistic, MulticlassPowerHinge
+from spom.penalties import SquaredL2, Zero
+
+# The kind of penalty that "auto" stands for.
+AUTO = SquaredL2(1.0)
+# Of at most this many rows equal ones are merged, and their order in the data does not matter.
+FEW_ROWS = 1000
+
+
+def is_auto(given: Any) -> bool:
+    """Whether a parameter is left to the data."""
+    return isinstance(given, str) and given == "auto"
+
+
+class Choosing(LinearModel):
+    """The parameters that may be left to the data."""
+
+    loss: Any
+    penalty: Any
+    scale: Any
+    verbose: int
+    fit_intercept: bool
+    penalty_: Any
+    loss_: Any
+    calibration_: float
+    scale_: Floats | None
+    _scaling: Scaling | None = None
+
+    def set_params(self, **params: Any) -> Self:
+        """As in scikit-learn. `penalty__strength` also works where the penalty is "auto" or a name.
+
+        The penalty is then that of the name, or `SquaredL2` for "auto", and `scale="auto"` becomes True: the strength
+        counts in the scale in which "auto" would have chosen it.
+        """
+        own = {name: value for name, value in params.items() if not name.startswith("penalty__")}
+        inner = {name: value for name, value in params.items() if name.startswith("penalty__")}
+        super().set_params(**own)
+        if inner and isinstance(self.penalty, str):
+            self.penalty = type(AUTO)() if self.penalty == "auto" else registry.make("penalty", self.penalty)
+            self.scale = True if is_auto(self.scale) else self.scale
+        if inner and self.penalty is None:
+            raise ValueError("penalty=None has no strength: set penalty to 'auto', a name or an object first")
+        super().set_params(**inner)
+        return self
+
+    def _given_penalty(self, kind: Any = AUTO) -> tuple[Any, bool]:
+        """The penalty, and whether its strength is left to the data; groups that are left out are the rows."""
+        if self.penalty is None:
+            return Zero(), False
+        if is_auto(self.penalty):
+            return kind, True
+        found = operator("penalty", self.penalty)
+        params = found.get_params(deep=False)
+        if "groups" in params and params["groups"] is None:
+            found = type(found)(**{**params, "groups": "rows"})
+        return found, isinstance(self.penalty, str) and "strength" in params
+
+    def _prepared(self, examples: Examples, kind: Any, seed: int, path: Path | None = None) -> Any:
+        """Scale the columns and choose what is left to the data; returns the columns to learn from.
+
+        Sets `penalty_`, `loss_`, `scale_` and, where the loss is no likelihood, `calibration_`.
+        """
+        penalty, left = self._given_penalty(kind)
+        wanted = left if is_auto(self.scale) else bool(self.scale)
+        self._scaling = measured(examples.X, examples.weight, examples.intercept) if wanted else None
+        X = examples.X if self._scaling is None else self._scaling.apply(examples.X)
+        self.scale_ = None if self._scaling is None else self._scaling.scale
+        if hasattr(self, "calibration_"):
+            del self.calibration_
+        self.penalty_ = penalty
+        if left:
+            self._take(choose(self._judges(examples), self._losses(X), penalty, seed, path))
+        return X
+
+    def _judges(self, examples: Examples) -> Examples:
+        """The scaled examples; of few rows equal ones are merged, so that their order and repetition do not matter."""
+        X, y, weight = examples.X, examples.y, examples.weight
+        if X.shape[0] <= FEW_ROWS:
+            X, y, weight = merged(X, y, weight)
+        X = X if self._scaling is None else self._scaling.apply(X)
+        return Examples(X, y, weight, examples.outputs, examples.intercept)
+
+    def _losses(self, X: Any) -> list[Any]:
+        """The losses to choose from, the default first.
+
+        Where features outnumber rows, classes can be told apart and one class against the rest does best; where rows
+        outnumber features, the likelihood does. The suite says so (docs: defaults), and held-out rows may overrule it.
+        """
+        if not is_auto(self.loss) or self.loss_.target != "class":
+            return [self.loss_]
+        found = [MulticlassLogistic(), MulticlassPowerHinge(2.0)]
+        return found[::-1] if X.shape[1] >= X.shape[0] else found
+
+    def _take(self, choice: Choice) -> None:
+        self.penalty_, self.loss_ = choice.penalty, choice.loss
+        if is_auto(self.loss) and not choice.loss.probabilistic:
+            self.calibration_ = choice.calibration
+        if self.verbose and sys.stderr.isatty():
+            print(f"{type(self).__name__}: {choice}", file=sys.stderr)
+
+    def _on_stream(self) -> None:
+        """What is left to the data where there are no rows to hold out."""
+        self.penalty_, left = self._given_penalty(Zero())
+        self._scaling = self.scale_ = None
+        if left and self.penalty != "auto":
+            raise Unsupported(
+                f"the strength of penalty={self.penalty!r} is chosen on held-out rows, which a stream does not have: "
+                f"give an object, such as {type(self.penalty_).__name__}(1e-4)"
+            )
+
+    def _unfolded(self, theta: Floats) -> Floats:
+        """Weights and intercept in the user's scale."""
+        return theta if self._scaling is None else self._scaling.unfold(theta, self.fit_intercept)
+
+    def _folded(self, theta: Floats) -> Floats:
+        return theta if self._scaling is None else self._scaling.fold(theta, self.fit_intercept)
+
+    def _warn_if_zero(self, coef: Any) -> None:
+        """Say so where nothing was learnt."""
+        if np.any(coef) or np.size(coef) == 0 or isinstance(self.penalty_, Zero):
+            return
+        warnings.warn(
+            f"every weight is zero: {self.penalty_!r} is too strong for these data, or the features say nothing about "
+            "the target; lower its strength, or take penalty='auto', which chooses one",
+            UserWarning,
+            stacklevel=5,
+        )

@@ -1,0 +1,89 @@
+"""Columns of very different scale: learn as if they were standardised, and keep weights in the user's scale.
+
+With m_j and s_j the centre and scale of column j, the scores of scaled weights v and bias c are
+
+    sum_j v_j (x_j - m_j) / s_j + c = sum_j w_j x_j + b,     w_j = v_j / s_j,     b = c - sum_j w_j m_j.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from spom.core.arrays import Floats
+
+# A column of sparse data is scaled where its entries are this much larger or smaller than those of the median
+# column: far more than words of texts differ (below 5 in all texts of the suite), far less than years and incomes.
+FAR = 10.0
+# A column whose deviation is this small beside its mean differs by rounding only: it is constant.
+ROUNDING = 1e-12
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """Centre and scale of each column; `center` is None where nothing is subtracted, as for sparse data."""
+
+    center: Floats | None
+    scale: Floats
+
+    def apply(self, X: Any) -> Any:
+        """The scaled columns, in new arrays."""
+        if sparse.issparse(X):
+            scaled = X.copy()
+            scaled.data = X.data / self.scale[X.indices]
+            return scaled
+        return (X if self.center is None else X - self.center) / self.scale
+
+    def unfold(self, theta: Floats, intercept: bool) -> Floats:
+        """Weights for the user's columns, from those of the scaled ones; rows are features, the last the bias."""
+        found = theta.copy()
+        d = self.scale.size
+        found[:d] = (theta[:d].T / self.scale).T
+        if intercept and self.center is not None:
+            found[d] = theta[d] - self.center @ found[:d]
+        return found
+
+    def fold(self, theta: Floats, intercept: bool) -> Floats:
+        """The inverse of `unfold`."""
+        found = theta.copy()
+        d = self.scale.size
+        found[:d] = (theta[:d].T * self.scale).T
+        if intercept and self.center is not None:
+            found[d] = theta[d] + self.center @ theta[:d]
+        return found
+
+
+def measured(X: Any, weight: Floats | None, intercept: bool) -> Scaling | None:
+    """Mean and standard deviation of dense columns; of sparse ones the size of those that are far from the median.
+
+    Without an intercept nothing is subtracted, and the scale is the root of the mean square. None where no column
+    has to be scaled.
+
+    >>> import numpy as np
+    >>> measured(np.array([[1.0, 7.0], [3.0, 7.0]]), None, True)
+    Scaling(center=array([2., 7.]), scale=array([1., 1.]))
+    """
+    if sparse.issparse(X):
+        return _sparse(X)
+    share = None if weight is None else weight / weight.sum()
+    center = np.average(X, axis=0, weights=share)
+    spread = np.sqrt(np.average((X - center) ** 2, axis=0, weights=share))
+    constant = spread <= ROUNDING * np.abs(center)
+    if not intercept:
+        spread = np.sqrt(np.average(X**2, axis=0, weights=share))
+        constant = spread == 0.0
+    return Scaling(center if intercept else None, np.where(constant, 1.0, spread))
+
+
+def _sparse(X: Any) -> Scaling | None:
+    count = np.bincount(X.indices, weights=X.data != 0.0, minlength=X.shape[1])
+    squares = np.bincount(X.indices, weights=X.data**2, minlength=X.shape[1])
+    met = squares > 0.0
+    size = np.ones(X.shape[1])
+    size[met] = np.sqrt(squares[met] / count[met])
+    middle = float(np.median(size[met])) if met.any() else 1.0
+    far = met & ((size > FAR * middle) | (size < middle / FAR))
+    return Scaling(None, np.where(far, size / middle, 1.0)) if far.any() else None

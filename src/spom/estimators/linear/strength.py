@@ -1,0 +1,280 @@
+r"""A strength that needs no number: several strengths on a part of the rows, judged on the others.
+
+Strengths are multiples of a size that the data set. For a squared penalty that is L R^2 / N, with L the smoothness of
+the loss and R^2 the mean squared norm of a row: there an example alone moves its own score by about one unit. For a
+penalty that can make all weights zero it is the least strength that does. The path goes from strong to weak over 85 %
+of the rows, two passes for the first strength and one for each other, each warm from the one before; it ends once the
+held-out rows say twice in a row that it got worse.
+
+Held-out rows are judged by their log-loss after the scores were multiplied by the best number (classes), or by their
+loss (real targets). A default multiple is kept unless another one is better by more than the standard error of the
+difference, row by row, so that few rows decide little. The same rule, by accuracy, decides between losses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from spom.core.arrays import Floats, Ints
+from spom.core.state import State
+from spom.errors import Unsupported
+from spom.solvers.batch.path import with_strength
+from spom.solvers.iterate import last
+from spom.solvers.linear.online import OnlineProximal
+
+# The part of the rows that is held out, and the most rows of it: more would say nothing new about a strength.
+PART, MOST_HELD = 0.15, 10_000
+# Fewer rows than this are not divided: the default multiple is taken.
+FEW = 20
+# Multiples of the size, strong to weak, and the default. Chosen on inner development splits of the suite
+# (docs: defaults): the best multiple was between 0.03 and 3 in all of its sets.
+SQUARED, SQUARED_DEFAULT = (3.0, 1.0, 0.3, 0.1, 0.03, 0.01), 0.3
+ZEROING, ZEROING_DEFAULT = (0.3, 0.1, 0.03, 0.01, 0.003, 0.001), 0.01
+# Strengths in a row that may be worse before the path ends.
+PATIENCE = 2
+
+
+@dataclass(frozen=True)
+class Examples:
+    """Rows as a solver takes them: targets as the loss wants them, `outputs` scores (None: one)."""
+
+    X: Any
+    y: Any
+    weight: Floats | None
+    outputs: int | None
+    intercept: bool
+
+    def part(self, rows: Ints) -> Examples:
+        """Some of the rows."""
+        weight = None if self.weight is None else self.weight[rows]
+        return replace(self, X=self.X[rows], y=self.y[rows], weight=weight)
+
+    def scores(self, theta: Floats) -> Floats:
+        """The scores of theta, whose last row is the intercept where there is one."""
+        d = self.X.shape[1]
+        found = np.asarray(self.X @ theta[:d])
+        return found + theta[d] if self.intercept else found
+
+    @property
+    def weights(self) -> Floats:
+        """The weights, ones where there are none."""
+        return np.ones(self.X.shape[0]) if self.weight is None else self.weight
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One strength on the path: its multiple, and what the held-out rows said of it."""
+
+    multiple: float
+    losses: Floats
+    right: Floats
+    calibration: float
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What was chosen. `calibration` times the scores are log-odds; `held` rows were held out (0: a default)."""
+
+    penalty: Any
+    loss: Any
+    calibration: float
+    held: int
+    trials: tuple[Trial, ...] = ()
+
+    def __str__(self) -> str:
+        how = f"chosen on {self.held:,} held-out rows" if self.held else "a default: too few rows to hold some out"
+        return f"penalty {self.penalty!r}, loss {self.loss!r} ({how})"
+
+
+Path = Callable[[Examples, Any, Iterable[Any], int], Iterator[Floats]]
+
+
+class _Run(NamedTuple):
+    """How a path is run: its seed, its solver, and the trial of another loss to compare with."""
+
+    seed: int
+    path: Path
+    rival: Trial | None
+
+
+def choose(examples: Examples, losses: list[Any], penalty: Any, seed: int, path: Path | None = None) -> Choice:
+    """The best strength for `penalty`, and the best of `losses`; the first of them is the default.
+
+    `path` solves for each penalty of a sequence in turn; by default by two online passes, then one for each.
+    """
+    held = held_out(examples, seed)
+    if held.size == 0:
+        # Nothing to calibrate scores on: a likelihood needs no calibration.
+        loss = next((loss for loss in losses if loss.probabilistic), losses[0])
+        return Choice(_strong(penalty, grid_of(penalty, examples, loss)[2], examples, loss), loss, 1.0, 0)
+    rest = np.setdiff1d(np.arange(examples.X.shape[0]), held)
+    train, test = examples.part(rest), examples.part(held)
+    found: list[tuple[Trial, Any, list[Trial]]] = []
+    for loss in losses:
+        run = _Run(seed, path or online_path, found[0][0] if found else None)
+        trials = list(_trials(train, test, loss, penalty, run))
+        found.append((best_trial(trials, grid_of(penalty, train, loss)[2], test.weights), loss, trials))
+    best, loss, trials = found[0]
+    for other in found[1:]:
+        if surely_better(other[0].right, best.right, test.weights):
+            best, loss, trials = other
+    return Choice(_strong(penalty, best.multiple, examples, loss), loss, best.calibration, held.size, tuple(trials))
+
+
+def online_path(examples: Examples, loss: Any, penalties: Iterable[Any], seed: int) -> Iterator[Floats]:
+    """theta for each penalty, each from where the one before ended."""
+    start: State | None = None
+    for k, penalty in enumerate(penalties, 1):
+        solver = OnlineProximal(
+            examples.X,
+            examples.y,
+            loss=loss,
+            penalty=penalty,
+            epochs=k + 1 if start is None or start.internal else 1,
+            fit_intercept=examples.intercept,
+            sample_weight=examples.weight,
+            outputs=examples.outputs,
+            random_state=seed,
+            start=start,
+        )
+        state = last(solver)
+        # Proximal points remember their examples; of any other engine the point alone is worth keeping.
+        start = state if "engine.slopes" in state.internal else State(k=0, theta=state.theta)
+        yield state.theta
+
+
+# --- grids ------------------------------------------------------------------------------------------
+
+
+def grid_of(penalty: Any, examples: Examples, loss: Any) -> tuple[float, tuple[float, ...], float]:
+    """(size, multiples, default): strengths are multiples of `size`, strong to weak."""
+    if "strength" not in penalty.get_params(deep=False):
+        raise Unsupported(f"{type(penalty).__name__} has no strength to choose: give it as an object")
+    top = float(with_strength(penalty, 1.0).max_strength(_slope(examples)))
+    if np.isfinite(top):
+        return top if top > 0.0 else 1.0, ZEROING, ZEROING_DEFAULT
+    exponent, constant = loss.hoelder
+    weight = examples.weights
+    squares = examples.X.multiply(examples.X) if hasattr(examples.X, "multiply") else examples.X**2
+    radius = float(weight @ np.asarray(squares.sum(axis=1)).reshape(-1)) / float(weight.sum())
+    # Rows that count: all of them, or fewer where some weigh much more than others.
+    count = float(weight.sum()) ** 2 / float(weight @ weight)
+    smoothness = float(constant) if exponent > 0 else 1.0
+    return (smoothness * radius / count) or 1.0, SQUARED, SQUARED_DEFAULT
+
+
+def _slope(examples: Examples) -> Floats:
+    """The gradient at zero weights and the best constant of a likelihood: residuals times rows."""
+    y = np.asarray(examples.y)
+    if examples.outputs is not None:
+        y = np.eye(examples.outputs)[y.astype(np.int64)]
+    share = examples.weights / examples.weights.sum()
+    if examples.intercept:
+        y = y - share @ y
+    signs = examples.outputs is None and bool(np.isin(examples.y, (-1.0, 1.0)).all())
+    rows = examples.X.T @ ((y.T * share).T * (0.5 if signs else 1.0))
+    return np.ascontiguousarray(rows)
+
+
+def _strong(penalty: Any, multiple: float, examples: Examples, loss: Any) -> Any:
+    return with_strength(penalty, float(f"{multiple * grid_of(penalty, examples, loss)[0]:.3g}"))
+
+
+# --- judging ----------------------------------------------------------------------------------------
+
+
+def held_out(examples: Examples, seed: int) -> Ints:
+    """Rows to hold out: the same part of each class, never the first row of one; none where rows are few."""
+    n = examples.X.shape[0]
+    if n < FEW:
+        return np.zeros(0, dtype=np.int64)
+    order = np.random.default_rng(seed).permutation(n)
+    y = np.asarray(examples.y)[order]
+    classes = np.zeros(n) if np.unique(y).size > n // 2 else y
+    order, classes = order[np.argsort(classes, kind="stable")], np.sort(classes, kind="stable")
+    taken = np.diff(np.floor(min(PART, MOST_HELD / n) * np.arange(n + 1))) > 0
+    taken[np.append(0, np.flatnonzero(np.diff(classes)) + 1)] = False
+    return np.sort(order[taken])
+
+
+def _trials(train: Examples, test: Examples, loss: Any, penalty: Any, run: _Run) -> Iterator[Trial]:
+    """The trials of a path, until it got worse twice in a row, or two strengths were behind a rival."""
+    size, multiples, _ = grid_of(penalty, train, loss)
+    multiples = multiples if run.rival is None else multiples[1:]
+    thetas = run.path(train, loss, (with_strength(penalty, m * size) for m in multiples), run.seed)
+    least, worse, behind = np.inf, 0, 0
+    for multiple, theta in zip(multiples, thetas, strict=False):
+        trial = judged(multiple, test, loss, theta)
+        yield trial
+        mean = float(np.average(trial.losses, weights=test.weights))
+        worse = 0 if mean < least else worse + 1
+        least = min(least, mean)
+        behind += run.rival is not None and float(test.weights @ (trial.right - run.rival.right)) <= 0.0
+        if PATIENCE in (worse, behind):
+            return
+
+
+def judged(multiple: float, test: Examples, loss: Any, theta: Floats) -> Trial:
+    """What the held-out rows say of theta."""
+    scores = test.scores(theta)
+    if loss.target == "real":
+        losses = np.asarray(loss.value(test.y, scores))
+        return Trial(multiple, losses, -losses, 1.0)
+    if loss.target == "sign":
+        # One score is the difference of two: the same as two scores of half its size.
+        scores, gold = np.column_stack([-0.5 * scores, 0.5 * scores]), (test.y > 0).astype(np.int64)
+    else:
+        gold = test.y.astype(np.int64)
+    factor, losses = calibrated(scores, gold, test.weights)
+    return Trial(multiple, losses, (scores.argmax(axis=1) == gold).astype(np.float64), factor)
+
+
+def calibrated(scores: Floats, gold: Ints, weight: Floats) -> tuple[float, Floats]:
+    """The factor at which the scores have the least log-loss, and the losses there; Newton's method.
+
+    >>> import numpy as np
+    >>> factor, losses = calibrated(np.array([[1.0, 0.0]] * 4), np.array([0, 0, 0, 1]), np.ones(4))
+    >>> round(factor, 4), round(float(np.log(3)), 4)
+    (1.0986, 1.0986)
+    """
+    rows, share = np.arange(gold.size), weight / weight.sum()
+    scores = scores - scores.max(axis=1, keepdims=True)
+    own = scores[rows, gold]
+    factor = 1.0 / max(float(np.abs(scores).mean()), 1e-12)
+    for _ in range(20):
+        odds = np.exp(factor * scores)
+        odds /= odds.sum(axis=1, keepdims=True)
+        mean = (odds * scores).sum(axis=1)
+        slope = float(share @ (mean - own))
+        curve = float(share @ ((odds * scores**2).sum(axis=1) - mean**2))
+        # Scores that separate all rows would like an infinite factor: a large one does.
+        new = min(max(factor - slope / max(curve, 1e-300), factor / 4.0), 4.0 * factor, 1e4)
+        done = abs(new - factor) <= 1e-6 * factor
+        factor = max(new, 1e-6)
+        if done:
+            break
+    return factor, np.log(np.exp(factor * scores).sum(axis=1)) - factor * own
+
+
+def best_trial(trials: Sequence[Trial], default: float, weight: Floats) -> Trial:
+    """The trial nearest to the default multiple of those that are not surely worse than the best."""
+    best = min(trials, key=lambda trial: float(weight @ trial.losses))
+    kept = [trial for trial in trials if not surely_better(trial.losses, best.losses, weight)]
+    return min(kept, key=lambda trial: abs(np.log(trial.multiple / default)))
+
+
+def surely_better(high: Floats, low: Floats, weight: Floats) -> bool:
+    """Whether the mean of `high` is above that of `low` by more than the standard error of the difference.
+
+    >>> import numpy as np
+    >>> surely_better(np.array([1.0, 1.0, 1.0, 0.0]), np.array([0.0, 0.0, 1.0, 0.0]), np.ones(4))
+    True
+    """
+    share = weight / weight.sum()
+    gap = high - low
+    mean = float(share @ gap)
+    return mean > float(np.sqrt(share**2 @ (gap - mean) ** 2))
