@@ -145,10 +145,10 @@ def test_pruning_says_what_went_and_why() -> None:
     assert parser.pruning_.scores.min() >= 0.0
     assert parser.evaluate(TEST).uas > 0.9
     table = parser.pruning_.table()
-    assert table.count("\n") == 60
+    assert table.count("\n") == 69
     assert "\n- " in table
     assert "held-out" in table
-    assert "12 of 60" in repr(parser.pruning_)
+    assert "12 of 69" in repr(parser.pruning_)
     few = DependencyParser(**QUICK, prune="auto", labels=False).fit(TRAIN[:8])
     assert len(few.blocks_) == 12
     assert (how_many("auto", 447), how_many(0.1, 447), how_many(999, 447)) == (89, 45, 447)

@@ -80,7 +80,12 @@ Constraints = Annotated[
     ),
 ]
 Labels = Annotated[bool, typer.Option("--labels/--no-labels", help="Learn relations too.")]
-Projective = Annotated[bool, typer.Option("--projective", help="Trees without crossing arcs only.")]
+Projective = Annotated[
+    bool | None,
+    typer.Option(
+        "--projective/--all-trees", help="Trees without crossing arcs only, or all; by the treebank if left out."
+    ),
+]
 SecondStage = Annotated[
     bool, typer.Option("--second-stage", help="A second parser that sees the tree of the first one.")
 ]
@@ -98,7 +103,7 @@ SENTENCES = {
     "encoding": (o.Encoding, "utf-8"),
     "constraints": (Constraints, None),
 }
-TREES = {"labels": (Labels, True), "projective": (Projective, False), "second_stage": (SecondStage, False)}
+TREES = {"labels": (Labels, True), "projective": (Projective, None), "second_stage": (SecondStage, False)}
 TABLES = {
     "target": (Target, None),
     "ignore": (Ignore, None),

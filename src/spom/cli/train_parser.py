@@ -54,7 +54,8 @@ def _parameters(o: dict[str, Any], live: Live) -> dict[str, Any]:
     from spom.penalties import SparseMKL
 
     found: dict[str, Any] = {"random_state": o["seed"], "verbose": 0, "callbacks": [live], "n_jobs": o["jobs"]}
-    found["labels"], found["projective"], found["second_stage"] = o["labels"], o["projective"], o["second_stage"]
+    found["labels"], found["second_stage"] = o["labels"], o["second_stage"]
+    found["projective"] = "auto" if o["projective"] is None else o["projective"]
     found["prune"] = pruning_of(o["prune"])
     if o["penalty"] is not None or o["strength"] is not None:
         found["penalty"] = penalty_of(o["penalty"], o["strength"], None, SparseMKL(1e-4))
@@ -89,6 +90,7 @@ def _finish(parser: Any, dev: Any, recorder: Recorder) -> None:
     recorder.history(parser.history_)
     recorder.blocks(list(parser.blocks_), parser.block_weights_)
     result.update({k: training[k] for k in ("nonzeros", "weights", "blocks_kept")})
+    result["settings"] = parser.settings_
     if parser.pruning_ is not None:
         more["pruning"] = parser.pruning_.table()
     recorder.finish(parser, training, result, **more)

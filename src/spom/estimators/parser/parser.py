@@ -18,6 +18,7 @@ from spom.data.treebank import Treebank
 from spom.decoders.inside_outside import inside_outside
 from spom.decoders.nonprojective import matrix_tree
 from spom.errors import DataError, Unsupported
+from spom.estimators.parser.defaults import chosen_projective
 from spom.estimators.parser.inputs import as_treebank
 from spom.estimators.parser.pruning import Pruning, select_templates
 from spom.estimators.parser.saving import SavingParser
@@ -41,10 +42,11 @@ class DependencyParser(SavingParser, BaseEstimator):  # type: ignore[misc]  # sc
 
     Parameters
     ----------
-    templates : `"default"` (the compact set), `"compact"`, `"large"`, or names such as `"h.form m.upos dist"` (the
-        language is that of `spom.features.arc_names`). Each template is a block.
-    projective : trees without crossing arcs only (Eisner), which is better where nearly all are such, as in English;
-        else all trees (maximum spanning arborescence). Trees always have one root.
+    templates : `"default"` (the compact set and templates of morphological features), `"compact"`, `"large"`, or names
+        such as `"h.form m.upos dist"` (the language is that of `spom.features.arc_names`). Each template is a block.
+    projective : True: trees without crossing arcs only (Eisner); False: all trees (maximum spanning arborescence);
+        `"auto"`: the former where at most a quarter of the treebank's trees have crossing arcs. Trees always have one
+        root. `projective_` has the choice, `trees_` the reason.
     loss : `"mira"` (the smallest step that mends the cost-augmented hinge, at most `step`), `"hinge"`, `"perceptron"`
         or `"log"` (a random field over trees).
     penalty : None, or a penalty on the blocks' norms: `SparseMKL` (SPOM), `GroupLasso`, `LqMKL`, `ElasticNetMKL`.
@@ -88,13 +90,15 @@ class DependencyParser(SavingParser, BaseEstimator):  # type: ignore[misc]  # sc
     relations_: tuple[str, ...]
     pruning_: Pruning | None
     converged_: bool
+    projective_: bool
+    trees_: str
     history_: list[dict[str, Any]]
     _learners: tuple[Any, ...] | None
 
     def __init__(
         self,
         templates: Any = "default",
-        projective: bool = False,
+        projective: bool | str = "auto",
         loss: str = "mira",
         penalty: Any = None,
         labels: bool = True,
@@ -154,9 +158,10 @@ class DependencyParser(SavingParser, BaseEstimator):  # type: ignore[misc]  # sc
         """
         bank, held = _trees(X, "X"), None if dev is None else _trees(dev, "dev")
         watch = {"checkpoint": checkpoint, "every": checkpoint_every, "resume": resume}
-        run = self._run(lambda: self._contents(bank, held), **watch)
+        projective, why = chosen_projective(self.projective, bank)
+        run = self._run(projective, lambda: self._contents(bank, held), **watch)
         with run.trainer.running():
-            self.__dict__.update(self._learnt(run, bank, held))
+            self.__dict__.update(self._learnt(run, bank, held), trees_=why)
         return self
 
     def _contents(self, bank: Treebank, dev: Treebank | None) -> dict[str, Any]:
@@ -186,7 +191,7 @@ class DependencyParser(SavingParser, BaseEstimator):  # type: ignore[misc]  # sc
             guided.also, guided.vocabularies = templates.columns, templates.vocabularies
             guides = crossed_guides(run, templates, codes, gold, self.folds, (epochs + 1) // 2)
             if held is not None:
-                held = (held[0], held[1], arcs.parse(held[1], self.projective)[0])
+                held = (held[0], held[1], arcs.parse(held[1], run.settings["projective"])[0])
             solver = run.solver(guided, codes, gold, guides=guides, limits=arcs.limits)
             second = solver.model() if blank else run.arcs(solver, epochs, "second stage", held)
         relations = bank.relation_names if self.labels else ()
@@ -198,7 +203,7 @@ class DependencyParser(SavingParser, BaseEstimator):  # type: ignore[misc]  # sc
         return {
             **{"arcs_": arcs, "second_": second, "labels_": label_model, "relations_": relations},
             **{"pruning_": pruning, "converged_": run.trainer.stopped == "converged"},
-            "history_": run.trainer.history,
+            **{"history_": run.trainer.history, "projective_": run.settings["projective"]},
             "_learners": None,
         }
 
@@ -208,9 +213,13 @@ class DependencyParser(SavingParser, BaseEstimator):  # type: ignore[misc]  # sc
         `relations` announces, at the first call, all relations that will come; one that was not announced is an error.
         """
         bank = _trees(X, "X")
-        run = self._run()
-        if not hasattr(self, "arcs_"):
+        if hasattr(self, "arcs_"):
+            run = self._run(self.projective_)
+        else:
+            projective, why = chosen_projective(self.projective, bank)
+            run = self._run(projective)
             self._begin(run, bank, relations)
+            self.trees_ = why
         templates = self.arcs_.templates
         codes = templates.transform(bank)
         gold = with_roots(bank.heads, codes)
@@ -222,7 +231,7 @@ class DependencyParser(SavingParser, BaseEstimator):  # type: ignore[misc]  # sc
         with run.trainer.running():
             if second is not None:
                 # These sentences are new, so that the first stage's trees are as good as they will be on others.
-                guides, _ = first.model().parse(codes, self.projective)
+                guides, _ = first.model().parse(codes, self.projective_)
                 second.feed(codes, gold, guides)
                 self.second_ = run.arcs(second, 1, "second stage")
             first.feed(codes, gold)
@@ -272,9 +281,9 @@ class DependencyParser(SavingParser, BaseEstimator):  # type: ignore[misc]  # sc
         bank = as_treebank(X, tuple(self.arcs_.templates.columns))
         codes = self.arcs_.templates.transform(bank)
         jobs = self.n_jobs or 1
-        heads, _ = self.arcs_.parse(codes, self.projective, None, jobs)
+        heads, _ = self.arcs_.parse(codes, self.projective_, None, jobs)
         if self.second_ is not None:
-            heads, _ = self.second_.parse(codes, self.projective, heads, jobs)
+            heads, _ = self.second_.parse(codes, self.projective_, heads, jobs)
         words = words_of(codes)
         if self.labels_ is None:
             return bank.with_trees(heads[words])
@@ -295,13 +304,13 @@ class DependencyParser(SavingParser, BaseEstimator):  # type: ignore[misc]  # sc
         guides = None
         model = self.arcs_
         if self.second_ is not None:
-            model, (guides, _) = self.second_, self.arcs_.parse(codes, self.projective)
+            model, (guides, _) = self.second_, self.arcs_.parse(codes, self.projective_)
         found = []
         for s in range(len(X)):
             scores = model.scores(codes, s, guides)
             out = np.zeros_like(scores)
             if scores.shape[0] > 1:
-                _ = (inside_outside if self.projective else matrix_tree)(scores, True, out)
+                _ = (inside_outside if self.projective_ else matrix_tree)(scores, True, out)
             found.append(out)
         return found
 
@@ -313,6 +322,12 @@ class DependencyParser(SavingParser, BaseEstimator):  # type: ignore[misc]  # sc
     def evaluate(self, X: Treebank, punctuation: bool = True) -> Attachment:
         """UAS and LAS against the trees of a treebank; see `spom.metrics.attachment`."""
         return attachment(_trees(X, "X"), self.predict(X), punctuation)
+
+    @property
+    def settings_(self) -> str:
+        """What was learnt with, in one line."""
+        given = self.templates if isinstance(self.templates, str) else "as given"
+        return f"templates {given} ({len(self.blocks_)} templates); {self.trees_}"
 
     @property
     def blocks_(self) -> list[str]:
@@ -341,7 +356,7 @@ class DependencyParser(SavingParser, BaseEstimator):  # type: ignore[misc]  # sc
             return []
         return [ArcTemplates([*templates.blocks, *guided_templates()], self.table_bits, self.min_count)]
 
-    def _run(self, contents: Callable[[], dict[str, Any]] = dict, **watch: Any) -> Run:
+    def _run(self, projective: bool, contents: Callable[[], dict[str, Any]] = dict, **watch: Any) -> Run:
         if self.epochs < 1 or self.label_epochs < 1:
             raise ValueError(f"epochs and label_epochs must be >= 1; they are {self.epochs}, {self.label_epochs}")
         trainer = Trainer(self, contents, patience=self.patience, **watch)
@@ -351,7 +366,7 @@ class DependencyParser(SavingParser, BaseEstimator):  # type: ignore[misc]  # sc
         penalty = make("penalty", self.penalty) if isinstance(self.penalty, str) else self.penalty
         settings = {
             **{"loss": self.loss, "penalty": penalty, "step": self.step, "cost": self.cost},
-            **{"projective": self.projective, "seed": seed},
+            **{"projective": projective, "seed": seed},
         }
         return Run(settings, trainer, self.n_jobs or 1)
 

@@ -36,6 +36,7 @@ class SavingParser(Saving):
             if name != "labels":
                 arrays[f"{name}.limits"] = model.limits
         state = {"stages": stages, "relations": list(held["relations_"]), "converged": bool(held["converged_"])}
+        state |= {"projective": bool(held["projective_"]), "trees": held["trees_"]}
         state["root"] = -1 if held["labels_"] is None else held["labels_"].root
         return {**state, "history": last_entry(held["history_"])}, arrays
 
@@ -70,6 +71,9 @@ class SavingParser(Saving):
             radix = templates.radix("upos")
             limits = check_shape(take(arrays, f"{stage}.limits", "i", 3), (2, radix, radix), "limits")
             held[f"{stage}_"] = ArcModel.of(templates, layout, np.ascontiguousarray(limits, dtype=np.int16), *entries)
+        # Files from before the choice have the parameter alone.
+        projective = bool(state.get("projective", state["params"].get("projective", False)))
+        held |= {"projective_": projective, "trees_": state.get("trees", "as given")}
         held |= {"relations_": names, "converged_": state["converged"], "history_": state["history"]}
         vars(parser).update(held)
         return parser
