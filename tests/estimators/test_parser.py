@@ -150,7 +150,7 @@ def test_pruning_says_what_went_and_why() -> None:
     assert "held-out" in table
     assert "12 of 69" in repr(parser.pruning_)
     few = DependencyParser(**QUICK, prune="auto", labels=False).fit(TRAIN[:8])
-    assert len(few.blocks_) == 12
+    assert len(few.blocks_) == 14
     assert (how_many("auto", 447), how_many(0.1, 447), how_many(999, 447)) == (89, 45, 447)
 
 

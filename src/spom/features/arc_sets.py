@@ -108,7 +108,7 @@ def large_templates() -> list[str]:
     return with_slots([*families, *BETWEEN, *GAPS])
 
 
-# Morphological features: on nine treebanks' held-out trees they add .036 UAS to Finnish, .012 to Turkish, .008 to Czech.
+# Morphological features: on held-out trees of eight treebanks they add .001 to .036 UAS (Finnish), and lose .002 once.
 _FEATURES = (
     "h.feats m.feats",
     "h.feats m.feats dir",
