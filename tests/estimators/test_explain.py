@@ -44,6 +44,7 @@ def test_tokens_of_a_sentence() -> None:
     (found,) = tagger.explain(sentence)
     (labels,) = tagger.predict(sentence)
     assert [why.label for why in found] == labels
+    assert all(why.against != why.label for why in found)
     assert [why.of for why in found] == [fields[0] for fields in train[0]]
     checked = 0
     scores = {tuple(path): score for path, score in tagger.predict_kbest(sentence, 200)[0]}

@@ -125,22 +125,26 @@ def explain_tokens(model: Any, rows: Any, codes: Any, words: Sequence[str]) -> l
     k = model.classes_.size
     if k < 2:
         raise Unsupported("the model has one label only: there is no runner-up to compare with")
-    chain, labels, n = model._scores_of_chain(), model.classes_.tolist(), len(codes)
+    labels, n = model.classes_.tolist(), len(codes)
     found = []
     for t in range(n):
         part = slice(int(rows.indptr[t]), int(rows.indptr[t + 1]))
         indices = rows.indices[part]
         values = rows.values[part][:, None] if rows.values.size else 1.0
         emissions = model.weights_[indices, :k].astype(np.float64) * values
-        before = chain[codes[t - 1]] if t else chain[k]
-        after = chain[:k, codes[t + 1]] if t + 1 < n else chain[k + 1]
-        total = emissions.sum(axis=0) + before + after
         a = int(codes[t])
-        b = int(np.argmax(np.where(np.arange(k) == a, -np.inf, total)))
+        # Where the scheme leaves no other label between these neighbours, the runner-up is one that it forbids.
+        for chain in (model._scores_of_chain(), model.chain_):
+            before = chain[codes[t - 1]] if t else chain[k]
+            after = chain[:k, codes[t + 1]] if t + 1 < n else chain[k + 1]
+            others = np.where(np.arange(k) == a, -np.inf, emissions.sum(axis=0) + before + after)
+            if np.isfinite(others).any():
+                break
+        b = int(np.argmax(others))
         names = [model._source.features.name(int(j)) for j in indices]
         names += ["transition from the left", "transition to the right"]
-        # A forbidden transition has the score -inf; as a contribution it is the most that can be shown.
-        edges = np.nan_to_num([before[a] - before[b], after[a] - after[b]], posinf=np.finfo(float).max)
-        values_ = np.concatenate([emissions[:, a] - emissions[:, b], edges])
-        found.append(ordered(labels[a], labels[b], names, values_, words[t]))
+        edges = [before[a] - before[b], after[a] - after[b]]
+        found.append(
+            ordered(labels[a], labels[b], names, np.append(emissions[:, a] - emissions[:, b], edges), words[t])
+        )
     return found
