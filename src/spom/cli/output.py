@@ -20,7 +20,7 @@ def writing(path: str) -> Iterator[Any]:
         out = getattr(sys.stdout, "buffer", None)
         if out is None:
             raise Unsupported("standard output takes no bytes here; write to a file with -o")
-        yield out
+        yield Whole(out)
         out.flush()
         return
     with replacing(path) as raw:
@@ -36,6 +36,25 @@ def writing(path: str) -> Iterator[Any]:
                 yield packed
         else:
             yield raw
+
+
+class Whole:
+    """A binary file all of whose bytes are written: with PYTHONUNBUFFERED `write` may write a part and say how much."""
+
+    def __init__(self, file: Any) -> None:
+        self.file = file
+
+    def write(self, data: Any) -> int:
+        """Write everything, or raise the error of the system."""
+        rest = memoryview(data).cast("B")
+        while len(rest):
+            written = self.file.write(rest)
+            rest = rest[len(rest) if written is None else written :]
+        return memoryview(data).nbytes
+
+    def flush(self) -> None:
+        """Hand over what is kept."""
+        self.file.flush()
 
 
 def print_json(values: dict[str, Any]) -> None:

@@ -121,6 +121,8 @@ def _check_fit(model: Any, coef: Any) -> None:
     width, bias = coef.shape[-1], np.size(held["intercept_"])
     rows = 1 if coef.ndim == 1 else coef.shape[0]
     classes = held.get("classes_")
+    if classes is not None and (not isinstance(classes, np.ndarray) or classes.ndim != 1):
+        raise ModelFileError("the classes are no list of labels: the file is damaged")
     if not np.isfinite(np.asarray(held["intercept_"], dtype=np.float64)).all():
         raise ModelFileError("the intercept is not finite: the file is damaged")
     fits = classes is None or rows == (1 if len(classes) == 2 and rows == 1 else len(classes))

@@ -26,6 +26,8 @@ from spom.models.checks import check_offsets
 
 Array = np.ndarray[Any, Any]
 _STEPS = "spom.solvers.steps"
+# Sums of penalties of groups of arrays are about ten deep.
+DEEPEST = 100
 
 
 class Encoder:
@@ -119,13 +121,15 @@ def decode(value: Any, arrays: dict[str, Array]) -> Any:
         raise ModelFileError(f"a damaged model file: a parameter cannot be made again ({error})") from None
 
 
-def _decoded(value: Any, arrays: dict[str, Array]) -> Any:
+def _decoded(value: Any, arrays: dict[str, Array], depth: int = 0) -> Any:
+    if depth > DEEPEST:
+        raise ModelFileError(f"values are nested more than {DEEPEST} deep: the file is damaged")
     if isinstance(value, list):
-        return [_decoded(v, arrays) for v in value]
+        return [_decoded(v, arrays, depth + 1) for v in value]
     if not isinstance(value, dict):
         return value
     if "kind" in value:
-        params = {str(k): _decoded(v, arrays) for k, v in value["params"].items()}
+        params = {str(k): _decoded(v, arrays, depth + 1) for k, v in value["params"].items()}
         return _class(value["kind"], value["name"])(**params)
     if "array" in value:
         return arrays[value["array"]]
@@ -136,12 +140,12 @@ def _decoded(value: Any, arrays: dict[str, Array]) -> Any:
         return np.split(whole, check_offsets(ends, whole.size, "split")[1:-1])
     if "objects" in value:
         found = np.empty(len(value["objects"]), dtype=object)
-        found[:] = [_decoded(v, arrays) for v in value["objects"]]
+        found[:] = [_decoded(v, arrays, depth + 1) for v in value["objects"]]
         return found
     if "dict" in value:
-        return {_decoded(k, arrays): _decoded(v, arrays) for k, v in value["dict"]}
+        return {_decoded(k, arrays, depth + 1): _decoded(v, arrays, depth + 1) for k, v in value["dict"]}
     if "tuple" in value:
-        return tuple(_decoded(v, arrays) for v in value["tuple"])
+        return tuple(_decoded(v, arrays, depth + 1) for v in value["tuple"])
     return float(value["float"])
 
 

@@ -1,0 +1,1 @@
+"""Real processes that are killed, stopped or run out of disk, and resumed."""
