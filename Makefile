@@ -9,7 +9,7 @@ export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 export SPOM_DATA ?= $(if $(wildcard ../shared/data),$(abspath ../shared/data),)
 
-.PHONY: demo test check bench docs lock clean mutate
+.PHONY: demo test check bench docs lock clean mutate faults
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -40,6 +40,10 @@ check: $(VENV)/.test
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# Kills, stops and fills the disk of real training runs, and resumes them: 100 trials for each of six settings.
+faults: $(VENV)/.test
+	$(BIN)/python -m tests.faults.kills $(or $(TRIALS),100)
 
 bench: $(VENV)/.bench
 	$(BIN)/python -m benchmarks

@@ -175,7 +175,11 @@ def write_conllu(banks: Treebank | Iterable[Treebank], target: Any) -> None:
         target = sys.stdout.buffer
     if not isinstance(target, (str, Path)):
         for part in parts:
-            target.write(part)
+            rest = memoryview(part)
+            # A file without a buffer may write a part, and say how much.
+            while len(rest):
+                written = target.write(rest)
+                rest = rest[len(rest) if written is None else written :]
         return
     with replacing(target) as file:
         for part in parts:

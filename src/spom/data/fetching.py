@@ -12,6 +12,7 @@ import time
 import urllib.error
 import urllib.request
 import zipfile
+import zlib
 from pathlib import Path
 
 from spom.core.atomic import replacing
@@ -90,7 +91,7 @@ def _download(source: Source, root: Path, archives: dict[str, bytes]) -> bytes:
             if address not in archives:
                 archives[address] = _get(address)
             content = _unpacked(archives[address], source)
-        except (OSError, KeyError, EOFError, tarfile.TarError, zipfile.BadZipFile) as error:
+        except (OSError, KeyError, EOFError, zlib.error, tarfile.TarError, zipfile.BadZipFile) as error:
             problems.append(f"{address}: {error}")
             continue
         if _sha256(content) == source.sha256:

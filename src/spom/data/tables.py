@@ -117,7 +117,7 @@ def read_table_fast(content: bytes, target: str | None) -> tuple[tuple[str, ...]
     if not first.strip():
         return None
     delimiter = max(",\t;", key=first.count)
-    names = next(csv.reader([first], delimiter=delimiter))
+    names = next(_rows(csv.reader([first], delimiter=delimiter), "the table", 0))
     wanted = names[-1] if target is None else target
     if wanted not in names or len(set(names)) != len(names) or len(names) < 2:
         return None
@@ -148,7 +148,7 @@ def _csv(source: Any, block_rows: int | None, form: CsvForm) -> Iterator[Table]:
         if first is None or not first.strip():
             raise DataError("expected a line with the names of the columns, found none", name)
         delimiter = max(",\t;", key=first.count)
-        names = tuple(next(csv.reader([first], delimiter=delimiter)))
+        names = tuple(next(_rows(csv.reader([first], delimiter=delimiter), name, 0)))
         if not form.header:
             names, text = tuple(str(k + 1) for k in range(len(names))), itertools.chain([first], text)
         elif len(set(names)) != len(names):
@@ -159,7 +159,7 @@ def _csv(source: Any, block_rows: int | None, form: CsvForm) -> Iterator[Table]:
         empty = True
         while True:
             rows, lines = [], []
-            for row in reader if block_rows is None else islice(reader, block_rows):
+            for row in islice(_rows(reader, name, before), block_rows):
                 if not row:
                     continue
                 if len(row) != len(names):
@@ -173,6 +173,14 @@ def _csv(source: Any, block_rows: int | None, form: CsvForm) -> Iterator[Table]:
                 break
         if empty:
             raise DataError("expected rows below the names of the columns, found none", name)
+
+
+def _rows(reader: Any, name: str, before: int) -> Iterator[list[str]]:
+    """The rows of a CSV reader; what it cannot read is a `DataError` that says where."""
+    try:
+        yield from reader
+    except csv.Error as error:
+        raise DataError(f"expected a row of CSV, found none ({error})", name, reader.line_num + before) from None
 
 
 def _lines(file: Any, name: str, encoding: str = "utf-8") -> Iterator[str]:
