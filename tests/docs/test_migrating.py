@@ -16,7 +16,8 @@ PAGES = sorted((ROOT / "docs" / "migrating").glob("*.rst"))
 
 def commands(page: Path) -> list[str]:
     """The commands of spom in the blocks of a page, in order."""
-    return re.findall(r"^ {3}.*?\b(spom (?:train|predict|evaluate|inspect) .*)$", page.read_text(), re.MULTILINE)
+    text = page.read_text().replace("\\\n", "")
+    return re.findall(r"^ {3}(spom (?:train|predict|evaluate|inspect) .*)$", text, re.MULTILINE)
 
 
 @pytest.fixture

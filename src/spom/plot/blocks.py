@@ -32,6 +32,7 @@ def blocks_over_epochs(model: Any, count: int = 10, ax: Any = None) -> Any:
     for i in np.argsort(-table[-1], kind="stable")[:count].tolist():
         ax.plot([entry["epoch"] for entry in entries], table[:, i], label=_name(model, i), marker=".")
     ax.set_xlabel("epoch")
+    ax.xaxis.get_major_locator().set_params(integer=True)
     ax.set_ylabel("share of the block")
     ax.legend(fontsize="small", loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
     return ax
