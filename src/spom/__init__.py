@@ -30,6 +30,7 @@ _ROOMS = (
 )
 _NAMES: dict[str, str] = {
     "DependencyParser": "spom.estimators",
+    "Pipeline": "spom.estimators",
     "ProximalClassifier": "spom.estimators",
     "ProximalClassifierCV": "spom.estimators",
     "ProximalRegressor": "spom.estimators",

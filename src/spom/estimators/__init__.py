@@ -7,6 +7,7 @@ from typing import Any
 
 _NAMES: dict[str, str] = {
     "DependencyParser": "spom.estimators.parser.parser",
+    "Pipeline": "spom.estimators.pipeline.pipeline",
     "ProximalClassifier": "spom.estimators.linear.proximal",
     "ProximalClassifierCV": "spom.estimators.linear.proximal_cv",
     "ProximalRegressor": "spom.estimators.linear.proximal",

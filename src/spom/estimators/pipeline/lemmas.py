@@ -1,0 +1,130 @@
+"""Lemmas: a dictionary of the words that were seen, by form and tags, and edit scripts for all others."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from spom.core.arrays import Ints
+from spom.data.columns import Columns
+from spom.estimators.pipeline.scripts import apply_script, script_of
+from spom.estimators.pipeline.tags import weight_arrays, weights_from
+from spom.features.templates import Templates
+from spom.models.checks import check_indices, check_shape, take
+from spom.solvers.structured.chains.data import as_tokens
+from spom.solvers.structured.chains.sparse.decoding import SparseWeights
+from spom.solvers.structured.chains.sparse.solver import SparseChain
+
+# Words that were not seen have no form that helps: they are told by their ends, their case and their tags.
+TEMPLATES = (
+    *(f"w.lower.suffix{k}[0]" for k in range(1, 7)),
+    *(f"w.lower.prefix{k}[0]" for k in range(1, 4)),
+    *("w.shape[0]", "w.case[0]", "upos[0]", "tag[0]", "upos[0]|w.case[0]", "tag[0]|w.case[0]"),
+    *(f"upos[0]|w.lower.suffix{k}[0]" for k in range(1, 6)),
+    *(f"tag[0]|w.lower.suffix{k}[0]" for k in range(1, 5)),
+    *("upos[0]|w.lower[0]", "upos[0]|w.case[0]|w.lower.suffix2[0]", "upos[0]|w.lower.prefix2[0]"),
+)
+STRENGTH = 1e-6
+EPOCHS = 8
+
+Key = tuple[str, int]
+
+
+@dataclass(frozen=True)
+class LemmaStage:
+    """A script by (form, tag) where it was seen, and a classifier of scripts for other words."""
+
+    seen: dict[Key, int]
+    templates: Templates
+    weights: SparseWeights
+    scripts: list[str]
+
+    @classmethod
+    def fit(
+        cls, forms: list[str], tags: Ints, lemmas: list[str], names: list[tuple[str, ...]], seed: int = 0
+    ) -> LemmaStage:
+        """Learn from words, the numbers of their tags and their lemmas: each different word counts once."""
+        counts: dict[Key, Counter[str]] = {}
+        for form, tag, lemma in zip(forms, tags.tolist(), lemmas, strict=True):
+            counts.setdefault((form, tag), Counter())[lemma] += 1
+        best = {key: found.most_common(1)[0][0] for key, found in counts.items()}
+        number: dict[str, int] = {}
+        seen = {key: number.setdefault(script_of(key[0], lemma), len(number)) for key, lemma in best.items()}
+        templates = Templates(TEMPLATES)
+        tokens = as_tokens(templates.fit(_columns(list(seen), names)))
+        y = np.fromiter(seen.values(), dtype=np.int64, count=len(seen))
+        solver = SparseChain(
+            tokens, y, len(number), features=templates.n_features, l1=STRENGTH, transitions=False, epochs=EPOCHS,
+            random_state=seed,
+        )  # fmt: skip
+        for _ in solver.passes():
+            pass
+        weights = solver.weights()
+        used = weights.used()
+        return cls(seen, templates.compact(used), weights.only(used), list(number))
+
+    @classmethod
+    def crossed(
+        cls, forms: list[str], tags: tuple[Ints, Ints], lemmas: list[str], names: list[tuple[str, ...]], folds: int
+    ) -> list[str]:
+        """Lemmas of each part of the words by a model of the others; `tags` are the gold and the predicted ones."""
+        gold, predicted = tags
+        found: list[str] = []
+        cuts = np.linspace(0, len(forms), folds + 1).astype(int).tolist()
+        for a, b in pairwise(cuts):
+            rest = np.concatenate([gold[:a], gold[b:]])
+            if b == a or rest.size == 0:
+                found += lemmas[a:b]
+                continue
+            stage = cls.fit(forms[:a] + forms[b:], rest, lemmas[:a] + lemmas[b:], names)
+            keys = list(zip(forms[a:b], predicted[a:b].tolist(), strict=True))
+            distinct = list(dict.fromkeys(keys))
+            known = dict(zip(distinct, stage.lemmas(distinct, names), strict=True))
+            found += [known[key] for key in keys]
+        return found
+
+    def lemmas(self, keys: list[Key], names: list[tuple[str, ...]]) -> list[str]:
+        """The lemma of each (form, tag)."""
+        found = [self.seen.get(key, -1) for key in keys]
+        unknown = [i for i, script in enumerate(found) if script < 0]
+        if unknown:
+            rows = as_tokens(self.templates.transform(_columns([keys[i] for i in unknown], names)))
+            for i, script in zip(unknown, self.weights.tag(rows).tolist(), strict=True):
+                found[i] = script
+        return [apply_script(key[0], self.scripts[script]) for key, script in zip(keys, found, strict=True)]
+
+    def arrays(self) -> dict[str, Any]:
+        """Everything but the scripts as arrays, for a model file."""
+        forms = list(dict.fromkeys(form for form, _ in self.seen))
+        place = {form: k for k, form in enumerate(forms)}
+        found: dict[str, Any] = {f"features.{name}": array for name, array in self.templates.arrays().items()}
+        found |= weight_arrays(self.weights)
+        found["seen.forms"] = np.array(forms, dtype=object)
+        columns = {"form": [place[form] for form, _ in self.seen], "tag": [tag for _, tag in self.seen]}
+        columns["script"] = list(self.seen.values())
+        return found | {f"seen.{name}": np.array(values, dtype=np.int32) for name, values in columns.items()}
+
+    @classmethod
+    def from_arrays(cls, arrays: dict[str, Any], scripts: list[str], tags: int) -> LemmaStage:
+        """What `arrays()` gave, checked."""
+        own = {n.removeprefix("features."): a for n, a in arrays.items() if n.startswith("features.")}
+        templates = Templates.from_arrays(own)
+        forms = arrays["seen.forms"].tolist()
+        sizes = {"form": len(forms), "tag": tags, "script": len(scripts)}
+        parts = [check_indices(take(arrays, f"seen.{n}", "i"), size, n) for n, size in sizes.items()]
+        for part in parts:
+            check_shape(part, parts[0].shape, "seen")
+        seen = {(forms[f], t): s for f, t, s in zip(*(part.tolist() for part in parts), strict=True)}
+        for script in scripts:
+            apply_script("x", script)
+        return cls(seen, templates, weights_from(arrays, templates.n_features, len(scripts)), scripts)
+
+
+def _columns(keys: list[Key], names: list[tuple[str, ...]]) -> Columns:
+    """Words as sentences of one word, with their tags as columns."""
+    rows = [[(form, names[tag][0], "|".join(names[tag]))] for form, tag in keys]
+    return Columns.from_lists(rows, names=("form", "upos", "tag"))

@@ -1,0 +1,244 @@
+"""Pipeline: raw text to tokens, sentences, tags, lemmas and trees, learnt from one treebank."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from spom.core.arrays import Ints
+from spom.core.registry import register
+from spom.data.columns import Columns, packed_strings
+from spom.data.conllu import join_treebanks, parse_conllu
+from spom.data.surface import Surface
+from spom.data.treebank import Treebank
+from spom.errors import DataError
+from spom.estimators.parser.parser import DependencyParser
+from spom.estimators.pipeline.lemmas import LemmaStage
+from spom.estimators.pipeline.multiword import Splitter
+from spom.estimators.pipeline.saving import SavingPipeline
+from spom.estimators.pipeline.segmenter import Segmenter, Segments
+from spom.estimators.pipeline.tags import TagStage, tags_of
+from spom.estimators.pipeline.trees import make_parser
+from spom.estimators.pipeline.writing import Place, Words, conllu_of
+from spom.metrics.conll2018 import Measures, conll2018
+
+# A sentence of more tokens is cut: parsing takes the square of its length.
+LONGEST = 500
+
+
+@register("estimator", "pipeline", examples=lambda: [Pipeline()], cost="O(labels seen with its features) a word")
+class Pipeline(SavingPipeline, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+    """text -> tokens -> words -> tags -> lemmas -> trees: each stage learnt from the treebank, and read by the next.
+
+    Tokens and sentences are labels of characters; multiword tokens are split by learnt rules; UPOS, XPOS and features
+    are one label of a chain; lemmas are edit scripts, and a dictionary of what was seen; the parser learns from tags
+    and lemmas that were predicted by models that had not seen the sentence (jackknifing), as it will meet them.
+
+    Parameters
+    ----------
+    parser : settings of the `DependencyParser`, a dict. Trees are projective where hardly any tree of the treebank
+        crosses, unless it says otherwise.
+    folds : how many models predict the tags that the parser learns from; 0: it learns from the gold ones.
+    trees : whether there is a parser; without it the result has no trees.
+    n_jobs : threads of `predict`. random_state : the seed. verbose : 1 shows progress on a terminal.
+
+    Attributes
+    ----------
+    segmenter_, splitter_, tagger_, lemmatizer_, parser_ : the stages.
+
+    Examples
+    --------
+    >>> from spom import Pipeline
+    >>> from spom.data import Treebank
+    >>> words = [("Dogs", "dog", "NOUN", 2, "nsubj", "_"), ("bark", "bark", "VERB", 0, "root", "SpaceAfter=No"),
+    ...          (".", ".", "PUNCT", 2, "punct", "_")]
+    >>> names = ("form", "lemma", "upos", "head", "deprel", "misc")
+    >>> bank = Treebank.from_sentences([[dict(zip(names, word)) for word in words]] * 30)
+    >>> pipeline = Pipeline(verbose=0).fit(bank)
+    >>> found = pipeline.predict("Dogs bark. Dogs bark.")
+    >>> found, found.columns.strings("upos")[0], found.heads[:3]
+    (Treebank(2 sentences, 6 words), ['NOUN', 'VERB', 'PUNCT'], array([2, 0, 2]))
+    """
+
+    segmenter_: Segmenter
+    splitter_: Splitter
+    tagger_: TagStage
+    lemmatizer_: LemmaStage | None
+    parser_: DependencyParser | None
+
+    def __init__(
+        self,
+        parser: dict[str, Any] | None = None,
+        folds: int = 4,
+        trees: bool = True,
+        *,
+        n_jobs: int | None = None,
+        random_state: Any = 0,
+        verbose: int = 1,
+    ) -> None:
+        self.parser = parser
+        self.folds = folds
+        self.trees = trees
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    # --- learning ----------------------------------------------------------------------------------------
+
+    def fit(self, X: Treebank, y: Any = None, dev: Treebank | None = None) -> Self:
+        """Learn all stages from a treebank; `dev` chooses the parser's best epoch. `y` is not used."""
+        bank = _checked(X)
+        surface = Surface.of(bank)
+        seed = 0 if self.random_state is None else int(self.random_state)
+        segmenter, splitter = Segmenter.fit(surface, seed), Splitter.fit(surface, bank)
+        gold = tags_of(bank)
+        tagger, crossed = TagStage.fit(bank.columns, gold, self.folds, seed)
+        forms, lemmas = _flat(bank, "form"), _flat(bank, "lemma")
+        lemmatizer = None
+        if any(lemma != "_" for lemma in lemmas):
+            lemmatizer = LemmaStage.fit(forms, gold.codes, lemmas, gold.names, seed)
+        found: dict[str, Any] = {"segmenter_": segmenter, "splitter_": splitter, "tagger_": tagger}
+        found |= {"lemmatizer_": lemmatizer, "parser_": None}
+        if self.trees:
+            parser = make_parser(bank, {"random_state": self.random_state, **(self.parser or {})})
+            seen = bank
+            if self.folds > 1:
+                tags, own = (gold.codes, crossed), None
+                if lemmatizer is not None:
+                    own = LemmaStage.crossed(forms, tags, lemmas, gold.names, self.folds)
+                seen = _with_words(bank, tagger, crossed, own)
+            held = None
+            if dev is not None:
+                held = _tagged(tagger, lemmatizer, _checked(dev))
+            found["parser_"] = parser.fit(seen, dev=held)
+        self.__dict__.update(found)
+        return self
+
+    # --- using it ----------------------------------------------------------------------------------------
+
+    def predict(self, X: Any) -> Treebank:
+        """The sentences of a text, or of several texts, one after another; of a `Treebank` its words as they are.
+
+        A blank line ends a paragraph, and so a sentence. `TokenRange` in the column MISC has the place of each token in
+        its text; `# text` is the text itself.
+        """
+        check_is_fitted(self, "segmenter_")
+        if isinstance(X, Treebank):
+            return self._parsed(_tagged(self.tagger_, self.lemmatizer_, X))
+        if isinstance(X, str):
+            return self._predicted(X, Place())
+        place, found = Place(), []
+        for text in X:
+            place.characters = 0
+            found.append(self._predicted(text, place))
+        return found[0] if len(found) == 1 else join_treebanks(found)
+
+    def predict_blocks(self, blocks: Iterable[str]) -> Iterator[Treebank]:
+        """Sentences block by block of one long text; a block must end where a sentence does."""
+        check_is_fitted(self, "segmenter_")
+        place = Place()
+        return (self._predicted(text, place) for text in blocks)
+
+    def _predicted(self, text: str, place: Place) -> Treebank:
+        if not isinstance(text, str):
+            raise DataError(f"expected text as a string, found {type(text).__name__}")
+        words = self._words(text)
+        columns = _columns(words.forms, words.offsets)
+        codes = self.tagger_.codes(columns)
+        names = ["\t".join(name) for name in self.tagger_.names]
+        tags = [names[c] for c in codes.tolist()]
+        lemmas = _lemmas(self.lemmatizer_, words.forms, codes, self.tagger_.names)
+        bank = parse_conllu(conllu_of(words, tags, lemmas, place).encode(), "text")
+        return self._parsed(bank)
+
+    def _words(self, text: str) -> Words:
+        segments = shortened(self.segmenter_.segments(text))
+        tokens = [text[a:b] for a, b in zip(segments.begin.tolist(), segments.end.tolist(), strict=True)]
+        # A token that goes over a line end is written with a blank.
+        tokens = [token if token.isprintable() else " ".join(token.split()) or token for token in tokens]
+        if not self.splitter_:
+            return Words(text, segments, tokens, tokens, list(range(len(tokens) + 1)))
+        split = {token: self.splitter_.words(token) for token in dict.fromkeys(tokens)}
+        forms: list[str] = []
+        first = [0]
+        for token in tokens:
+            parts = split[token]
+            if parts is None:
+                forms.append(token)
+            else:
+                forms += parts
+            first.append(len(forms))
+        return Words(text, segments, tokens, forms, first)
+
+    def _parsed(self, bank: Treebank) -> Treebank:
+        if self.parser_ is None or len(bank) == 0:
+            return bank
+        self.parser_.n_jobs = self.n_jobs
+        return self.parser_.predict(bank)
+
+    def evaluate(self, X: Treebank) -> Measures:
+        """The CoNLL 2018 measures from the raw text of a treebank, which is put together from its tokens."""
+        return conll2018(X, self.predict(Surface.of(X).text()))
+
+    def score(self, X: Treebank, y: Any = None) -> float:
+        """LAS from the raw text of a treebank; UPOS without a parser."""
+        return self.evaluate(X)["upos" if self.parser_ is None else "las"]
+
+
+def shortened(segments: Segments, longest: int = LONGEST) -> Segments:
+    """The same with sentences of more than `longest` tokens cut."""
+    offsets = segments.offsets
+    if offsets.size < 2 or np.diff(offsets).max() <= longest:
+        return segments
+    last = segments.last.copy()
+    for a, b in pairwise(offsets.tolist()):
+        last[a + longest - 1 : b - 1 : longest] = True
+    return Segments(segments.begin, segments.end, last)
+
+
+def _checked(bank: Any) -> Treebank:
+    if not isinstance(bank, Treebank):
+        raise TypeError(f"expected a Treebank, such as read_conllu gives, not {type(bank).__name__}")
+    if bank.n_words == 0:
+        raise DataError("there are no words to learn from: the treebank is empty", bank.columns.source or None)
+    return bank
+
+
+def _flat(bank: Treebank, name: str) -> list[str]:
+    codes, strings = bank.columns.distinct(name)
+    found: list[str] = strings[codes].tolist()
+    return found
+
+
+def _columns(forms: list[str], offsets: Ints) -> Columns:
+    buffer, start, length = packed_strings(forms)
+    return Columns(buffer, start[:, None], length[:, None], offsets, ("form",), np.arange(1, len(forms) + 1))
+
+
+def _lemmas(stage: LemmaStage | None, forms: list[str], codes: Ints, names: list[tuple[str, ...]]) -> list[str]:
+    if stage is None:
+        return ["_"] * len(forms)
+    keys = list(zip(forms, codes.tolist(), strict=True))
+    distinct = list(dict.fromkeys(keys))
+    found = dict(zip(distinct, stage.lemmas(distinct, names), strict=True))
+    return [found[key] for key in keys]
+
+
+def _tagged(tagger: TagStage, lemmatizer: LemmaStage | None, bank: Treebank) -> Treebank:
+    """A treebank with predicted tags and lemmas."""
+    codes = tagger.codes(bank.columns)
+    return _with_words(bank, tagger, codes, _lemmas(lemmatizer, _flat(bank, "form"), codes, tagger.names))
+
+
+def _with_words(bank: Treebank, tagger: TagStage, codes: Ints, lemmas: list[str] | None) -> Treebank:
+    columns: dict[str, Any] = {
+        name: (codes, [labels[k] for labels in tagger.names]) for k, name in enumerate(("upos", "xpos", "feats"))
+    }
+    if lemmas is not None:
+        columns["lemma"] = lemmas
+    return bank.with_columns(**columns)

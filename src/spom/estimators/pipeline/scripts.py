@@ -1,0 +1,64 @@
+"""Edit scripts from a form to its lemma, as labels: `running` to `run` is "take 4 off the end"."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+
+# case | taken off the front | added there | taken off the end | added there; or = and the whole lemma.
+_CASES: dict[str, Callable[[str], str]] = {
+    "l": str.lower,
+    "k": str,
+    "t": lambda text: text[:1].upper() + text[1:].lower(),
+    "u": str.upper,
+}
+_SEPARATOR = "\x1f"
+
+
+def script_of(form: str, lemma: str) -> str:
+    """The script that makes the lemma of the form.
+
+    >>> script_of("Running", "run").split(chr(31))
+    ['l', '0', '', '4', '']
+    >>> apply_script("Swimming", script_of("Running", "run"))
+    'swim'
+    """
+    at, where, size = _longest_common(form.lower(), lemma.lower())
+    if size and len(form) == len(form.lower()) and len(lemma) == len(lemma.lower()):
+        edits = (str(at), lemma[:where], str(len(form) - at - size), lemma[where + size :])
+        for case in _CASES:
+            script = _SEPARATOR.join((case, edits[0], edits[1].lower(), edits[2], edits[3].lower()))
+            if apply_script(form, script) == lemma:
+                return script
+        script = _SEPARATOR.join(("k", *edits))
+        if apply_script(form, script) == lemma:
+            return script
+    return "=" + lemma
+
+
+def apply_script(form: str, script: str) -> str:
+    """The lemma of a form under a script; a form that is too short for it is its own lemma, in lower case."""
+    if script.startswith("="):
+        return script[1:]
+    case, front, before, end, after = script.split(_SEPARATOR)
+    first, last = int(front), len(form) - int(end)
+    if last < first or not before + form[first:last] + after:
+        return form.lower()
+    # Case is changed after the edits, but for "keep" and "lower", where what is added has its own.
+    found = before + form[first:last] + after
+    return _CASES[case](found)
+
+
+@lru_cache(maxsize=1 << 16)
+def _longest_common(a: str, b: str) -> tuple[int, int, int]:
+    """(place in a, place in b, length) of the longest common substring; the first one of several."""
+    best = (0, 0, 0)
+    row = [0] * (len(b) + 1)
+    for i, x in enumerate(a, 1):
+        before = 0
+        for j, y in enumerate(b, 1):
+            kept, row[j] = row[j], before + 1 if x == y else 0
+            before = kept
+            if row[j] > best[2]:
+                best = (i - row[j], j - row[j], row[j])
+    return best

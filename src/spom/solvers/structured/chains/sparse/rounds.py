@@ -1,0 +1,283 @@
+r"""Rounds of dual averaging with AdaGrad's rates on the pairs of features and labels that were seen together.
+
+    theta_j = -eta soft(G_j, l1 t) / (S_j + eta l2 t),   S_j = delta + sqrt(sum of g_sj^2)
+
+as in the file `adaptive`. Expectations are taken over the labels of each token that score within `reach` of its best
+one, at most `width` of them, and the gold label. Any other label is less likely than exp(-reach) before its neighbours
+speak, and gets no gradient.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, NamedTuple
+
+import numpy as np
+
+from spom.core.arrays import Floats, Ints
+from spom.core.jit import kernel
+from spom.solvers.structured.chains.sparse.pairs import Pairs, Rows, Singles, add_parts
+
+
+class Table(NamedTuple):
+    """Sums of gradients and rates: of the pairs, and of steps, beginnings and ends ((labels + 2) x labels)."""
+
+    pairs: Pairs
+    sums: Annotated[Singles, "float32[::1]"]
+    rates: Annotated[Singles, "float32[::1]"]
+    chain_sums: Annotated[Singles, "float32[:, ::1]"]
+    chain_rates: Annotated[Singles, "float32[:, ::1]"]
+
+
+class Rule(NamedTuple):
+    """Numbers of a run: strengths, step, delta, margin, the probability from which on a token is skipped, candidates,
+    whether steps are learnt, and how many labels and parts there are."""
+
+    l1: Annotated[np.float32, "float32"]
+    l2: Annotated[np.float32, "float32"]
+    eta: Annotated[np.float32, "float32"]
+    delta: Annotated[np.float32, "float32"]
+    cost: Annotated[float, "float64"]
+    skip: Annotated[float, "float64"]
+    reach: Annotated[np.float32, "float32"]
+    width: Annotated[int, "int64"]
+    learn_chain: Annotated[bool, "boolean"]
+    total: Annotated[int, "int64"]
+
+
+class Lattice(NamedTuple):
+    """The candidates of each token of a sentence, `counts[t]` of them, with their scores and probabilities."""
+
+    labels: Annotated[Ints, "int64[:, ::1]"]
+    counts: Annotated[Ints, "int64[::1]"]
+    scores: Annotated[Floats, "float64[:, ::1]"]
+    nodes: Annotated[Floats, "float64[:, ::1]"]
+    back: Annotated[Floats, "float64[:, ::1]"]
+    steps: Annotated[Floats, "float64[:, :, ::1]"]
+    gold: Annotated[Ints, "int64[::1]"]
+
+
+@kernel("void(Rows, int64, Table, float32, float32, float32, float32[::1])")
+def pair_scores(
+    rows: Rows, t: int, table: Table, cut: np.float32, shift: np.float32, eta: np.float32, out: Singles
+) -> None:
+    """out[label] = the sum of the weights that the features of token t have with it."""
+    out[:] = np.float32(0.0)
+    zero, starts, labels = np.float32(0.0), table.pairs.starts, table.pairs.labels
+    for e in range(rows.indptr[t], rows.indptr[t + 1]):
+        j = rows.indices[e]
+        x = np.float32(rows.values[e]) if rows.values.size else np.float32(1.0)
+        for p in range(starts[j], starts[j + 1]):
+            g = table.sums[p]
+            w = (max(g - cut, zero) + min(g + cut, zero)) / (table.rates[p] + shift)
+            out[labels[p]] -= x * eta * w
+    add_parts(table.pairs.parts, out)
+
+
+@kernel("int64(float32[::1], int64, float32, int64, int64[::1], float64[::1])")
+def candidates(scores: Singles, gold: int, reach: np.float32, width: int, labels: Ints, out: Floats) -> int:
+    """The labels within `reach` of the best, the best `width` of them, and the gold one (-1: none), in rising order."""
+    best = scores[0]
+    for a in range(scores.size):
+        best = max(best, scores[a])
+    low, count = best - reach, 0
+    for a in range(scores.size):
+        count += scores[a] >= low
+    while count > width:
+        # Halve the distance until few enough are left; equal scores are cut off after `width` of them.
+        reach *= np.float32(0.5)
+        low, count = best - reach, 0
+        for a in range(scores.size):
+            count += scores[a] >= low
+        if reach < np.float32(1e-3):
+            break
+    found = 0
+    for a in range(scores.size):
+        if a == gold or (scores[a] >= low and found < width):
+            labels[found], out[found] = a, scores[a]
+            found += 1
+    return found
+
+
+@kernel("float64(float32[:, ::1], float32[:, ::1], int64, int64, float32, float32, float32)")
+def step_weight(
+    sums: Singles, rates: Singles, a: int, b: int, cut: np.float32, shift: np.float32, eta: np.float32
+) -> float:
+    """The weight of a step, a beginning or an end."""
+    zero, g = np.float32(0.0), sums[a, b]
+    return float(-eta * (max(g - cut, zero) + min(g + cut, zero)) / (rates[a, b] + shift))
+
+
+@kernel("float64(Lattice, int64)")
+def expectations(lattice: Lattice, n: int) -> float:
+    """The log partition; probabilities of candidates in `nodes`, of steps in steps[t] (from t - 1 to t).
+
+    `steps` comes with the scores of steps; scores of beginnings and ends are in `scores`.
+    """
+    total = 0.0
+    for t in range(n):
+        count, top = lattice.counts[t], -np.inf
+        for b in range(count):
+            top = max(top, lattice.scores[t, b])
+        norm = 0.0
+        for b in range(count):
+            into = 1.0
+            if t > 0:
+                into = 0.0
+                for a in range(lattice.counts[t - 1]):
+                    lattice.steps[t, a, b] = math.exp(lattice.steps[t, a, b])
+                    into += lattice.nodes[t - 1, a] * lattice.steps[t, a, b]
+            lattice.back[t, b] = math.exp(lattice.scores[t, b] - top)
+            lattice.nodes[t, b] = into * lattice.back[t, b]
+            norm += lattice.nodes[t, b]
+        for b in range(count):
+            lattice.nodes[t, b] /= norm
+            lattice.back[t, b] /= norm
+        total += math.log(norm) + top
+    # back[t, b] has exp(score) / norm until the sums of what follows replace it.
+    after = np.ones(lattice.nodes.shape[1])
+    here = np.empty(lattice.nodes.shape[1])
+    for t in range(n - 1, 0, -1):
+        for a in range(lattice.counts[t - 1]):
+            here[a] = 0.0
+            for b in range(lattice.counts[t]):
+                lattice.steps[t, a, b] *= lattice.back[t, b] * after[b]
+                here[a] += lattice.steps[t, a, b]
+                lattice.steps[t, a, b] *= lattice.nodes[t - 1, a]
+        for b in range(lattice.counts[t]):
+            lattice.nodes[t, b] *= after[b]
+        for a in range(lattice.counts[t - 1]):
+            after[a] = here[a]
+    for b in range(lattice.counts[0]):
+        lattice.nodes[0, b] *= after[b]
+    return total
+
+
+@kernel("float64(Rows, int64, int64[::1], Table, Rule, float32, float32[::1], Lattice)")
+def fill_lattice(
+    rows: Rows, first: int, y: Ints, table: Table, rule: Rule, rounds: np.float32, scores: Singles, lattice: Lattice
+) -> float:
+    """Candidates, and scores of candidates and steps; returns the score of the gold labels, without a margin."""
+    n, k = y.size, table.chain_sums.shape[1]
+    cut, shift = rule.l1 * rounds, rule.eta * rule.l2 * rounds
+    sums, rates, gold = table.chain_sums, table.chain_rates, 0.0
+    for t in range(n):
+        pair_scores(rows, first + t, table, cut, shift, rule.eta, scores)
+        labels, values = lattice.labels[t], lattice.scores[t]
+        count = candidates(scores[:k], y[t], rule.reach, rule.width, labels, values)
+        lattice.counts[t] = count
+        for b in range(count):
+            if t == 0:
+                values[b] += step_weight(sums, rates, k, labels[b], cut, shift, rule.eta)
+            if t == n - 1:
+                values[b] += step_weight(sums, rates, k + 1, labels[b], cut, shift, rule.eta)
+            if labels[b] == y[t]:
+                lattice.gold[t] = b
+                gold += values[b]
+            else:
+                values[b] += rule.cost
+            if t > 0:
+                for a in range(lattice.counts[t - 1]):
+                    before = lattice.labels[t - 1, a]
+                    lattice.steps[t, a, b] = step_weight(sums, rates, before, labels[b], cut, shift, rule.eta)
+        if t > 0:
+            gold += lattice.steps[t, lattice.gold[t - 1], lattice.gold[t]]
+    return gold
+
+
+@kernel("void(Rows, int64, Table, Rule, Lattice, int64, float32[::1])")
+def collect_token(rows: Rows, first: int, table: Table, rule: Rule, lattice: Lattice, t: int, slope: Singles) -> None:
+    """Add the gradient of a token to the pairs of its features; `slope` is zero before and after."""
+    starts, labels, parts = table.pairs.starts, table.pairs.labels, table.pairs.parts
+    for b in range(lattice.counts[t]):
+        label = lattice.labels[t, b]
+        slope[label] = np.float32(lattice.nodes[t, b] - (1.0 if b == lattice.gold[t] else 0.0))
+        for i in range(parts.shape[1]):
+            slope[parts[label, i]] += slope[label]
+    for e in range(rows.indptr[first + t], rows.indptr[first + t + 1]):
+        j = rows.indices[e]
+        x = np.float32(rows.values[e]) if rows.values.size else np.float32(1.0)
+        for p in range(starts[j], starts[j + 1]):
+            g = x * slope[labels[p]]
+            if g != np.float32(0.0):
+                table.sums[p] += g
+                s = table.rates[p] - rule.delta
+                table.rates[p] = rule.delta + np.float32(math.sqrt(s * s + g * g))
+    for b in range(lattice.counts[t]):
+        label = lattice.labels[t, b]
+        slope[label] = np.float32(0.0)
+        for i in range(parts.shape[1]):
+            slope[parts[label, i]] = np.float32(0.0)
+
+
+@kernel("void(Table, Rule, int64, int64, float64)")
+def collect_step(table: Table, rule: Rule, a: int, b: int, slope: float) -> None:
+    """The same for a step, a beginning or an end."""
+    g = np.float32(slope)
+    table.chain_sums[a, b] += g
+    s = table.chain_rates[a, b] - rule.delta
+    table.chain_rates[a, b] = rule.delta + np.float32(math.sqrt(s * s + g * g))
+
+
+@kernel("void(Table, Rule, Lattice, int64, int64)")
+def collect_chain(table: Table, rule: Rule, lattice: Lattice, n: int, k: int) -> None:
+    """The gradients of all steps, of the beginning and of the end of a sentence."""
+    for t in range(n):
+        for b in range(lattice.counts[t]):
+            label = lattice.labels[t, b]
+            right = b == lattice.gold[t]
+            slope = lattice.nodes[t, b] - (1.0 if right else 0.0)
+            if t == 0:
+                collect_step(table, rule, k, label, slope)
+            if t == n - 1:
+                collect_step(table, rule, k + 1, label, slope)
+            for a in range(lattice.counts[t - 1] if t > 0 else 0):
+                both = right and a == lattice.gold[t - 1]
+                g = lattice.steps[t, a, b] - (1.0 if both else 0.0)
+                if abs(g) > 1e-4:
+                    collect_step(table, rule, lattice.labels[t - 1, a], label, g)
+
+
+@kernel("UniTuple(float64, 2)(Rows, int64[::1], int64[::1], Table, Rule, int64, int64)")
+def sparse_rounds(
+    rows: Rows, y: Ints, order: Ints, table: Table, rule: Rule, done: int, longest: int
+) -> tuple[float, float]:
+    """One round for each sentence in `order`; the sum of losses and the number of tokens with an update."""
+    k, width = table.chain_sums.shape[1], rule.width + 1
+    lattice = Lattice(
+        np.empty((longest, width), dtype=np.int64),
+        np.empty(longest, dtype=np.int64),
+        np.empty((longest, width)),
+        np.empty((longest, width)),
+        np.empty((longest, width)),
+        np.empty((longest, width, width)),
+        np.empty(longest, dtype=np.int64),
+    )
+    scores, slope = np.empty(rule.total, dtype=np.float32), np.zeros(rule.total, dtype=np.float32)
+    total, touched = 0.0, 0.0
+    for r in range(order.size):
+        first, n = rows.offsets[order[r]], rows.offsets[order[r] + 1] - rows.offsets[order[r]]
+        if n == 0:
+            continue
+        gold = fill_lattice(rows, first, y[first : first + n], table, rule, np.float32(done + r), scores, lattice)
+        total += max(0.0, expectations(lattice, n) - gold)
+        active = 0
+        for t in range(n):
+            if lattice.nodes[t, lattice.gold[t]] <= rule.skip:
+                collect_token(rows, first, table, rule, lattice, t, slope)
+                active += 1
+        if active > 0 and rule.learn_chain:
+            collect_chain(table, rule, lattice, n, k)
+        touched += active
+    return total, touched
+
+
+@kernel("void(float32[::1], float32[::1], float32, float32, float32, float32[::1])")
+def final_weights(
+    sums: Singles, rates: Singles, cut: np.float32, shift: np.float32, eta: np.float32, out: Singles
+) -> None:
+    """-eta soft(G, cut) / (S + shift)."""
+    zero = np.float32(0.0)
+    for p in range(out.size):
+        g = sums[p]
+        out[p] = -eta * (max(g - cut, zero) + min(g + cut, zero)) / (rates[p] + shift)

@@ -1,0 +1,159 @@
+"""Chains with many labels beside enumeration: decoding, expectations, whole rounds, and which pairs there are."""
+
+from __future__ import annotations
+
+from itertools import pairwise, product
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from spom.errors import Unsupported
+from spom.solvers.structured.chains.data import Tokens, as_tokens
+from spom.solvers.structured.chains.sparse.decoding import SparseWeights
+from spom.solvers.structured.chains.sparse.pairs import Pairs, seen_pairs
+from spom.solvers.structured.chains.sparse.solver import SparseChain
+
+
+def sentences(seed: int, lengths: list[int], features: int, each: int) -> Tokens:
+    draw = np.random.default_rng(seed)
+    n = sum(lengths)
+    indices = np.concatenate([draw.choice(features, each, replace=False) for _ in range(n)])
+    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    return as_tokens(SimpleNamespace(indptr=np.arange(n + 1) * each, indices=indices, values=[], offsets=offsets))
+
+
+def dense(weights: SparseWeights, features: int) -> Any:
+    """One row for each feature, labels with their parts' weights added."""
+    k = weights.chain.shape[1]
+    total = max(k, int(weights.pairs.parts.max(initial=-1)) + 1)
+    W = np.zeros((features, total))
+    for j in range(features):
+        for p in range(weights.pairs.starts[j], weights.pairs.starts[j + 1]):
+            W[j, weights.pairs.labels[p]] = weights.values[p]
+    own = W[:, :k].copy()
+    for y in range(k):
+        for part in weights.pairs.parts[y]:
+            own[:, y] += W[:, part]
+    return own
+
+
+def path_score(unary: Any, chain: Any, path: tuple[int, ...]) -> float:
+    k = chain.shape[1]
+    steps = sum(chain[a, b] for a, b in pairwise(path))
+    return float(sum(unary[t, y] for t, y in enumerate(path)) + steps + chain[k, path[0]] + chain[k + 1, path[-1]])
+
+
+def random_weights(seed: int, features: int, k: int, parts: Any, spread: float) -> SparseWeights:
+    draw = np.random.default_rng(seed)
+    total = max(k, int(parts.max(initial=-1)) + 1)
+    labels = [np.sort(draw.choice(total, draw.integers(0, total), replace=False)) for _ in range(features)]
+    starts = np.concatenate([[0], np.cumsum([part.size for part in labels])]).astype(np.int64)
+    flat = np.concatenate(labels).astype(np.int32)
+    values = (spread * draw.standard_normal(flat.size)).astype(np.float32)
+    chain = draw.standard_normal((k + 2, k)).astype(np.float32)
+    return SparseWeights(Pairs(starts, flat, parts), values, chain)
+
+
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("spread", [0.3, 3.0])
+def test_decoding_is_exact(seed: int, spread: float) -> None:
+    features, k = 12, 5
+    parts = np.array([[5], [6], [5], [6], [6]], dtype=np.int32) if seed % 2 else np.zeros((k, 0), dtype=np.int32)
+    weights = random_weights(seed, features, k, parts, spread)
+    tokens = sentences(seed, [1, 4, 0, 3], features, 3)
+    found, W = weights.tag(tokens), dense(weights, features)
+    for a, b in zip(tokens.offsets[:-1].tolist(), tokens.offsets[1:].tolist(), strict=True):
+        if a == b:
+            continue
+        rows = tokens.indices[tokens.indptr[a] : tokens.indptr[b]].reshape(b - a, -1)
+        unary = W[rows].sum(axis=1)
+        best = max(path_score(unary, weights.chain, path) for path in product(range(k), repeat=b - a))
+        assert path_score(unary, weights.chain, tuple(found[a:b].tolist())) == pytest.approx(best, abs=1e-4)
+
+
+def naive_round(tokens: Tokens, y: Any, order: Any, k: int, features: int, l1: float, cost: float) -> Any:
+    """Dual averaging with AdaGrad's rates on the seen pairs, expectations by enumeration of all paths."""
+    seen = np.zeros((features, k), dtype=bool)
+    for t in range(tokens.count):
+        seen[tokens.indices[tokens.indptr[t] : tokens.indptr[t + 1]], y[t]] = True
+    G, H = np.zeros((features, k)), np.zeros((features, k))
+    Gc, Hc = np.zeros((k + 2, k)), np.zeros((k + 2, k))
+
+    def weight(G: Any, H: Any, t: int) -> Any:
+        return -0.5 * np.sign(G) * np.maximum(np.abs(G) - l1 * t, 0.0) / (0.1 + np.sqrt(H))
+
+    for r, s in enumerate(order):
+        a, b = int(tokens.offsets[s]), int(tokens.offsets[s + 1])
+        W, chain = weight(G, H, r), weight(Gc, Hc, r)
+        rows = [tokens.indices[tokens.indptr[t] : tokens.indptr[t + 1]] for t in range(a, b)]
+        unary = np.array([W[row].sum(axis=0) for row in rows])
+        gold = tuple(y[a:b].tolist())
+        paths = list(product(range(k), repeat=b - a))
+        wrong = [sum(p != g for p, g in zip(path, gold, strict=True)) for path in paths]
+        scores = np.array([path_score(unary, chain, path) + cost * w for path, w in zip(paths, wrong, strict=True)])
+        p = np.exp(scores - scores.max())
+        p /= p.sum()
+        nodes, edges, ends = np.zeros((b - a, k)), np.zeros((k + 2, k)), np.zeros((b - a, k, k))
+        for path, q in zip([*paths, gold], [*p, -1.0], strict=True):
+            for t, label in enumerate(path):
+                nodes[t, label] += q
+                if t:
+                    ends[t, path[t - 1], label] += q
+        edges[k], edges[k + 1] = nodes[0], nodes[-1]
+        for t, row in enumerate(rows):
+            for j in row:
+                G[j] += nodes[t] * seen[j]
+                H[j] += (nodes[t] * seen[j]) ** 2
+        for t in range(1, b - a):
+            Gc[:k] += ends[t]
+            Hc[:k] += ends[t] ** 2
+        Gc[k:] += edges[k:]
+        Hc[k:] += edges[k:] ** 2
+    n = len(order)
+    return weight(G, H, n), weight(Gc, Hc, n)
+
+
+@pytest.mark.parametrize(("loss", "l1"), [("log", 0.0), ("log", 0.01), ("softmax-margin", 0.01)])
+def test_a_pass_is_that_of_enumeration(loss: str, l1: float) -> None:
+    features, k = 9, 3
+    tokens = sentences(3, [3, 1, 2, 4, 2, 3], features, 3)
+    y = np.random.default_rng(5).integers(0, k, tokens.count)
+    solver = SparseChain(
+        tokens, y, k, features=features, l1=l1, loss=loss, skip=2.0, reach=1e6, epochs=1, random_state=7
+    )
+    order = np.random.default_rng(7).permutation(len(tokens))
+    solver.one_pass()
+    found = solver.weights()
+    W, chain = naive_round(tokens, y, order, k, features, l1, 1.0 if loss == "softmax-margin" else 0.0)
+    np.testing.assert_allclose(dense(found, features), W, atol=2e-4)
+    # Steps whose slope is tiny are left alone, which enumeration does not do.
+    np.testing.assert_allclose(found.chain, chain, atol=5e-3)
+
+
+def test_pairs_are_those_that_occur() -> None:
+    tokens = sentences(0, [5, 5], 6, 2)
+    y = np.array([0, 1, 2, 0, 1, 2, 0, 1, 2, 0])
+    pairs = seen_pairs(tokens, y, 6, np.zeros((3, 0), dtype=np.int32))
+    expected = {(int(j), int(y[t])) for t in range(10) for j in tokens.indices[2 * t : 2 * t + 2]}
+    found = [(j, int(c)) for j in range(6) for c in pairs.labels[pairs.starts[j] : pairs.starts[j + 1]]]
+    assert sorted(expected) == found
+
+
+def test_same_seed_same_bits_and_learns() -> None:
+    tokens = sentences(1, [4] * 50, 30, 3)
+    y = np.random.default_rng(2).integers(0, 30, 30)[tokens.indices[::3]]
+    runs = []
+    for _ in range(2):
+        solver = SparseChain(tokens, y, 30, features=30, epochs=8, random_state=4)
+        losses = [epoch.loss for epoch in solver.passes()]
+        runs.append(solver.weights())
+    np.testing.assert_array_equal(runs[0].values, runs[1].values)
+    assert losses[-1] < 0.3 * losses[0]
+    assert (runs[0].tag(tokens) == y).mean() > 0.95
+
+
+def test_unknown_losses_are_refused() -> None:
+    with pytest.raises(Unsupported, match="no loss 'hinge' for many labels"):
+        SparseChain(sentences(0, [2], 3, 1), [0, 1], 2, features=3, loss="hinge")
