@@ -76,7 +76,7 @@ def test_decoding_is_exact(seed: int, spread: float) -> None:
 def naive_round(tokens: Tokens, y: Any, order: Any, k: int, features: int, l1: float, cost: float) -> Any:
     """Dual averaging with AdaGrad's rates on the seen pairs, expectations by enumeration of all paths."""
     seen = np.zeros((features, k), dtype=bool)
-    for t in range(tokens.count):
+    for t in range(tokens.total):
         seen[tokens.indices[tokens.indptr[t] : tokens.indptr[t + 1]], y[t]] = True
     G, H = np.zeros((features, k)), np.zeros((features, k))
     Gc, Hc = np.zeros((k + 2, k)), np.zeros((k + 2, k))
@@ -119,7 +119,7 @@ def naive_round(tokens: Tokens, y: Any, order: Any, k: int, features: int, l1: f
 def test_a_pass_is_that_of_enumeration(loss: str, l1: float) -> None:
     features, k = 9, 3
     tokens = sentences(3, [3, 1, 2, 4, 2, 3], features, 3)
-    y = np.random.default_rng(5).integers(0, k, tokens.count)
+    y = np.random.default_rng(5).integers(0, k, tokens.total)
     solver = SparseChain(
         tokens, y, k, features=features, l1=l1, loss=loss, skip=2.0, reach=1e6, epochs=1, random_state=7
     )

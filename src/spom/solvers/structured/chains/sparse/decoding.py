@@ -10,7 +10,7 @@ import numpy as np
 from spom.core.arrays import Ints
 from spom.core.jit import kernel
 from spom.solvers.structured.chains.data import Ids, Tokens
-from spom.solvers.structured.chains.sparse.pairs import Pairs, Rows, Singles, add_parts, part_count, rows_of
+from spom.solvers.structured.chains.sparse.pairs import Pairs, Singles, add_parts, longest, part_count
 
 
 class Frozen(NamedTuple):
@@ -27,8 +27,8 @@ class Frozen(NamedTuple):
     least_out: Annotated[Singles, "float32[::1]"]
 
 
-@kernel("void(Rows, int64, Frozen, float32[::1])")
-def frozen_scores(rows: Rows, t: int, model: Frozen, out: Singles) -> None:
+@kernel("void(Tokens, int64, Frozen, float32[::1])")
+def frozen_scores(rows: Tokens, t: int, model: Frozen, out: Singles) -> None:
     """out[label] = the sum of the weights that the features of token t have with it."""
     out[:] = np.float32(0.0)
     starts, labels = model.pairs.starts, model.pairs.labels
@@ -67,9 +67,9 @@ def possible(model: Frozen, scores: Singles, alpha: Singles, before: Ids, count:
     return found
 
 
-@kernel("void(Rows, int64, Frozen, float32[::1], int32[:, ::1], float32[:, ::1], int32[:, ::1], int64[::1])")
+@kernel("void(Tokens, int64, Frozen, float32[::1], int32[:, ::1], float32[:, ::1], int32[:, ::1], int64[::1])")
 def tag_sentence(
-    rows: Rows, first: int, model: Frozen, every: Singles, labels: Ids, alpha: Singles, back: Ids, out: Ints
+    rows: Tokens, first: int, model: Frozen, every: Singles, labels: Ids, alpha: Singles, back: Ids, out: Ints
 ) -> None:
     """Viterbi over the labels that may be on a best path; `every` is for the scores of labels and parts."""
     k, n = model.most_in.size, out.size
@@ -110,8 +110,8 @@ def tag_sentence(
         at = back[t, at]
 
 
-@kernel("void(Rows, Frozen, int64, int64, int64[::1])")
-def tag_all(rows: Rows, model: Frozen, longest: int, total: int, out: Ints) -> None:
+@kernel("void(Tokens, Frozen, int64, int64, int64[::1])")
+def tag_all(rows: Tokens, model: Frozen, longest: int, total: int, out: Ints) -> None:
     """The best labels of all sentences; `total` is the number of labels and parts."""
     k = model.most_in.size
     labels, back = np.empty((longest, k), dtype=np.int32), np.empty((longest, k), dtype=np.int32)
@@ -140,8 +140,8 @@ class SparseWeights:
 
     def tag(self, tokens: Tokens) -> Ints:
         """The number of the best label of each token; ties go to the lower label."""
-        out = np.empty(tokens.count, dtype=np.int64)
-        tag_all(rows_of(tokens), self.frozen(), max(1, tokens.longest), part_count(self.pairs.parts), out)
+        out = np.empty(tokens.total, dtype=np.int64)
+        tag_all(tokens, self.frozen(), longest(tokens), part_count(self.pairs.parts), out)
         return out
 
     def used(self) -> Ints:

@@ -7,20 +7,11 @@ from typing import Annotated, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from spom.core.arrays import Floats, Ints
+from spom.core.arrays import Ints
 from spom.core.jit import kernel
 from spom.solvers.structured.chains.data import Ids, Tokens
 
 Singles = NDArray[np.float32]
-
-
-class Rows(NamedTuple):
-    """Tokens as compiled code takes them; see `spom.solvers.structured.chains.data.Tokens`."""
-
-    indptr: Annotated[Ints, "int64[::1]"]
-    indices: Annotated[Ids, "int32[::1]"]
-    values: Annotated[Floats, "float64[::1]"]
-    offsets: Annotated[Ints, "int64[::1]"]
 
 
 class Pairs(NamedTuple):
@@ -35,9 +26,9 @@ class Pairs(NamedTuple):
     parts: Annotated[Ids, "int32[:, ::1]"]
 
 
-def rows_of(tokens: Tokens) -> Rows:
-    """The bundle of some tokens."""
-    return Rows(*tokens.arguments())
+def longest(tokens: Tokens) -> int:
+    """Tokens of the longest sentence, at least one."""
+    return max(1, int(np.diff(tokens.offsets).max(initial=1)))
 
 
 @kernel("void(int32[:, ::1], float32[::1])")
@@ -50,8 +41,8 @@ def add_parts(parts: Ids, scores: Singles) -> None:
         scores[y] = s
 
 
-@kernel("int64(Rows, int64[::1], int32[:, ::1], int64, int64[::1], int32[::1])")
-def find_pairs(rows: Rows, y: Ints, parts: Ids, total: int, starts: Ints, out: Ids) -> int:
+@kernel("int64(Tokens, int64[::1], int32[:, ::1], int64, int64[::1], int32[::1])")
+def find_pairs(rows: Tokens, y: Ints, parts: Ids, total: int, starts: Ints, out: Ids) -> int:
     """The pairs of features and labels that occur, by feature; how many there are. `starts` begins as zeros.
 
     With an empty `out` only the number of occurrences of each feature is counted, in starts[feature + 1].
@@ -88,7 +79,7 @@ def find_pairs(rows: Rows, y: Ints, parts: Ids, total: int, starts: Ints, out: I
 
 def seen_pairs(tokens: Tokens, y: Ints, features: int, parts: Ids) -> Pairs:
     """The pairs of features and labels (or parts of labels) that occur together in some sentences."""
-    starts, rows = np.zeros(features + 1, dtype=np.int64), rows_of(tokens)
+    starts, rows = np.zeros(features + 1, dtype=np.int64), tokens
     total = part_count(parts)
     find_pairs(rows, y, parts, total, starts, np.empty(0, dtype=np.int32))
     out = np.empty(max(1, int(starts.sum())), dtype=np.int32)

@@ -16,7 +16,8 @@ import numpy as np
 
 from spom.core.arrays import Floats, Ints
 from spom.core.jit import kernel
-from spom.solvers.structured.chains.sparse.pairs import Pairs, Rows, Singles, add_parts
+from spom.solvers.structured.chains.data import Tokens
+from spom.solvers.structured.chains.sparse.pairs import Pairs, Singles, add_parts
 
 
 class Table(NamedTuple):
@@ -57,9 +58,9 @@ class Lattice(NamedTuple):
     gold: Annotated[Ints, "int64[::1]"]
 
 
-@kernel("void(Rows, int64, Table, float32, float32, float32, float32[::1])")
+@kernel("void(Tokens, int64, Table, float32, float32, float32, float32[::1])")
 def pair_scores(
-    rows: Rows, t: int, table: Table, cut: np.float32, shift: np.float32, eta: np.float32, out: Singles
+    rows: Tokens, t: int, table: Table, cut: np.float32, shift: np.float32, eta: np.float32, out: Singles
 ) -> None:
     """out[label] = the sum of the weights that the features of token t have with it."""
     out[:] = np.float32(0.0)
@@ -153,9 +154,9 @@ def expectations(lattice: Lattice, n: int) -> float:
     return total
 
 
-@kernel("float64(Rows, int64, int64[::1], Table, Rule, float32, float32[::1], Lattice)")
+@kernel("float64(Tokens, int64, int64[::1], Table, Rule, float32, float32[::1], Lattice)")
 def fill_lattice(
-    rows: Rows, first: int, y: Ints, table: Table, rule: Rule, rounds: np.float32, scores: Singles, lattice: Lattice
+    rows: Tokens, first: int, y: Ints, table: Table, rule: Rule, rounds: np.float32, scores: Singles, lattice: Lattice
 ) -> float:
     """Candidates, and scores of candidates and steps; returns the score of the gold labels, without a margin."""
     n, k = y.size, table.chain_sums.shape[1]
@@ -185,8 +186,8 @@ def fill_lattice(
     return gold
 
 
-@kernel("void(Rows, int64, Table, Rule, Lattice, int64, float32[::1])")
-def collect_token(rows: Rows, first: int, table: Table, rule: Rule, lattice: Lattice, t: int, slope: Singles) -> None:
+@kernel("void(Tokens, int64, Table, Rule, Lattice, int64, float32[::1])")
+def collect_token(rows: Tokens, first: int, table: Table, rule: Rule, lattice: Lattice, t: int, slope: Singles) -> None:
     """Add the gradient of a token to the pairs of its features; `slope` is zero before and after."""
     starts, labels, parts = table.pairs.starts, table.pairs.labels, table.pairs.parts
     for b in range(lattice.counts[t]):
@@ -238,9 +239,9 @@ def collect_chain(table: Table, rule: Rule, lattice: Lattice, n: int, k: int) ->
                     collect_step(table, rule, lattice.labels[t - 1, a], label, g)
 
 
-@kernel("UniTuple(float64, 2)(Rows, int64[::1], int64[::1], Table, Rule, int64, int64)")
+@kernel("UniTuple(float64, 2)(Tokens, int64[::1], int64[::1], Table, Rule, int64, int64)")
 def sparse_rounds(
-    rows: Rows, y: Ints, order: Ints, table: Table, rule: Rule, done: int, longest: int
+    rows: Tokens, y: Ints, order: Ints, table: Table, rule: Rule, done: int, longest: int
 ) -> tuple[float, float]:
     """One round for each sentence in `order`; the sum of losses and the number of tokens with an update."""
     k, width = table.chain_sums.shape[1], rule.width + 1

@@ -14,7 +14,7 @@ from spom.errors import Unsupported
 from spom.solvers.structured.chains.data import Ids, Tokens, check_gold
 from spom.solvers.structured.chains.solver import Epoch
 from spom.solvers.structured.chains.sparse.decoding import SparseWeights
-from spom.solvers.structured.chains.sparse.pairs import Pairs, part_count, rows_of, seen_pairs
+from spom.solvers.structured.chains.sparse.pairs import Pairs, longest, part_count, seen_pairs
 from spom.solvers.structured.chains.sparse.rounds import Rule, Table, final_weights, sparse_rounds
 
 LOSSES = ("log", "softmax-margin")
@@ -98,12 +98,12 @@ class SparseChain:
         """One pass over the sentences."""
         begin, n = time.perf_counter(), len(self.tokens)
         order = self.random.permutation(n)
-        longest = max(1, self.tokens.longest)
-        total, touched = sparse_rounds(rows_of(self.tokens), self.y, order, self.table, self.rule, self.rounds, longest)
+        width = longest(self.tokens)
+        total, touched = sparse_rounds(self.tokens, self.y, order, self.table, self.rule, self.rounds, width)
         self.rounds += n
         self.done += 1
         self.seconds += time.perf_counter() - begin
-        share = float(touched) / max(1, self.tokens.count)
+        share = float(touched) / max(1, self.tokens.total)
         return Epoch(self.done, float(total) / max(1, n), share, float(self.rule.eta), self.seconds)
 
     def weights(self) -> SparseWeights:

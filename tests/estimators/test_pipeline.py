@@ -1,0 +1,245 @@
+"""Pipelines on a generated language: from raw text to trees, files, bad input, and what is written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from spom import Pipeline, load_model
+from spom.data import Treebank, read_conllu
+from spom.data.conllu import conllu_text
+from spom.data.surface import Surface
+from spom.errors import DataError, ModelFileError
+from spom.estimators.pipeline.multiword import Splitter, apply_rule, rule_of
+from spom.estimators.pipeline.packing import pack, unpack
+from spom.estimators.pipeline.scripts import apply_script, script_of
+from spom.estimators.pipeline.segmenter import Segmenter, labelled_text
+
+NOUNS = {"dogs": "dog", "cats": "cat", "birds": "bird", "trees": "tree", "horses": "horse"}
+VERBS = {"chased": "chase", "saw": "see", "liked": "like", "followed": "follow"}
+
+
+def generated(count: int, seed: int) -> bytes:
+    """Sentences `The dogs don't chase cats.` with multiword tokens, paragraphs and trees, as CoNLL-U."""
+    draw = np.random.default_rng(seed)
+    blocks = []
+    for s in range(count):
+        subject, thing = draw.choice(list(NOUNS), 2)
+        verb = str(draw.choice(list(VERBS)))
+        rows = [
+            ("1", "The", "the", "DET", "DT", "Definite=Def|PronType=Art", "2", "det", "_"),
+            ("2", subject, NOUNS[subject], "NOUN", "NNS", "Number=Plur", "0", "nsubj", "_"),
+        ]
+        at = 3
+        lines = []
+        if draw.random() < 0.4:
+            rows += [
+                ("3-4", "don't", "_", "_", "_", "_", "_", "_", "_"),
+                ("3", "do", "do", "AUX", "VBP", "Tense=Pres", "0", "aux", "_"),
+                ("4", "n't", "not", "PART", "RB", "_", "0", "advmod", "_"),
+            ]
+            at = 5
+        rows += [
+            (str(at), verb, VERBS[verb], "VERB", "VBD", "Tense=Past", "0", "root", "_"),
+            (str(at + 1), thing, NOUNS[thing], "NOUN", "NNS", "Number=Plur", str(at), "obj", "SpaceAfter=No"),
+            (str(at + 2), ".", ".", "PUNCT", ".", "_", str(at), "punct", "_"),
+        ]
+        for r in rows:
+            head = r[6] if r[6] not in ("0",) or r[7] == "root" else str(at)
+            lines.append("\t".join((*r[:6], head if "-" not in r[0] else "_", r[7], "_", r[8])))
+        head_lines = ["# newpar"] if s % 4 == 0 else []
+        blocks.append("\n".join([*head_lines, *lines]))
+    return ("\n\n".join(blocks) + "\n\n").encode()
+
+
+def bank(count: int, seed: int) -> Treebank:
+    from spom.data.conllu import parse_conllu
+
+    return parse_conllu(generated(count, seed))
+
+
+@pytest.fixture(scope="module")
+def pipeline() -> Pipeline:
+    return Pipeline(verbose=0).fit(bank(200, 0))
+
+
+def test_raw_text_to_trees(pipeline: Pipeline) -> None:
+    found = pipeline.evaluate(bank(60, 1))
+    for name in ("tokens", "sentences", "words", "upos", "xpos", "feats", "lemmas", "uas", "las"):
+        assert found[name] > 0.97, name
+    assert pipeline.score(bank(20, 2)) == pytest.approx(pipeline.evaluate(bank(20, 2))["las"])
+
+
+def test_offsets_and_text_are_those_of_the_input(pipeline: Pipeline) -> None:
+    text = "The dogs  don't chased\ncats.\n\n\nThe birds saw trees. "
+    found = pipeline.predict(text)
+    surface, misc = Surface.of(found), found.columns.strings("misc")
+    assert surface.text().split() == text.split()
+    ranges = [part for row in misc for field in row for part in field.split("|") if part.startswith("TokenRange=")]
+    spans = [tuple(map(int, part.removeprefix("TokenRange=").split(":"))) for part in ranges]
+    assert [text[a:b] for a, b in spans] == [w for w in surface.forms if w != "don't"]
+    assert len(found) == 2
+
+
+def test_model_files_give_the_same_trees(pipeline: Pipeline, tmp_path: Path) -> None:
+    path = tmp_path / "p.spom"
+    pipeline.save(path)
+    text = Surface.of(bank(30, 3)).text()
+    again = load_model(path)
+    assert conllu_text(again.predict(text)) == conllu_text(pipeline.predict(text))
+    raw = bytearray(path.read_bytes())
+    raw[-20] ^= 255
+    path.write_bytes(bytes(raw))
+    with pytest.raises(ModelFileError):
+        load_model(path)
+
+
+def test_same_seed_same_bytes(tmp_path: Path) -> None:
+    for name in "ab":
+        Pipeline(verbose=0, folds=2).fit(bank(40, 0)).save(tmp_path / name)
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+
+
+def test_words_that_are_given_enter_at_their_stage(pipeline: Pipeline) -> None:
+    gold = bank(20, 4)
+    blank = gold.without_trees().with_columns(upos=["_"] * gold.n_words, lemma=["_"] * gold.n_words)
+    found = pipeline.predict(blank)
+    assert found.columns.strings("form") == gold.columns.strings("form")
+    assert np.mean(found.heads == gold.heads) > 0.95
+    assert found.columns.strings("upos") == gold.columns.strings("upos")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        " \n\n ",
+        "x",
+        "\x00\x01 dogs\x07",
+        "狗追貓。鳥看樹。",
+        "a" * 70_000,
+        "dogs " * 1500,
+        "\ufeffThe dogs saw cats.",
+        "|\\",
+    ],
+)
+def test_odd_texts_give_trees(pipeline: Pipeline, text: str) -> None:
+    found = pipeline.predict(text)
+    if found.n_words:
+        found.check_trees()
+    assert "".join(Surface.of(found).text().split()) == "".join(text.split())
+    assert np.diff(found.offsets).max(initial=0) <= 500
+
+
+def test_several_texts_and_no_text(pipeline: Pipeline) -> None:
+    one = pipeline.predict("The dogs saw cats.")
+    both = pipeline.predict(["The dogs saw cats.", "The dogs saw cats."])
+    assert both.heads.tolist() == one.heads.tolist() * 2
+    with pytest.raises(DataError, match="expected text as a string"):
+        pipeline.predict([3])
+    with pytest.raises(DataError, match="no words"):
+        Pipeline().fit(Treebank.from_sentences([]))
+
+
+def test_without_trees_and_without_lemmas() -> None:
+    gold = bank(60, 0)
+    found = (
+        Pipeline(trees=False, verbose=0)
+        .fit(gold.with_columns(lemma=["_"] * gold.n_words))
+        .predict("The dogs saw cats.")
+    )
+    assert found.heads.tolist() == [-1] * 5
+    assert found.columns.strings("lemma") == [["_"] * 5]
+
+
+def test_what_is_written_is_valid(pipeline: Pipeline, tmp_path: Path) -> None:
+    validator = pytest.importorskip("udtools.validator")
+    text = Surface.of(bank(40, 5)).text() + "\n\nSome  other\twords, 42 of them!\n\nThe cats don't saw dogs."
+    path = tmp_path / "out.conllu"
+    path.write_bytes(conllu_text(pipeline.predict(text)))
+    state = validator.Validator(lang="en", level=2).validate_file(str(path))
+    assert state.passed(), str(state.error_counter)
+
+
+# --- the stages ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("form", "lemma"),
+    [("Running", "run"), ("went", "go"), ("McDonald", "McDonald"), ("USA", "USA"), ("PARIS", "Paris"), ("a", "_"),
+     ("İstanbul", "İstanbul"), ("geht", "gehen"), ("x", ""), ("ungesehen", "sehen")],
+)  # fmt: skip
+def test_scripts_make_the_lemma(form: str, lemma: str) -> None:
+    assert apply_script(form, script_of(form, lemma)) == lemma
+
+
+@pytest.mark.parametrize(
+    ("token", "words"),
+    [("du", ["de", "le"]), ("DON'T", ["DO", "N'T"]), ("Zum", ["Zu", "dem"]), ("damelo", ["da", "me", "lo"])],
+)
+def test_rules_give_the_words(token: str, words: list[str]) -> None:
+    assert apply_rule(token, rule_of(token, words)) == words
+
+
+def test_unseen_tokens_are_split_by_their_ending() -> None:
+    splitter = Splitter.fit(Surface.of(bank(50, 0)), bank(50, 0))
+    assert splitter.words("don't") == ["do", "n't"]
+    assert splitter.words("Don't") == ["Do", "n't"]
+    assert splitter.words("dogs") is None
+    assert Splitter.from_state(splitter.state()).words("don't") == ["do", "n't"]
+
+
+def test_labels_of_characters_are_those_of_the_tokens() -> None:
+    text, labels = labelled_text(Surface.of(bank(3, 0)))
+    assert text.startswith("The ")
+    assert labels[:4].tolist() == [0, 0, 1, 3]
+    assert (labels == 2).sum() == 3
+
+
+def test_languages_without_blanks() -> None:
+    words = ["狗", "貓貓", "看見", "喜歡", "很", "樹"]
+    draw = np.random.default_rng(0)
+    rows = [
+        [
+            *({"form": str(w), "misc": "SpaceAfter=No"} for w in draw.choice(words, 4)),
+            {"form": "。", "misc": "SpaceAfter=No"},
+        ]
+        for _ in range(150)
+    ]
+    gold = Treebank.from_sentences(rows)
+    surface = Surface.of(gold)
+    found = Segmenter.fit(surface).segments(surface.text())
+    text = surface.text()
+    assert [text[a:b] for a, b in zip(found.begin.tolist(), found.end.tolist(), strict=True)] == surface.forms
+    assert np.array_equal(found.offsets, surface.offsets)
+
+
+def test_packed_arrays_come_back() -> None:
+    draw = np.random.default_rng(0)
+    arrays: dict[str, Any] = {
+        "rising": np.sort(draw.integers(0, 1 << 40, 1000)),
+        "labels": draw.integers(-5, 300, (20, 3)).astype(np.int32),
+        "empty": np.empty(0, dtype=np.int64),
+        "text": np.array(["a", "", "ü"], dtype=object),
+        "weights": draw.standard_normal(50).astype(np.float32),
+    }
+    told, packed = pack(arrays)
+    found = unpack(told, packed)
+    for name, array in arrays.items():
+        assert found[name].dtype == array.dtype, name
+        if name == "weights":
+            np.testing.assert_allclose(found[name], array, rtol=1e-3)
+        else:
+            np.testing.assert_array_equal(found[name], array)
+    packed["labels"] = packed["rising"]
+    with pytest.raises(ModelFileError, match="another size"):
+        unpack(told, packed)
+
+
+def test_treebank_file_of_the_users_kind(tmp_path: Path, pipeline: Pipeline) -> None:
+    path = tmp_path / "gold.conllu"
+    path.write_bytes(generated(10, 9))
+    assert pipeline.evaluate(read_conllu(path))["words"] == 1.0
