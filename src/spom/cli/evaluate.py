@@ -26,6 +26,9 @@ def evaluate(
     ] = "-",
     format: o.Format = None,
     target: Target = None,
+    raw: Annotated[
+        bool, typer.Option("--raw", help="Pipelines: from the raw text of a treebank, words and sentences too.")
+    ] = False,
     jobs: o.Jobs = 1,
     json: o.Json = False,
     quiet: o.Quiet = False,
@@ -35,30 +38,53 @@ def evaluate(
 
     Taggers: accuracy by token, and precision, recall and F1 of phrases where the tags are B-, I-, ..., printed as
     conlleval prints them. Parsers: UAS and LAS, with all words, as the CoNLL-18 evaluation counts them. Classifiers:
-    precision, recall and F1 of each class. Regressors: R2 and errors. --json prints one flat object of fractions.
+    precision, recall and F1 of each class. Regressors: R2 and errors. Pipelines: the CoNLL 2018
+    measures, with --raw from raw text. --json prints one flat object of fractions.
 
     \b
     Examples:
       spom evaluate --model chunker.spom test.txt.gz
       spom evaluate --model parser.spom en_ewt-ud-test.conllu.gz --json
+      spom evaluate --model english.spom --raw en_ewt-ud-test.conllu.gz
       spom evaluate --model iris.spom test.csv --target species
     """
     import time
 
     from spom.cli.kinds import explained, kind_of
     from spom.cli.output import print_json
-    from spom.errors import DataError
+    from spom.errors import DataError, Unsupported
 
     kind, header = kind_of(model)
     begin = time.perf_counter()
     try:
-        scores = _scores(kind, header, str(model), source, format, target)
+        if raw and kind != "pipeline":
+            raise Unsupported(f"--raw is for pipelines; this is a {kind}")
+        if kind == "pipeline":
+            scores = _pipeline_scores(str(model), source, raw, jobs)
+        else:
+            scores = _scores(kind, header, str(model), source, format, target)
     except DataError as error:
         raise explained(error, kind, model) from None
     if json:
         print_json({**scores.flat, "seconds": time.perf_counter() - begin})
     else:
         print(scores.text)
+
+
+def _pipeline_scores(model: str, source: str, raw: bool, jobs: int) -> Any:
+    """The CoNLL 2018 measures: from raw text, or from the words of the treebank."""
+    from spom.cli.scores import pipeline_scores
+    from spom.data.conllu import read_conllu
+    from spom.errors import DataError
+    from spom.models.loading import load_model
+
+    bank = read_conllu(source)
+    if len(bank) == 0:
+        raise DataError("expected sentences, found none", source)
+    bank.check_trees()
+    pipeline = load_model(model)
+    pipeline.n_jobs = jobs
+    return pipeline_scores(pipeline, bank, raw)
 
 
 def _scores(kind: str, header: Any, model: str, source: str, format: str | None, target: str | None) -> Any:

@@ -59,6 +59,7 @@ def _shown(value: Any) -> Any:
 def from_model(model: Any, top: int) -> dict[str, Any]:
     """What the weights say."""
     kinds = {"SequenceTagger": _tagger, "DependencyParser": _parser, "MKLClassifier": _kernels}
+    kinds["Pipeline"] = _pipeline
     return kinds.get(type(model).__name__, _linear)(model, top)
 
 
@@ -114,6 +115,22 @@ def _parser(model: Any, top: int) -> dict[str, Any]:
     found["relations"] = list(model.relations_)
     found["second_stage"] = model.second_ is not None
     return found
+
+
+def _pipeline(model: Any, top: int) -> dict[str, Any]:
+    """The stages with their sizes, and what the parser kept."""
+    tags, lemmas = model.tagger_, model.lemmatizer_
+    found: dict[str, Any] = {} if model.parser_ is None else _parser(model.parser_, top)
+    stages = {
+        "characters": f"{model.segmenter_.places.size:,} features of four labels",
+        "multiword": f"{len(model.splitter_.seen):,} tokens, {len(model.splitter_.endings):,} endings",
+        "tags": f"{len(tags.names):,} labels, {tags.weights.values.size:,} weights",
+        "lemmas": "none"
+        if lemmas is None
+        else f"{len(lemmas.scripts):,} scripts, {len(lemmas.seen):,} words, {lemmas.weights.values.size:,} weights",
+        "trees": "none" if model.parser_ is None else f"{found['nonzeros']:,} weights of arcs",
+    }
+    return {**found, "stages": stages}
 
 
 def _linear(model: Any, top: int) -> dict[str, Any]:
@@ -203,6 +220,8 @@ def print_text(found: dict[str, Any], view: View) -> None:
 
 def _lines(found: dict[str, Any], view: View) -> list[str]:
     lines = _about(found, view)
+    for name, text in found.get("stages", {}).items():
+        print(f"  {name:12} {text}")
     if "blocks" not in found:
         arrays = found["arrays"].items()
         shapes = [(name, a["dtype"], "x".join(map(str, a["shape"])), size(a["bytes"])) for name, a in arrays]

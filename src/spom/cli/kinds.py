@@ -18,12 +18,14 @@ KINDS = {
     "SequenceTagger": "tagger",
     "DependencyParser": "parser",
     "MKLClassifier": "classifier",
+    "Pipeline": "pipeline",
 }
 _TAKES = {
     "classifier": "vectors (svmlight, CSV or Parquet)",
     "regressor": "vectors (svmlight, CSV or Parquet)",
     "tagger": "sentences, one token a line (CoNLL columns, CoNLL-U or CRFsuite items)",
     "parser": "sentences in CoNLL-U",
+    "pipeline": "raw text, words (one per line, a blank line after each sentence) or CoNLL-U",
 }
 
 

@@ -77,6 +77,7 @@ def predict(
       spom predict --model chunker.spom new.txt -o tagged.txt
       zcat new.txt.gz | spom predict --model chunker.spom > tagged.txt
       spom predict --model parser.spom raw.conllu.gz -o parsed.conllu.gz
+      spom predict --model english.spom raw.txt -o out.conllu
       spom predict --model iris.spom flowers.csv --only
       spom predict --model iris.spom flowers.parquet --probabilities -o scored.parquet
     """
@@ -118,7 +119,7 @@ def _run(asked: Asked, sources: list[str]) -> None:
         raise Unsupported("--probabilities is for classifiers of vectors; taggers have --marginals")
     from spom.cli.output import writing
 
-    parts = {"tagger": _tags, "parser": _trees}[asked.kind](asked)
+    parts = {"tagger": _tags, "parser": _trees, "pipeline": _texts}[asked.kind](asked)
     with writing(asked.output) as out:
         for source in sources:
             for part in parts(source):
@@ -201,6 +202,14 @@ def _doubts(asked: Asked) -> Parts:
             yield k_best_text(tagger, X, asked.k_best) if asked.k_best else marginal_text(tagger, X)
 
     return parts
+
+
+def _texts(asked: Asked) -> Parts:
+    from spom.cli.texts import predicted_text
+
+    if asked.only:
+        raise Unsupported("--only is for taggers, parsers and classifiers: a pipeline writes CoNLL-U")
+    return predicted_text(asked.model, asked.format, asked.encoding, asked.jobs)
 
 
 def _trees(asked: Asked) -> Parts:

@@ -51,6 +51,14 @@ def tag_scores(tagger: Any, X: Any, y: Any) -> Scores:
     return Scores(flat, text, classes.confusion)
 
 
+def pipeline_scores(pipeline: Any, gold: Any, raw: bool) -> Scores:
+    """The CoNLL 2018 measures of a pipeline: from the raw text of a treebank, or from its words."""
+    from spom.metrics.conll2018 import conll2018
+
+    found = pipeline.evaluate(gold) if raw else conll2018(gold, pipeline.predict(gold.without_trees()))
+    return Scores(found.flat(), str(found))
+
+
 def tree_scores(gold: Any, found: Any) -> Scores:
     """UAS and LAS over all words, as the CoNLL-18 evaluation counts them, and without punctuation."""
     from spom.metrics.attachment import attachment

@@ -104,6 +104,11 @@ SENTENCES = {
     "constraints": (Constraints, None),
 }
 TREES = {"labels": (Labels, True), "projective": (Projective, None), "second_stage": (SecondStage, False)}
+PIPELINE = {
+    "prune": (Prune, None),
+    "seed": (o.Seed, 0),
+    "settings": (o.Settings, None),
+}
 TABLES = {
     "target": (Target, None),
     "ignore": (Ignore, None),
@@ -180,6 +185,23 @@ def tagger(values: dict[str, Any]) -> None:
     from spom.cli.train_tagger import train as run
 
     _run(run, values)
+
+
+@command(app, FILES, PIPELINE, RUNNING)
+def pipeline(values: dict[str, Any]) -> None:
+    """Learn a pipeline from raw text to trees from a treebank in CoNLL-U.
+
+    Tokens and sentences, tags, lemmas and trees are learnt from one treebank, and written as one model. `spom predict`
+    then takes raw text. --prune chooses templates of the parser.
+
+    \b
+    Examples:
+      spom train pipeline --train en_ewt-ud-train.conllu.gz --dev en_ewt-ud-dev.conllu.gz --model english.spom
+      spom train pipeline --train en_ewt-ud-train.conllu.gz --model small.spom --prune auto
+    """
+    from spom.cli.train_pipeline import train as run
+
+    _run(run, {**values, "epochs": None})
 
 
 @command(app, FILES, CHOICE, TREES, LEARNING, RUNNING)

@@ -23,7 +23,7 @@ def rule_of(token: str, words: list[str]) -> Rule:
     >>> rule_of("du", ["de", "le"])
     ('first', 1, 'e', ('le',))
     >>> rule_of("vámonos", ["vamos", "nos"])
-    ('first', 6, 'amos', ('nos',))
+    ('last', 4, '', ('vamos',))
     """
     low, lower = token.lower(), [word.lower() for word in words]
     kept = _common(low, lower[0])

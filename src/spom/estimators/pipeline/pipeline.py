@@ -11,7 +11,6 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from spom.core.arrays import Ints
-from spom.core.registry import register
 from spom.data.columns import Columns, packed_strings
 from spom.data.conllu import join_treebanks, parse_conllu
 from spom.data.surface import Surface
@@ -23,7 +22,6 @@ from spom.estimators.pipeline.multiword import Splitter
 from spom.estimators.pipeline.saving import SavingPipeline
 from spom.estimators.pipeline.segmenter import Segmenter, Segments
 from spom.estimators.pipeline.tags import TagStage, tags_of
-from spom.estimators.pipeline.trees import make_parser
 from spom.estimators.pipeline.writing import Place, Words, conllu_of
 from spom.metrics.conll2018 import Measures, conll2018
 
@@ -31,7 +29,6 @@ from spom.metrics.conll2018 import Measures, conll2018
 LONGEST = 500
 
 
-@register("estimator", "pipeline", examples=lambda: [Pipeline()], cost="O(labels seen with its features) a word")
 class Pipeline(SavingPipeline, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """text -> tokens -> words -> tags -> lemmas -> trees: each stage learnt from the treebank, and read by the next.
 
@@ -41,8 +38,7 @@ class Pipeline(SavingPipeline, BaseEstimator):  # type: ignore[misc]  # scikit-l
 
     Parameters
     ----------
-    parser : settings of the `DependencyParser`, a dict. Trees are projective where hardly any tree of the treebank
-        crosses, unless it says otherwise.
+    parser : settings of the `DependencyParser`, a dict; what it does not say is chosen by the parser.
     folds : how many models predict the tags that the parser learns from; 0: it learns from the gold ones.
     trees : whether there is a parser; without it the result has no trees.
     n_jobs : threads of `predict`. random_state : the seed. verbose : 1 shows progress on a terminal.
@@ -105,7 +101,8 @@ class Pipeline(SavingPipeline, BaseEstimator):  # type: ignore[misc]  # scikit-l
         found: dict[str, Any] = {"segmenter_": segmenter, "splitter_": splitter, "tagger_": tagger}
         found |= {"lemmatizer_": lemmatizer, "parser_": None}
         if self.trees:
-            parser = make_parser(bank, {"random_state": self.random_state, **(self.parser or {})})
+            settings = {"random_state": self.random_state, "verbose": 0, **(self.parser or {})}
+            parser = DependencyParser(**settings)
             seen = bank
             if self.folds > 1:
                 tags, own = (gold.codes, crossed), None
@@ -153,7 +150,7 @@ class Pipeline(SavingPipeline, BaseEstimator):  # type: ignore[misc]  # scikit-l
         names = ["\t".join(name) for name in self.tagger_.names]
         tags = [names[c] for c in codes.tolist()]
         lemmas = _lemmas(self.lemmatizer_, words.forms, codes, self.tagger_.names)
-        bank = parse_conllu(conllu_of(words, tags, lemmas, place).encode(), "text")
+        bank = parse_conllu(conllu_of(words, tags, lemmas, place).encode())
         return self._parsed(bank)
 
     def _words(self, text: str) -> Words:

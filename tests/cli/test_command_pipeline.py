@@ -1,0 +1,65 @@
+"""`spom train pipeline`, `predict`, `evaluate --raw`, `inspect`, and input that is no text."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from spom.cli.main import main
+from spom.data import read_conllu
+from spom.data.surface import Surface
+from tests.estimators.test_pipeline import generated
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("pipeline")
+    (path / "train.conllu").write_bytes(generated(150, 0))
+    (path / "test.conllu").write_bytes(generated(30, 1))
+    (path / "raw.txt").write_text(Surface.of(read_conllu(path / "test.conllu")).text())
+    (path / "words.txt").write_text("The\ndogs\nsaw\ncats\n.\n\nThe\nbirds\nsaw\ntrees\n.")
+    status = main(["train", "pipeline", "--train", str(path / "train.conllu"), "--model", str(path / "m"), "--quiet"])
+    assert status == 0
+    return path
+
+
+def test_raw_text_words_and_trees(folder: Path) -> None:
+    for name, format, sentences in (
+        ("raw.txt", [], 30),
+        ("words.txt", ["--format", "words"], 2),
+        ("test.conllu", [], 30),
+    ):
+        out = folder / f"{name}.out"
+        assert main(["predict", "--model", str(folder / "m"), str(folder / name), "-o", str(out), *format]) == 0
+        found = read_conllu(out)
+        found.check_trees()
+        assert len(found) == sentences
+
+
+def test_evaluate_and_inspect(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    test = str(folder / "test.conllu")
+    assert main(["evaluate", "--model", str(folder / "m"), "--raw", test, "--json"]) == 0
+    scores = json.loads(capsys.readouterr().out)
+    assert all(
+        0.95 < scores[name] <= 1.0 for name in ["words", "sentences", "upos", "xpos", "feats", "lemmas", "uas", "las"]
+    )
+    assert main(["inspect", str(folder / "m")]) == 0
+    shown = capsys.readouterr().out
+    assert all(stage in shown for stage in ("characters", "multiword", "tags", "lemmas", "trees"))
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [(b"The dogs \xff saw", "byte 0xff at 9 is not utf-8"), (b"", ""), (b"\x00 \x07\n", ""), (b"x" * 1_000_000, "")],
+)
+def test_odd_files(folder: Path, content: bytes, message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "odd.txt").write_bytes(content)
+    out = folder / "odd.out"
+    status = main(["predict", "--model", str(folder / "m"), str(folder / "odd.txt"), "-o", str(out)])
+    assert status == (2 if message else 0)
+    assert message in capsys.readouterr().err
+    if not message:
+        joined = b"".join(w.encode() for s in read_conllu(out).columns.strings("form") for w in s)
+        assert joined == b"".join(content.split())
