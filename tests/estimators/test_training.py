@@ -75,6 +75,10 @@ def test_a_stopped_run_resumes_to_the_same_model_file(name: str, scored: bool, t
     more = {"dev": held} if scored else {}
     whole = model.fit(*data, **more)
     whole.save(tmp_path / "whole")
+    path = tmp_path / "over"
+    model.fit(*data, **more, checkpoint=path)
+    model.fit(*data, **more, checkpoint=path, resume=True).save(tmp_path / "again")
+    assert (tmp_path / "again").read_bytes() == (tmp_path / "whole").read_bytes(), "resumed after the last epoch"
     for stop in range(1, len(whole.history_)):
         path = tmp_path / f"state{stop}"
         model.set_params(callbacks=StopAt(stop)).fit(*data, **more, checkpoint=path, checkpoint_every="stop")

@@ -134,9 +134,12 @@ def _under(prefix: str, arrays: Arrays) -> Arrays:
     return {name.removeprefix(prefix): a for name, a in arrays.items() if name.startswith(prefix)}
 
 
-def _written(entry: dict[str, Any], prefix: str) -> dict[str, Any]:
-    """An entry of a history as JSON takes it: arrays by their names, numbers that are not finite as hex."""
-    return {name: _plain(value, prefix + name) for name, value in entry.items()}
+def _written(entry: dict[str, Any], prefix: str) -> list[list[Any]]:
+    """An entry of a history as JSON takes it: arrays by their names, numbers that are not finite as hex.
+
+    Pairs, because headers are sorted by key, and the last entry goes into the model file in its own order.
+    """
+    return [[name, _plain(value, prefix + name)] for name, value in entry.items()]
 
 
 def _plain(value: Any, name: str) -> Any:
@@ -147,9 +150,9 @@ def _plain(value: Any, name: str) -> Any:
     return {"float": value.hex()} if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _entry(written: dict[str, Any], arrays: Arrays) -> dict[str, Any]:
+def _entry(written: list[list[Any]], arrays: Arrays) -> dict[str, Any]:
     found: dict[str, Any] = {}
-    for name, value in written.items():
+    for name, value in written:
         if isinstance(value, dict):
             value = arrays[value["array"]] if "array" in value else float.fromhex(value["float"])
         found[str(name)] = value
