@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,10 @@ def path(model: Any, X: Any, y: Any, count: int = 30, ax: Any = None) -> Any:
     weights = []
     for strength in strengths:
         fitted = clone(model).set_params(penalty=type(penalty)(**{**penalty.get_params(), "strength": strength}))
-        weights.append(np.asarray(fitted.fit(X, y).coef_).reshape(-1))
+        with warnings.catch_warnings():
+            # At the first strength all weights are zero on purpose.
+            warnings.simplefilter("ignore", UserWarning)
+            weights.append(np.asarray(fitted.fit(X, y).coef_).reshape(-1))
     ax = axes(ax)
     ax.plot(strengths, np.array(weights), linewidth=1.0)
     ax.set_xscale("log")
