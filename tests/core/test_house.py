@@ -20,7 +20,7 @@ from spom.errors import DataError, ModelFileError, SpomError, Unsupported
 
 
 def run(code: str, **environment: str) -> str:
-    env = {**os.environ, **environment}
+    env = {**{k: v for k, v in os.environ.items() if k != "NUMBA_CACHE_DIR"}, **environment}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=env, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout
