@@ -198,7 +198,7 @@ def test_streams_and_threads() -> None:
 
 
 def test_pruning_drops_templates_of_noise() -> None:
-    t = tagger(prune="auto").fit(X, Y)
+    t = tagger(prune=3).fit(X, Y)
     # pos[1] tells where the sentence ends.
     assert "pos[0]" in t.pruning_.dropped
     assert "w[0]" in t.pruning_.kept

@@ -19,6 +19,7 @@ from spom.errors import DataError, Unsupported
 from spom.estimators.checking import all_or_nothing
 from spom.estimators.tagger import defaults
 from spom.estimators.tagger.defaults import Allowed
+from spom.estimators.tagger.held_out import Trial, pruned_on_held_out
 from spom.estimators.tagger.inputs import Source, as_columns, make_source
 from spom.estimators.tagger.kernels import check_options, fit_with_kernels
 from spom.estimators.tagger.labels import Names, check_dev, label_codes, label_names, metric, recode, split_labels
@@ -64,8 +65,9 @@ class SequenceTagger(SavingTagger, TaggerModel):
     solver : `"online"`; with kernels also `"frank-wolfe"`, which goes to the optimum. `"auto"` is online.
     epochs : passes over the sentences; `"auto"` is 6, and up to 20 where there are fewer than 833 sentences.
     update, step, average, cost, shuffle : see `spom.solvers.structured.chains.OnlineChain`.
-    prune : choose templates first and learn with what was kept: `"auto"`, a number of templates, or a strength (a
-        float). `pruning_` tells which went, and why.
+    prune : choose templates first and learn with what was kept: `"auto"` (templates go where held-out sentences say
+        that they can, see `spom.estimators.tagger.held_out`), a number of templates, or a strength (a float).
+        `pruning_` tells which went, and why.
     max_weights : at most so many weights of features: the largest are kept, and learnt again alone, under a penalty of
         single weights by dual averaging. None: as many as the penalty leaves.
     constraints : `"BIO"`, `"IOB1"`, `"BIOES"`, `"BILOU"`, `Constraints`, None (any label may follow any other), or
@@ -360,6 +362,8 @@ class SequenceTagger(SavingTagger, TaggerModel):
         blocks = task.blocks
         if self.prune is None:
             return None
+        if self.prune == "auto":
+            return pruned_on_held_out(self._trial(task), self._seed())
         if not isinstance(self.prune, (str, float)) and self.prune > len(blocks):
             raise ValueError(f"prune={self.prune} is more than the {len(blocks)} templates there are")
         found = select(
@@ -374,6 +378,28 @@ class SequenceTagger(SavingTagger, TaggerModel):
         if found.kept.size == 0:
             raise ValueError(f"prune={self.prune!r} leaves no template: give a smaller strength")
         return Pruning(blocks.names, np.diff(blocks.starts), found)
+
+    def _trial(self, task: _Task) -> Trial:
+        """What a comparison on held-out sentences needs."""
+
+        def learn(tokens: Tokens, y: Ints, kept: Ints | None) -> Weights:
+            part = replace(task, tokens=tokens, y=y)
+            ids = None if kept is None else task.blocks.ids(kept)
+            solver = self._solver(part if ids is None else part.only(ids), self.epochs_, self._seed())
+            for _ in solver.passes():
+                pass
+            W, chain = solver.weights()
+            if ids is None:
+                return W, chain
+            whole = np.zeros((task.blocks.total, W.shape[1]), dtype=W.dtype)
+            whole[ids] = W
+            return whole, chain
+
+        def score(tokens: Tokens, y: Ints, weights: Weights) -> float:
+            return self._measure(tokens, (y, self.classes_), weights)
+
+        forbidden = forbidden_scores(self._allowed.while_learning, self.classes_.size)
+        return Trial(task.tokens, task.y, task.blocks, forbidden, learn, score)
 
     def _dev(self, dev: Any, task: _Task) -> Any:
         if dev is None:
