@@ -48,7 +48,8 @@ def test_a_kernel_finds_circles(solver: str, transitions: Any) -> None:
     assert model.blocks_ == ("Gaussian(variance=1.0)", "Linear()")
     assert model.predict(X_TEST[:1])[0][0] in LABELS.tolist()
     assert "kept in memory" in model.memory_plan_
-    assert model.chain_[:3].any() == (transitions is not None)
+    # The labels do not depend on each other: a block of transitions that is learnt may be off.
+    assert model.chain_[:3].any() == (transitions is not None) or transitions == "learnt"
 
 
 def test_all_that_a_tagger_can_do() -> None:

@@ -33,20 +33,18 @@ from spom.estimators.checking import (
 )
 from spom.estimators.linear.choosing import FEW_ROWS
 from spom.estimators.mkl.model import KernelModel
-from spom.estimators.mkl.training import KernelFit, as_kernels, blocks_of, fit_kernels, grams_of
+from spom.estimators.mkl.training import KernelFit, Options, as_kernels, blocks_of, fit_kernels, grams_of
 from spom.estimators.saving import Saving
 from spom.estimators.training import Trainer, described, digest
 from spom.kernels import Gaussian, Linear, Polynomial
 from spom.models.checks import check_shape, take
-from spom.penalties import SparseMKL
+from spom.solvers.mkl.norms import chosen_penalty
 from spom.solvers.mkl.problem import KernelProblem
 
-# What penalty=None means: C = 1 / (strength N) = 2.
-DEFAULT_C = 2.0
 # What a model file keeps beside the model itself.
 FITTED = (
     *("classes_", "penalty_", "n_features_in_", "feature_names_in_"),
-    *("converged_", "memory_plan_", "n_support_"),
+    *("converged_", "memory_plan_", "n_support_", "solver_", "update_"),
 )
 
 
@@ -72,9 +70,12 @@ class MKLClassifier(Saving, ClassifierMixin, BaseEstimator):  # type: ignore[mis
         `"precomputed"` means that X is a list of Gram matrices, one a kernel.
     loss : `"hinge"`, `"log"` (gives probabilities) or `"perceptron"`.
     penalty : a penalty of block norms: `SparseMKL`, `LqMKL`, `ElasticNetMKL`, `GroupLasso`, `SquaredL2` (a plain sum of
-        the kernels). None is `SparseMKL(1 / (2 N))`, which is C = 2.
-    solver : `"online"`, or `"frank-wolfe"`, which goes on until the duality gap is `tol` of the objective.
-    step, epochs, output : of the online solver (`solvers.mkl.online`); `"auto"` needs no number.
+        the kernels), or any other with such a form. `"auto"` is `SparseMKL(1 / (2 N))`, which is C = 2; None is none.
+    solver : `"online"`, or `"frank-wolfe"`, which stops at a gap of `tol` times the objective; `"auto"` is online.
+    update : of the online solver: `"dual-averaging"` (`solvers.mkl.dual_averaging`: exact zeros, kernels scaled to a
+        mean diagonal of one) or `"forward-backward"` (`solvers.mkl.online`); `"auto"` is dual averaging for the hinge
+        loss, and forward-backward for the others or where a step is given.
+    step, epochs, output : of the online solver; `"auto"` needs no number.
     memory : what Gram matrices may take: they are kept where they fit, else rows are computed and cached, else kernels
         become explicit features. `memory_plan_` says what was chosen; so does the log, `spom.kernels`.
     precision : of the Gram matrices, `"single"` or `"double"`.
@@ -105,12 +106,13 @@ class MKLClassifier(Saving, ClassifierMixin, BaseEstimator):  # type: ignore[mis
         self,
         kernels: Any = None,
         loss: str = "hinge",
-        penalty: Any = None,
-        solver: str = "online",
+        penalty: Any = "auto",
+        solver: str = "auto",
         *,
+        update: str = "auto",
         step: Any = "auto",
         epochs: int = 20,
-        output: str = "last",
+        output: str = "auto",
         tol: float = 1e-2,
         memory: Any = "2GB",
         precision: str = "single",
@@ -125,6 +127,7 @@ class MKLClassifier(Saving, ClassifierMixin, BaseEstimator):  # type: ignore[mis
         self.loss = loss
         self.penalty = penalty
         self.solver = solver
+        self.update = update
         self.step = step
         self.epochs = epochs
         self.output = output
@@ -207,7 +210,7 @@ class MKLClassifier(Saving, ClassifierMixin, BaseEstimator):  # type: ignore[mis
             longest=1,
             dtype=np.float32 if self.precision == "single" else np.float64,
             n_jobs=int(effective_n_jobs(self.n_jobs)),
-            averaged=self.output == "average",
+            averaged=True,
             verbose=self.verbose,
             label=type(self).__name__,
         )
@@ -253,22 +256,34 @@ class MKLClassifier(Saving, ClassifierMixin, BaseEstimator):  # type: ignore[mis
     ) -> KernelFit:
         """Learn from rows (or None) of this total weight."""
         X, total = data
-        self.penalty_ = operator("penalty", self.penalty, SparseMKL(1.0 / (DEFAULT_C * total)))
+        given = (
+            self.penalty if self.penalty is None or isinstance(self.penalty, str) else operator("penalty", self.penalty)
+        )
+        self.penalty_ = chosen_penalty(given, problem.n_blocks, total)
         return fit_kernels(
             blocks,
             problem,
             X,
             trainer,
+            self._options(trainer),
+            dev=None if dev is None else lambda found: self._scored(found, dev),
+        )
+
+    def _options(self, trainer: Trainer) -> Options:
+        seed = trainer.seed(lambda: int(check_random_state(self.random_state).randint(2**31 - 1)))
+        options = Options(
             solver=self.solver,
+            update=self.update,
             loss=self.loss,
             penalty=self.penalty_,
             step=self.step,
             epochs=self.epochs,
             output=self.output,
             tol=self.tol,
-            seed=trainer.seed(lambda: int(check_random_state(self.random_state).randint(2**31 - 1))),
-            dev=None if dev is None else lambda found: self._scored(found, dev),
-        )
+            seed=seed,
+        ).chosen()
+        self.solver_, self.update_ = options.solver, options.update
+        return options
 
     def _scored(self, found: KernelFit, dev: Any) -> float:
         """The score of what was learnt so far on development data."""

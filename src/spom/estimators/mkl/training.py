@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -22,11 +22,13 @@ from spom.kernels.function import Function
 from spom.kernels.gram import DenseGram, Gram, SparseGram
 from spom.kernels.memory import plan
 from spom.solvers.mkl.frank_wolfe.gram import parts_of
+from spom.solvers.mkl.norms import block_weights
 from spom.solvers.mkl.online.solver import OnlineKernels
 from spom.solvers.mkl.online.workspace import needed_bytes
 from spom.solvers.mkl.problem import ExplicitBlock, KernelProblem
 
 SOLVERS = ("online", "frank-wolfe")
+UPDATES = ("dual-averaging", "forward-backward")
 log = logging.getLogger("spom.kernels")
 
 
@@ -128,16 +130,51 @@ def tell(message: str, verbose: int, label: str) -> None:
         print(f"{label}: {message}", file=sys.stderr)
 
 
-def block_weights(norms: Floats, penalty: Any) -> Floats:
-    """beta_m, proportional to norm(theta_m)^(2 - q) with the q of the penalty (1 but for `LqMKL`), summing to one.
+@dataclass(frozen=True)
+class Options:
+    """How to learn: what `"auto"` stands for is settled by `chosen`."""
 
-    >>> block_weights(np.array([3.0, 1.0]), None)
-    array([0.75, 0.25])
-    """
-    q = min(float(getattr(penalty, "q", 1.0)), 2.0)
-    powers = np.where(norms > 0, np.power(np.maximum(norms, 1e-300), 2.0 - q), 0.0)
-    total = float(powers.sum())
-    return np.asarray(powers / total) if total > 0 else powers
+    solver: str = "auto"
+    update: str = "auto"
+    loss: str = "hinge"
+    penalty: Any = None
+    transitions: str = "fixed"
+    step: Any = "auto"
+    epochs: int = 20
+    output: str = "auto"
+    tol: float = 1e-2
+    cost: float = 1.0
+    seed: int = 0
+
+    def chosen(self) -> Options:
+        """`"auto"` replaced: dual averaging for the hinge loss, whose errors are few; else forward-backward steps."""
+        solver = "online" if self.solver == "auto" else self.solver
+        if solver not in SOLVERS:
+            raise Unsupported(f"solver must be one of auto, {', '.join(SOLVERS)}; it is {solver!r}")
+        if self.update not in ("auto", *UPDATES):
+            raise Unsupported(f"update must be one of auto, {', '.join(UPDATES)}; it is {self.update!r}")
+        if solver == "frank-wolfe" and self.loss != "hinge":
+            raise Unsupported(f"solver='frank-wolfe' takes loss='hinge', not {self.loss!r}; solver='online' takes all")
+        numbered = isinstance(self.step, str) and self.step == "auto"
+        plain = "dual-averaging" if self.loss == "hinge" and numbered else "forward-backward"
+        update = plain if self.update == "auto" else self.update
+        auto = "average" if update == "dual-averaging" else "last"
+        return replace(self, solver=solver, update=update, output=auto if self.output == "auto" else self.output)
+
+    def make(self, problem: KernelProblem, slots: int | None, start: State | None) -> Any:
+        """The solver."""
+        shared: dict[str, Any] = {"transitions": self.transitions, "cost": self.cost, "random_state": self.seed}
+        if self.solver == "frank-wolfe":
+            from spom.solvers.mkl.frank_wolfe.solver import FrankWolfeMKL
+
+            return FrankWolfeMKL(problem, self.penalty, tol=self.tol, start=start, **shared)
+        shared |= {"loss": self.loss, "penalty": self.penalty, "step": self.step, "epochs": self.epochs}
+        shared |= {"output": self.output, "slots": slots, "copies": False, "start": start}
+        if self.update == "dual-averaging":
+            from spom.solvers.mkl.dual_averaging.solver import DualAveragingKernels
+
+            return DualAveragingKernels(problem, **shared)
+        return OnlineKernels(problem, screen=True, **shared)
 
 
 def fit_kernels(
@@ -145,36 +182,18 @@ def fit_kernels(
     problem: KernelProblem,
     X: Any,
     trainer: Trainer,
-    *,
-    solver: str,
-    loss: str,
-    penalty: Any,
-    transitions: str = "fixed",
-    step: Any = "auto",
-    epochs: int = 20,
-    output: str = "last",
-    tol: float = 1e-2,
-    cost: float = 1.0,
-    seed: int = 0,
+    options: Options,
     dev: Callable[[KernelFit], float] | None = None,
 ) -> KernelFit:
     """Run a solver on a problem whose blocks are `blocks` (and perhaps more explicit ones at its end).
 
     `dev` scores what was learnt so far on development data.
     """
-    if solver not in SOLVERS:
-        raise Unsupported(f"solver must be one of {', '.join(SOLVERS)}; it is {solver!r}")
-    if solver == "frank-wolfe" and loss != "hinge":
-        raise Unsupported(f"solver='frank-wolfe' takes loss='hinge', not {loss!r}; solver='online' takes all")
-    shared: dict[str, Any] = {"transitions": transitions, "cost": cost, "random_state": seed}
-    own = {"loss": loss, "step": step, "epochs": epochs, "output": output, "slots": blocks.slots, "screen": True}
+    options = options.chosen()
+    solver, penalty, tol = options.solver, options.penalty, options.tol
 
     def make(start: State | None) -> Any:
-        if solver == "online":
-            return OnlineKernels(problem, penalty=penalty, copies=False, start=start, **own, **shared)
-        from spom.solvers.mkl.frank_wolfe.solver import FrankWolfeMKL
-
-        return FrankWolfeMKL(problem, penalty, tol=tol, start=start, **shared)
+        return options.make(problem, blocks.slots, start)
 
     # The blocks of the problem are kernels first; users see the order in which they gave them.
     places = np.argsort([*blocks.order, *range(len(blocks.order), problem.n_blocks)])
@@ -194,7 +213,7 @@ def fit_kernels(
     def entry(state: State) -> dict[str, Any]:
         return _entry(state, penalty, problem, places)
 
-    learner = KernelLearner(make, epochs if solver == "online" else None, entry)
+    learner = KernelLearner(make, options.epochs if solver == "online" else None, entry)
     if dev is not None:
         learner.scores, learner.dev = True, lambda model: dev(found(model))
     fit = found(trainer.run(learner).model)

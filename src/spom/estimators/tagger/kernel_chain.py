@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,16 +18,13 @@ from spom.core.arrays import Floats, Ints
 from spom.core.gate import checked_csr
 from spom.errors import DataError, ModelFileError, Unsupported
 from spom.estimators.mkl.model import KernelModel
-from spom.estimators.mkl.training import KernelFit, as_kernels, blocks_of, fit_kernels
+from spom.estimators.mkl.training import KernelFit, Options, as_kernels, blocks_of, fit_kernels
 from spom.estimators.training import Trainer
 from spom.features.rows import Blocks, Rows
 from spom.kernels.base import as_vectors
 from spom.models.encoding import Encoder, decode
-from spom.penalties import SparseMKL
+from spom.solvers.mkl.norms import chosen_penalty
 from spom.solvers.mkl.problem import ExplicitBlock, KernelProblem
-
-# What penalty=None means: C = 1 / (strength N) = 2.
-DEFAULT_C = 2.0
 
 
 class KernelScores:
@@ -104,23 +102,39 @@ def _under(prefix: str, arrays: dict[str, Any]) -> dict[str, Any]:
     return {name.removeprefix(prefix): a for name, a in arrays.items() if name.startswith(prefix)}
 
 
+def is_pair(X: Any) -> bool:
+    """Whether X is (sentences, one matrix of vectors for each sentence).
+
+    >>> is_pair(([["a", "b"]], [np.zeros((2, 3))])), is_pair([np.zeros((1, 3)), np.zeros((2, 3))])
+    (True, False)
+    """
+    if not isinstance(X, (tuple, list)) or len(X) != 2 or not hasattr(X[0], "__len__"):
+        return False
+    if any(hasattr(part, "shape") and len(part.shape) == 2 for part in X):
+        return False
+    return not isinstance(X[1], (str, dict)) and all(len(getattr(part, "shape", ())) == 2 for part in X[1])
+
+
 def split_pair(X: Any, templates: bool) -> tuple[Any, Any]:
-    """(sentences, vectors): with templates X is a pair of both, else it has the vectors alone."""
-    if not templates:
-        return None, X
-    if not isinstance(X, (tuple, list)) or len(X) != 2:
+    """(sentences, vectors): a pair has both, else X has the vectors alone; with templates X must be a pair."""
+    if is_pair(X):
+        return X[0], X[1]
+    if templates:
         raise DataError("with templates and kernels X is a pair: (sentences, a matrix of vectors for each sentence)")
-    return X[0], X[1]
+    return None, X
 
 
 def stacked(parts: Any) -> tuple[Any, Ints]:
     """(all vectors, offsets of sentences); matrices may be dense or sparse."""
     listed = list(parts)
     for i, part in enumerate(listed):
-        if len(np.shape(part)) != 2:
+        shape = part.shape if hasattr(part, "shape") else _shape(part)
+        if len(shape) != 2:
             raise DataError(
-                f"sentence {i}: kernels take a matrix with a vector for each token, not {type(part).__name__}"
+                f"sentence {i}: kernels take a matrix with a vector for each token, not {type(part).__name__}; "
+                "features of other kinds go beside them, as a pair (sentences, matrices)"
             )
+    listed = [part if hasattr(part, "shape") else np.asarray(part, dtype=np.float64) for part in listed]
     widths = {part.shape[1]: i for i, part in reversed(list(enumerate(listed))) if part.shape[0]}
     if len(widths) > 1:
         first, other = sorted(widths.items(), key=lambda item: item[1])[:2]
@@ -132,6 +146,14 @@ def stacked(parts: Any) -> tuple[Any, Ints]:
     full = [checked_csr(part) if sparse.issparse(part) else part for part in full]
     listing = any(sparse.issparse(part) for part in full)
     return as_vectors(sparse.vstack(full, format="csr") if listing else np.concatenate(full)), offsets
+
+
+def _shape(part: Any) -> tuple[int, ...]:
+    """The shape of nested lists of numbers; () where they are not that."""
+    try:
+        return np.asarray(part, dtype=np.float64).shape
+    except (TypeError, ValueError):
+        return ()
 
 
 def check_same(one: Ints, other: Ints) -> None:
@@ -154,68 +176,53 @@ def template_blocks(rows: Rows, blocks: Blocks) -> list[ExplicitBlock]:
     return found
 
 
+@dataclass(frozen=True)
+class Words:
+    """Tokens in sentences: vectors for kernels, label numbers, and perhaps rows of features with their blocks."""
+
+    vectors: Any
+    offsets: Ints
+    codes: Ints
+    labels: int
+    rows: Rows | None = None
+    blocks: Blocks | None = None
+
+
 def fit_kernel_chain(
     kernels: Any,
-    vectors: Any,
-    offsets: Ints,
-    codes: Ints,
-    labels: int,
-    *,
-    rows: Rows | None = None,
-    blocks: Blocks | None = None,
-    transitions: str | None = "fixed",
-    loss: str = "hinge",
-    penalty: Any = None,
-    solver: str = "online",
-    step: Any = "auto",
-    epochs: int = 20,
-    output: str = "last",
-    tol: float = 1e-2,
-    cost: float = 1.0,
-    memory: Any = "2GB",
-    seed: int = 0,
+    words: Words,
+    options: Options,
     trainer: Trainer,
+    memory: Any = "2GB",
     dev: Callable[[KernelFit], float] | None = None,
 ) -> tuple[KernelFit, Any]:
     """Learn from vectors of tokens (and rows of template features): (what was learnt, the penalty that was used).
 
-    The blocks are the kernels in their order, then the templates.
+    The blocks are the kernels in their order, then the templates. With `options.transitions` "none"
+    labels do not depend on each other.
     """
-    given = as_kernels(kernels)
     made = blocks_of(
-        given,
-        vectors,
+        as_kernels(kernels),
+        words.vectors,
         memory=memory,
-        labels=labels,
-        longest=int(np.diff(offsets).max(initial=1)),
+        labels=words.labels,
+        longest=int(np.diff(words.offsets).max(initial=1)),
         dtype=np.float32,
         n_jobs=1,
-        averaged=output == "average",
+        averaged=True,
         verbose=int(trainer.verbose),
         label=trainer.label,
     )
+    rows, blocks = words.rows, words.blocks
     extra = [] if rows is None or blocks is None else template_blocks(rows, blocks)
-    chain = transitions is not None
-    problem = KernelProblem.of(made.grams, codes, labels, offsets, chain, [*made.explicit, *extra], check=False)
-    found = SparseMKL(1.0 / (DEFAULT_C * max(1, problem.n_sequences))) if penalty is None else penalty
-    fit = fit_kernels(
-        made,
-        problem,
-        vectors,
-        trainer,
-        solver=solver,
-        loss=loss,
-        penalty=found,
-        transitions=transitions or "fixed",
-        step=step,
-        epochs=epochs,
-        output=output,
-        tol=tol,
-        cost=cost,
-        seed=seed,
-        dev=dev,
+    chain = options.transitions != "none"
+    problem = KernelProblem.of(
+        made.grams, words.codes, words.labels, words.offsets, chain, [*made.explicit, *extra], check=False
     )
-    return fit, found
+    count = problem.n_blocks + (options.transitions == "learnt")
+    found = chosen_penalty(options.penalty, count, max(1, problem.n_sequences))
+    options = replace(options, penalty=found, transitions=options.transitions if chain else "fixed")
+    return fit_kernels(made, problem, words.vectors, trainer, options, dev), found
 
 
 def block_names(kernels: Sequence[Any], templates: Sequence[str] = ()) -> tuple[str, ...]:

@@ -11,17 +11,19 @@ from sklearn.utils import check_random_state
 
 from spom.errors import DataError, Unsupported
 from spom.estimators.checking import operator
-from spom.estimators.mkl.training import SOLVERS, KernelFit
-from spom.estimators.tagger.defaults import chosen_constraints, is_auto
-from spom.estimators.tagger.inputs import Source, make_source
+from spom.estimators.mkl.training import SOLVERS, UPDATES, KernelFit, Options
+from spom.estimators.tagger.defaults import chosen_constraints, chosen_templates, is_auto
+from spom.estimators.tagger.inputs import Source, as_columns, make_source
 from spom.estimators.tagger.kernel_chain import (
     KernelScores,
+    Words,
     block_names,
     check_same,
     fit_kernel_chain,
     split_pair,
     stacked,
 )
+from spom.estimators.tagger.labels import label_names
 from spom.estimators.training import Trainer, described, digest
 from spom.solvers.structured.chains.data import padded
 from spom.solvers.structured.chains.solver import forbidden_scores
@@ -34,8 +36,8 @@ def check_options(tagger: Any) -> None:
     for name in ("prune", "max_weights"):
         if getattr(tagger, name, None) is not None:
             raise Unsupported(f"{name}= is for templates alone: with kernels the penalty chooses blocks")
-    if tagger.update != "auto":
-        raise Unsupported(f"update={tagger.update!r} is for templates alone; with kernels it is 'auto'")
+    if tagger.update not in ("auto", *UPDATES):
+        raise Unsupported(f"there is no update {tagger.update!r} for kernels; there are: {', '.join(UPDATES)}")
 
 
 def fit_with_kernels(
@@ -44,23 +46,26 @@ def fit_with_kernels(
     """Learn, and leave behind what a fitted tagger has; `dev` chooses the best pass."""
     if y is None:
         raise ValueError("y is missing: with kernels X has vectors, and y the labels of each sentence")
-    both = not (tagger.templates is None or is_auto(tagger.templates))
-    sentences, parts = split_pair(X, both)
+    named = not (tagger.templates is None or is_auto(tagger.templates))
+    sentences, parts = split_pair(X, named)
+    both = sentences is not None
     vectors, offsets = stacked(parts)
     if vectors.shape[0] == 0:
         raise DataError("there are no tokens to learn from: X has no sentence with one")
     codes, labels = tagger._labels(y, offsets, classes)
     tagger.classes_, k = labels, labels.size
-    source = make_source(tagger.templates, sentences) if both else None
+    tagger.templates_, source = "kernels", None
+    if both:
+        sentences = as_columns(tagger.templates, sentences)
+        templates, tagger.templates_ = chosen_templates(tagger.templates, sentences, label_names(y))
+        source = make_source(templates, sentences)
     rows = source.fit(sentences) if source is not None else None
     if rows is not None:
         check_same(rows.offsets, offsets)
     blocks = source.blocks if source is not None else None
     tagger._allowed = chosen_constraints(tagger.constraints, labels, codes, offsets)
     tagger._forbidden = forbidden_scores(tagger._allowed.constraints, k)
-    tagger.constraints_, tagger.templates_ = tagger._allowed.scheme, "kernels"
-    tagger.loss_ = "hinge" if is_auto(tagger.loss) else tagger.loss
-    tagger.epochs_ = 20 if is_auto(tagger.epochs) else tagger.epochs
+    tagger.constraints_ = tagger._allowed.scheme
 
     def contents() -> dict[str, Any]:
         kept = digest(vectors, offsets, *([] if rows is None else [rows.indptr, rows.indices, rows.values]))
@@ -79,28 +84,35 @@ def fit_with_kernels(
 
     trainer = make_trainer(contents)
     with trainer.running():
+        words = Words(vectors, offsets, codes, k, rows, blocks)
+        options = _options(tagger, trainer)
         found, tagger.penalty_ = fit_kernel_chain(
-            tagger.kernels,
-            vectors,
-            offsets,
-            codes,
-            k,
-            rows=rows,
-            blocks=blocks,
-            transitions=tagger.transitions,
-            loss=tagger.loss_,
-            penalty=None if is_auto(tagger.penalty) else operator("penalty", tagger.penalty),
-            solver="online" if is_auto(tagger.solver) else tagger.solver,
-            step=tagger.step,
-            epochs=tagger.epochs_,
-            output="average" if tagger.average is True else "last",
-            cost=tagger.cost,
-            memory=tagger.memory,
-            seed=trainer.seed(lambda: int(check_random_state(tagger.random_state).randint(2**31 - 1))),
-            trainer=trainer,
-            dev=None if dev is None else score,
+            tagger.kernels, words, options, trainer, tagger.memory, None if dev is None else score
         )
     _keep(tagger, found, source, blocks)
+
+
+def _options(tagger: Any, trainer: Trainer) -> Options:
+    """What a tagger says of learning; with kernels `"auto"` is the hinge loss, 20 passes and a penalty of kernels."""
+    simple = tagger.penalty is None or isinstance(tagger.penalty, str)
+    penalty = tagger.penalty if simple else operator("penalty", tagger.penalty)
+    output = "auto" if tagger.average == "auto" else "average" if tagger.average else "last"
+    tagger.loss_ = "hinge" if is_auto(tagger.loss) else tagger.loss
+    tagger.epochs_ = 20 if is_auto(tagger.epochs) else tagger.epochs
+    options = Options(
+        solver=tagger.solver,
+        update=tagger.update,
+        loss=tagger.loss_,
+        penalty=penalty,
+        transitions=tagger.transitions or "none",
+        step=tagger.step,
+        epochs=tagger.epochs_,
+        output=output,
+        cost=tagger.cost,
+        seed=trainer.seed(lambda: int(check_random_state(tagger.random_state).randint(2**31 - 1))),
+    ).chosen()
+    tagger.solver_, tagger.update_ = options.solver, options.update
+    return options
 
 
 def _dev_parts(dev: Any, both: bool) -> list[Any]:

@@ -17,6 +17,7 @@ from spom.estimators.tagger.given import forbid_others
 from spom.estimators.tagger.inputs import Source
 from spom.estimators.tagger.labels import Names, evaluate, in_sentences, label_codes, metric, split_labels
 from spom.metrics.phrases import PhraseScores
+from spom.solvers.mkl.norms import block_weights
 from spom.solvers.structured.chains.data import Singles, Tokens, as_tokens
 from spom.solvers.structured.chains.predict import marginals, scores, tag
 
@@ -133,9 +134,8 @@ class TaggerModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
 
     @property
     def block_weights_(self) -> Floats:
-        """Each template's share of the sum of their norms: they sum to one (to zero where all are off)."""
-        total = self.block_norms_.sum()
-        return np.asarray(self.block_norms_ / total) if total > 0 else self.block_norms_
+        """beta of each block, summing to one (zero where all are off); shares of the norms for penalties of weights."""
+        return block_weights(self.block_norms_, getattr(self, "penalty_", None))
 
     @property
     def selected_(self) -> Ints:

@@ -33,6 +33,7 @@ from spom.solvers.mkl.dual_averaging.rounds import (
     bring_up,
     rounds,
 )
+from spom.solvers.mkl.frank_wolfe.gram import parts_of
 from spom.solvers.mkl.norms import on_norms, reach
 from spom.solvers.mkl.online.solver import LOSSES, TOLERANCE
 from spom.solvers.mkl.problem import KernelProblem
@@ -64,9 +65,9 @@ class DualAveragingKernels:
     AdaGrad with one rate. `limit` is about the norm that the solution may have: sqrt(number of tokens), which is
     enough to fit tokens that have nothing in common, or less where the penalty would cost more than the loss at zero.
 
-    Iterating yields a `State` after each pass; `theta` has the coefficients (labels, tokens), the sums of explicit
-    blocks and those of transitions, flat, and `internal["scale"]` what multiplies them: see `parts`. `block_norms` are
-    those of the scaled blocks and, last, of the transitions.
+    Iterating yields a `State` after each pass; `theta` has the coefficients (tokens, labels), `internal["scale"]` what
+    multiplies them in each block, and `internal["transition"]` the transitions: see `parts`. `block_norms` are those
+    of the scaled blocks and, last, of the transitions.
 
     Parameters
     ----------
@@ -91,7 +92,7 @@ class DualAveragingKernels:
     >>> problem = KernelProblem.of(build([Linear(), Gaussian(1.0)], X), y)
     >>> state = last(DualAveragingKernels(problem, penalty=SparseMKL(0.01), epochs=5, random_state=0))
     >>> state.block_norms.round(1)
-    array([0. , 7.3, 0. ])
+    array([0. , 4.5, 0. ])
     """
 
     def __init__(
@@ -252,11 +253,8 @@ class DualAveragingKernels:
 
     def parts(self) -> tuple[Floats, Floats, Floats]:
         """(coefficients by kernel, token and label, weights of explicit blocks, transitions) after the last pass."""
-        p, M = self.problem, len(self.problem.grams)
         source: Any = self._dual if self.output == "last" else self._average
-        sizes = [block.n_features for block in p.explicit]
-        V = np.repeat(self.scale[M : M + len(sizes)], sizes)[:, None] * source.V
-        return self.scale[:M, None, None] * source.alpha.T, V, self.scale[-1] * source.T
+        return parts_of(self.problem, source.alpha.T, self.scale[:-1], self.scale[-1] * source.T)
 
     def _state(self, epoch: int, loss: float, seconds: float, rng: np.random.Generator) -> State:
         dual, average = self._dual, self._average
@@ -264,14 +262,15 @@ class DualAveragingKernels:
         internal: dict[str, Any] = {f"dual.{name}": array for name, array in dual._asdict().items()}
         internal |= {f"average.{name}": vars(average)[name] for name in ("alpha", "V", "T", "bounds")}
         internal |= {f"average.scores.{m}": scores for m, scores in average.scores.items()}
-        internal |= {"scores": self._F, "scale": self.scale}
+        internal |= {"scores": self._F, "scale": self.scale[:-1], "transition": self.scale[-1] * source.T}
+        internal["scales"] = self.scale
         if self.copies:
             internal = {name: array.copy() for name, array in internal.items()}
         internal["settings"] = np.frombuffer(repr(self._settings()).encode(), dtype=np.uint8).copy()
         done = epoch * self.problem.n_sequences
         return State(
             k=epoch,
-            theta=np.concatenate([part.reshape(-1) for part in (source.alpha, source.V, source.T)]),
+            theta=np.ascontiguousarray(source.alpha.T),
             step=self.limit,
             loss=loss / max(1, self.problem.n_sequences),
             block_norms=self.block_norms.copy(),
@@ -299,7 +298,7 @@ class DualAveragingKernels:
         prefix = "average.scores."
         average.scores = {int(n.removeprefix(prefix)): a.copy() for n, a in kept.items() if n.startswith(prefix)}
         self._F[...] = kept["scores"]
-        self.scale, self.block_norms = kept["scale"].copy(), np.array(state.block_norms)
+        self.scale, self.block_norms = kept["scales"].copy(), np.array(state.block_norms)
         if state.random is not None:
             rng.bit_generator.state = state.random
         return state.k
