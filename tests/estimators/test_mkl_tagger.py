@@ -13,7 +13,7 @@ import spom
 from spom import SequenceTagger
 from spom.errors import DataError, Unsupported
 from spom.kernels import Gaussian, Linear, Nystroem, Polynomial
-from spom.penalties import GroupLasso
+from spom.penalties import GroupLasso, LqMKL
 
 LABELS = np.array(["vowel", "consonant", "end"])
 KERNELS = [Gaussian(1.0), Linear()]
@@ -132,3 +132,38 @@ def test_bad_input_has_one_clear_error() -> None:
     with pytest.raises(Unsupported, match="penalty of their norms"):
         SequenceTagger(kernels=KERNELS, penalty="l1").fit(X, Y)
     SequenceTagger(kernels=KERNELS, penalty=GroupLasso(1e-3), **OPTIONS).fit(X, Y)
+
+
+@pytest.mark.parametrize("kind", ["dicts", "strings", "words", "tuples", "vectors"])
+def test_features_of_any_kind_go_beside_vectors_without_naming_templates(kind: str) -> None:
+    def beside(vectors: Any) -> Any:
+        made = {
+            "dicts": lambda v: {"first": float(v[0]), "big": v[1] > 0},
+            "strings": lambda v: [f"big={v[1] > 0}", "bias"],
+            "words": lambda v: "Up" if v[1] > 0 else "down",
+            "tuples": lambda v: ("Up" if v[1] > 0 else "down", "T"),
+            "vectors": lambda v: v,
+        }[kind]
+        sentences = [[made(v) for v in part] for part in vectors]
+        return [np.array(s) for s in sentences] if kind == "vectors" else sentences
+
+    model = SequenceTagger(kernels=KERNELS, random_state=0, verbose=0).fit((beside(X), X), Y)
+    assert model.loss_ == "hinge"
+    assert model.update_ == "dual-averaging"
+    assert len(model.blocks_) > len(KERNELS)
+    plain = SequenceTagger(kernels=KERNELS, random_state=0, verbose=0).fit(X, Y)
+    assert model.score((beside(X_TEST), X_TEST), Y_TEST) > plain.score(X_TEST, Y_TEST) - 0.05
+    assert model.block_weights_.sum() == pytest.approx(1.0)
+
+
+def test_sentences_without_vectors_have_one_clear_error() -> None:
+    with pytest.raises(DataError, match="sentence 0: kernels take a matrix"):
+        SequenceTagger(kernels=KERNELS, verbose=0).fit([["a", "b"], ["c"]], [["x", "y"], ["x"]])
+    with pytest.raises(DataError, match="sentence 0: kernels take a matrix"):
+        SequenceTagger(kernels=KERNELS, templates=None, verbose=0).fit([[[1.0], [2.0, 3.0]]], [["x", "y"]])
+
+
+def test_block_weights_follow_the_penalty() -> None:
+    model = SequenceTagger(kernels=KERNELS, penalty=LqMKL(1e-3, q=1.5), random_state=0, verbose=0).fit(X, Y)
+    expected = np.sqrt(model.block_norms_) / np.sqrt(model.block_norms_).sum()
+    np.testing.assert_allclose(model.block_weights_, expected, rtol=1e-6)
