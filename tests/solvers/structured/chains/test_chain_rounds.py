@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from spom.core.state import State
-from spom.penalties import L1, L2, ElasticNet, ElasticNetMKL, GroupLasso, LqMKL, SparseMKL, SquaredL2, Zero
+from spom.penalties import L1, L2, ElasticNet, ElasticNetMKL, GroupLasso, LqMKL, SparseMKL, SquaredL2, Sum, Zero
 from spom.solvers.iterate import last, take
 from spom.solvers.steps import AdaGrad, InverseSqrt
 from spom.solvers.structured.chains import LinearDecay, OnlineChain
@@ -297,3 +297,54 @@ def test_linear_decay_falls_to_zero() -> None:
     assert (steps[30:] == steps[29]).all()
     with pytest.raises(ValueError, match="needs epochs"):
         LinearDecay().sizes(1, 2, 3)
+
+
+def test_a_selection_is_dual_averaging_in_its_metric_then_adagrad_on_what_is_left() -> None:
+    """Both phases by their formulas: blocks by s d_m norm(theta_m), then single weights of those that are on."""
+    p = problem(31, sentences=16)
+    strength, l1, eta, delta, size = 0.16, 0.01, 0.5, 0.1, p.features * p.k
+    solver = OnlineChain(
+        p.rows, p.y, p.k, blocks=p.blocks, penalty=Sum([GroupLasso(strength), L1(l1)]), update="select", epochs=3,
+        shuffle=False, skip=1.0,
+    )  # fmt: skip
+    states = list(solver)
+    counts = np.bincount(p.rows.indices, minlength=p.features) / p.rows.offsets[-1]
+    d = np.array([np.sqrt(np.linalg.norm(counts[a:b])) for a, b in pairwise(p.blocks.starts)])
+    d = np.where(d > 0, d, 1.0) / d.mean()
+    G, V, t = np.zeros(size + (p.k + 2) * p.k), np.zeros(size + (p.k + 2) * p.k), 0
+    sentences = range(16)
+
+    def blocks_theta() -> np.ndarray:
+        theta = -0.1 * G
+        for m, group in enumerate(groups(p, False)):
+            norm = np.linalg.norm(G[group])
+            theta[group] = -0.1 * G[group] * (max(0.0, 1 - t * strength * d[m] / norm) if norm else 0.0) / d[m] ** 2
+        return theta
+
+    for i in sentences:
+        a, b = p.rows.offsets[i : i + 2]
+        if b > a:
+            G += loss_and_gradient("log", blocks_theta(), dense(p, i), p.y[a:b], p.k, 0.0)[1]
+        t = i + 1
+    np.testing.assert_allclose(states[0].theta, blocks_theta(), atol=2e-5)
+    on = np.ones(size + (p.k + 2) * p.k, dtype=bool)
+    for group in groups(p, False):
+        on[group] = blocks_theta()[group].any()
+    assert not on[:size].all()
+    assert on[:size].any()
+    G[:], V[:], t = 0.0, 0.0, 0
+    cut = np.where(np.arange(G.size) < size, l1, 0.0)
+
+    def theta() -> np.ndarray:
+        return -eta * np.sign(G) * np.maximum(np.abs(G) - t * cut, 0.0) / (delta + np.sqrt(V)) * on
+
+    for _ in range(2):
+        for i in sentences:
+            a, b = p.rows.offsets[i : i + 2]
+            if b > a:
+                now = theta()
+                squares = token_squares("log", now, dense(p, i), p.y[a:b], p.k, 0.0)
+                G += loss_and_gradient("log", now, dense(p, i), p.y[a:b], p.k, 0.0)[1] * on
+                V += squares * on
+            t += 1
+    np.testing.assert_allclose(states[2].theta, theta(), atol=3e-5)

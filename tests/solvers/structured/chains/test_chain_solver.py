@@ -12,12 +12,22 @@ from spom.core.protocols import Solver
 from spom.core.state import State
 from spom.decoders import tag_constraints
 from spom.errors import DataError, Unsupported
-from spom.penalties import L1, GroupLasso, LInf, SparseMKL, SquaredL2
+from spom.penalties import (
+    L1,
+    ElasticNetMKL,
+    GroupLasso,
+    LInf,
+    SparseGroupLasso,
+    SparseMKL,
+    SquaredL2,
+    Sum,
+    TreeGroupLasso,
+)
 from spom.solvers.iterate import last, take
 from spom.solvers.steps import AdaGrad
 from spom.solvers.structured.chains import OnlineChain
-from spom.solvers.structured.chains.data import as_blocks, as_tokens
-from spom.solvers.structured.chains.select import block_weights, select
+from spom.solvers.structured.chains.data import as_blocks, as_tokens, block_weights
+from spom.solvers.structured.chains.select import select
 from tests.solvers.structured.chains.naive_chains import dense, loss_and_gradient, problem
 
 
@@ -156,6 +166,50 @@ def test_selection_drops_noise_and_keeps_what_tells(seed: int) -> None:
     np.testing.assert_array_equal(select(tokens, y, blocks, free, 4, random_state=seed).kept[[0]], [0])
     assert select(tokens, y, blocks, free, 0.0, random_state=seed).kept.size == 5
     assert select(tokens, y, blocks, free, 100.0, random_state=seed).kept.size == 0
+
+
+SELECTING = [
+    GroupLasso(0.15),
+    SparseMKL(0.06),
+    ElasticNetMKL(0.06, l1_ratio=0.9),
+    SparseGroupLasso(0.15, l1_ratio=0.002),
+    Sum([GroupLasso(0.15), L1(3e-4)]),
+    Sum([SparseMKL(0.06), SquaredL2(1e-3)]),
+    # A tree over blocks: each alone, and the useful ones, the noise and all of them together.
+    TreeGroupLasso(0.08, groups=[[0], [1], [2], [3], [4], [0, 3], [1, 2], [0, 1, 2, 3, 4]]),
+]
+
+
+@pytest.mark.parametrize("penalty", SELECTING, ids=repr)
+def test_penalties_of_blocks_select_in_the_run_itself(penalty) -> None:
+    rows, y, blocks = noisy(300, 4)
+    solver = OnlineChain(rows, y, 4, blocks=blocks, penalty=penalty, update="select", epochs=4, random_state=0)
+    states = list(solver)
+    for state in states:
+        W = state.theta[: 100 * 4].reshape(5, -1)
+        np.testing.assert_array_equal(np.flatnonzero(W.any(axis=1)), [0, 3])
+        np.testing.assert_array_equal(np.flatnonzero(state.block_norms), [0, 3])
+    assert states[-1].loss < states[0].loss
+
+
+def test_a_selection_resumes_to_the_same_bits_in_both_phases(tmp_path) -> None:
+    rows, y, blocks = noisy(60, 5)
+    make = lambda **more: OnlineChain(  # noqa: E731
+        rows, y, 4, blocks=blocks, penalty=GroupLasso(0.3), update="select", epochs=4, random_state=3, **more
+    )
+    whole = list(make())
+    for done in (1, 2):
+        last(take(make(), done)).save(tmp_path / "state")
+        resumed = list(make(start=State.load(tmp_path / "state")))
+        assert len(resumed) == 4 - done
+        for a, b in zip(whole[done:], resumed, strict=True):
+            np.testing.assert_array_equal(a.theta, b.theta)
+
+
+def test_a_selection_takes_penalties_with_a_form_on_blocks() -> None:
+    p = problem(24)
+    with pytest.raises(Unsupported, match="update='select' takes a penalty of block norms"):
+        OnlineChain(p.rows, p.y, p.k, blocks=p.blocks, penalty=LInf(1.0), update="select")
 
 
 def test_weights_of_blocks_are_the_fourth_roots_of_squared_shares() -> None:

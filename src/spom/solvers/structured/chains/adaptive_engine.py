@@ -96,12 +96,13 @@ def collect_chain(grad: Floats, sums: Sums, rates: Rates) -> None:
 @kernel("void(Sums, Rates, float64, float64, float64[:, ::1])")
 def chain_weights(sums: Sums, rates: Rates, t: float, eta: float, out: Floats) -> None:
     """-eta soft(G, l1 t) / (S + eta l2 t) of the chain, and -inf for what is forbidden."""
-    cut, shift = rates.chain_l1 * t, eta * rates.chain_l2 * t
+    cut, shift, forbidden = rates.chain_l1 * t, eta * rates.chain_l2 * t, sums.forbidden
+    total, rate = sums.chain[GRADIENTS], sums.chain[RATES]
     for a in range(out.shape[0]):
         for b in range(out.shape[1]):
-            g = sums.chain[GRADIENTS, a, b]
+            g = total[a, b]
             size = max(abs(g) - cut, 0.0)
-            out[a, b] = sums.forbidden[a, b] - math.copysign(eta * size / (sums.chain[RATES, a, b] + shift), g)
+            out[a, b] = forbidden[a, b] - math.copysign(eta * size / (rate[a, b] + shift), g)
 
 
 @kernel("Shrink(Rates, float64, float64)")

@@ -131,6 +131,16 @@ def of_features(blocks: Blocks) -> Ids:
     return np.repeat(np.arange(len(blocks), dtype=np.int32), blocks.sizes)
 
 
+def block_weights(tokens: Tokens, blocks: Blocks) -> Floats:
+    """sqrt(concentration) of each block, with mean one."""
+    share = np.bincount(tokens.indices, minlength=blocks.total)[: blocks.total] / max(1, tokens.total)
+    squares = np.concatenate([[0.0], np.cumsum(share * share)])[blocks.starts]
+    root = np.sqrt(np.sqrt(np.maximum(np.diff(squares), 0.0)))
+    mean = float(root.mean()) if root.size else 1.0
+    # A block without a feature in these sentences has no gradient either: any weight will do.
+    return np.where(root > 0.0, root, 1.0) / mean if mean > 0.0 else np.ones(root.size)
+
+
 def as_blocks(blocks: Any, features: int | None = None) -> Blocks:
     """Checked blocks from anything with starts (and names); one block of all features for None."""
     if blocks is None:

@@ -10,7 +10,7 @@ import numpy as np
 from spom.core.arrays import Floats, Ints
 from spom.core.jit import kernel
 from spom.solvers.structured.chains.data import Singles, Summary, Tokens
-from spom.solvers.structured.chains.dispatch import fixed_strength, of_norms
+from spom.solvers.structured.chains.dispatch import fixed_strength, of_norms, selection_form
 from spom.solvers.structured.chains.scores import plain_scores
 from spom.solvers.structured.chains.sentence import Rounds, longest_of, make_work, sentence_gradient
 from spom.solvers.structured.losses import LOG, Loss
@@ -66,6 +66,11 @@ def penalty_value(penalty: Any, found: Summary, transitions: str | None) -> floa
     norms, chain = found.norms, found.chain
     own = float(np.vdot(chain, chain))
     elastic, learnt = penalty.elastic(), transitions == "learnt"
+    if elastic is None and (getattr(penalty, "groups", None) is not None or penalty.on_norms(norms.size) is None):
+        # Two parts, on single weights and on blocks; the chain pays neither.
+        form = selection_form(penalty, norms.size)
+        sizes = form.elastic.l1 * found.sizes if form.elastic.l1 > 0.0 else 0.0
+        return float(sizes + 0.5 * form.elastic.l2 * float(norms @ norms)) + float(form.norms.value(norms))
     if elastic is not None:
         chain_l1 = elastic.l1 * float(np.abs(chain).sum()) if learnt else 0.0
         sizes = elastic.l1 * found.sizes if elastic.l1 > 0.0 else 0.0

@@ -50,10 +50,15 @@ class Scaled(NamedTuple):
 
 
 class BlockRule(NamedTuple):
-    """The prox acts on the first `penalised` blocks; a chain that is not among them pays l2_chain/2 norm2^2."""
+    """The prox acts on the first `penalised` blocks; a chain that is not among them pays l2_chain/2 norm2^2.
+
+    Dual averaging measures block m by metric[m] norm(theta_m), in the penalty as in the distance to zero: a_m =
+    -prox_(eta t)(b)_m / (metric[m] norm(v_m)) with b_m = eta norm(v_m) / metric[m].
+    """
 
     prox: Prox
     penalised: Annotated[int, "int64"]
+    metric: Annotated[Floats, "float64[::1]"]
     l2_chain: Annotated[float, "float64"]
     dual: Annotated[bool, "boolean"]
     learn_chain: Annotated[bool, "boolean"]
@@ -156,7 +161,7 @@ def new_norms(to: Scaled, rule: BlockRule, eta: float, t: float, norms: Floats) 
     """b_m, what the prox takes, in norms[0], and what it gives in norms[1]."""
     for m in range(rule.penalised):
         size = math.sqrt(max(to.numbers[SQUARED, m], 0.0))
-        norms[0, m] = (eta if rule.dual else to.numbers[SCALE, m]) * size
+        norms[0, m] = eta * size / rule.metric[m] if rule.dual else to.numbers[SCALE, m] * size
     prox = rule.prox
     prox.function(norms[0], eta * t if rule.dual else eta, prox.reals, prox.ints, norms[1])
 
@@ -167,7 +172,8 @@ def dual_scales(to: Scaled, rule: BlockRule, eta: float, t: float, norms: Floats
     last = to.numbers.shape[1] - 1
     for m in range(rule.penalised):
         to.numbers[PEAK, m] = max(to.numbers[PEAK, m], to.numbers[SQUARED, m])
-        to.numbers[SCALE, m] = -eta * norms[1, m] / norms[0, m] if norms[0, m] > 0.0 else 0.0
+        d = rule.metric[m]
+        to.numbers[SCALE, m] = -eta * norms[1, m] / norms[0, m] / (d * d) if norms[0, m] > 0.0 else 0.0
     if rule.penalised == last:
         to.numbers[SCALE, last] = -eta / (1.0 + eta * t * rule.l2_chain)
 

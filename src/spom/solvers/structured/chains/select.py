@@ -21,7 +21,7 @@ import numpy as np
 from spom.core.arrays import Floats, Ints
 from spom.features.rows import Blocks
 from spom.penalties import GroupLasso
-from spom.solvers.structured.chains.data import Tokens
+from spom.solvers.structured.chains.data import Tokens, block_weights
 from spom.solvers.structured.chains.objective import gradient_noise
 from spom.solvers.structured.chains.scaled_engine import BlockEngine
 from spom.solvers.structured.chains.scaled_rounds import SCALE, SQUARED, BlockRule
@@ -57,16 +57,6 @@ class Chain:
     forbidden: Floats
     learnt: bool
     seed: Any
-
-
-def block_weights(tokens: Tokens, blocks: Blocks) -> Floats:
-    """sqrt(concentration) of each block, with mean one."""
-    share = np.bincount(tokens.indices, minlength=blocks.total)[: blocks.total] / max(1, tokens.total)
-    squares = np.concatenate([[0.0], np.cumsum(share * share)])[blocks.starts]
-    root = np.sqrt(np.sqrt(np.maximum(np.diff(squares), 0.0)))
-    mean = float(root.mean()) if root.size else 1.0
-    # A block without a feature in these sentences has no gradient either: any weight will do.
-    return np.where(root > 0.0, root, 1.0) / mean if mean > 0.0 else np.ones(root.size)
 
 
 def select(
@@ -152,7 +142,10 @@ class _Run:
         count = len(self.blocks)
         prox = compiled_prox(GroupLasso(strength, weights=self.weights).on_norms(count), count)
         return BlockEngine(
-            self.blocks, self.chain.forbidden, BlockRule(prox, count, 0.0, True, self.chain.learnt), average=False
+            self.blocks,
+            self.chain.forbidden,
+            BlockRule(prox, count, np.ones(count), 0.0, True, self.chain.learnt),
+            average=False,
         )
 
     def _pass(self, engine: BlockEngine, order: Ints) -> None:

@@ -19,7 +19,7 @@ from spom.decoders.schemes import Constraints
 from spom.errors import DataError
 from spom.penalties import Zero
 from spom.solvers import examples
-from spom.solvers.structured.chains.data import Singles, as_blocks, as_tokens, check_gold
+from spom.solvers.structured.chains.data import Singles, as_blocks, as_tokens, block_weights, check_gold
 from spom.solvers.structured.chains.dispatch import (
     Combination,
     Engine,
@@ -81,7 +81,9 @@ class OnlineChain:
     loss : `"log"` (a conditional random field), `"hinge"`, `"perceptron"`, `"softmax-margin"`.
     penalty : `L1`, `ElasticNet`, `SquaredL2`, `Zero` on single weights; `SparseMKL`, `GroupLasso`, `LqMKL`,
         `ElasticNetMKL`, with groups left out, on the norms of blocks. None is no penalty.
-    update : `"forward-backward"` (SPOM), `"dual-averaging"`, or `"auto"`.
+    update : `"forward-backward"` (SPOM), `"dual-averaging"`, `"select"` (one pass of group dual averaging switches
+        blocks off, then those that are left are learnt alone; exact zeros, also under penalties of groups of blocks,
+        `SparseGroupLasso` and sums), or `"auto"`.
     step : `"auto"`, `"adagrad"` (0.5, delta 0.1), `"linear"` (falls to zero over the epochs), `"sqrt"`, `"epoch"`, a
         number, a rule, or a function of the round.
     transitions : the chain's block is `"fixed"` (always on; it pays the squared l2 part of the penalty, if there is
@@ -155,6 +157,8 @@ class OnlineChain:
 
     def _engine(self) -> Engine:
         asked = Combination(self.penalty, self.update, self.step, self.transitions, self.average)
+        if self.update == "select":
+            asked = asked._replace(metric=block_weights(self.tokens, self.blocks), selecting=len(self.tokens))
         return make_engine(self.blocks, self.forbidden, asked)
 
     def _check_gold_allowed(self) -> None:

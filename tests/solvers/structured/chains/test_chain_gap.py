@@ -1,0 +1,84 @@
+"""The duality gap of random fields: against the list of all sequences, and against the optimum."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+
+from spom.errors import Unsupported
+from spom.penalties import L1, ElasticNet, SquaredL2, Zero
+from spom.solvers.structured.chains.data import as_tokens, padded
+from spom.solvers.structured.chains.gap import duality_gap
+from tests.solvers.structured.chains.naive_chains import dense, loss_and_gradient, parts, problem
+
+
+def listed(p: Any, theta: np.ndarray, s: float) -> tuple[float, float, np.ndarray]:
+    """(mean loss, mean entropy of q, g(q)) with q = (1 - s) gold + s p written out over all sequences."""
+    n, loss, entropy, g = len(p.rows.offsets) - 1, 0.0, 0.0, np.zeros_like(theta)
+    for i in range(n):
+        a, b = p.rows.offsets[i : i + 2]
+        if b == a:
+            continue
+        X, y = dense(p, i), tuple(p.y[a:b].tolist())
+        paths = list(itertools.product(range(p.k), repeat=len(y)))
+        phi = np.array([parts(path, X, p.k) for path in paths])
+        scores = phi @ theta
+        q = np.exp(scores - scores.max())
+        q = s * q / q.sum()
+        q[paths.index(y)] += 1.0 - s
+        loss += loss_and_gradient("log", theta, X, y, p.k, 0.0)[0] / n
+        entropy -= float((q[q > 0] * np.log(q[q > 0])).sum()) / n
+        g += (q @ phi - parts(y, X, p.k)) / n
+    return loss, entropy, g
+
+
+def ours(p: Any, theta: np.ndarray, penalty: Any, chain_penalty: Any) -> Any:
+    size = p.features * p.k
+    W = np.zeros((p.features, padded(p.k)), dtype=np.float32)
+    W[:, : p.k] = theta[:size].reshape(p.features, p.k)
+    chain = theta[size:].reshape(p.k + 2, p.k).copy()
+    return duality_gap(as_tokens(p.rows, p.features), p.y, (W, chain), penalty, chain_penalty, np.zeros_like(chain))
+
+
+@pytest.mark.parametrize("values", [False, True])
+def test_l1_with_a_squared_chain_is_the_written_out_dual(values: bool) -> None:
+    p, l1, l2 = problem(41, values=values), 0.05, 0.3
+    size = p.features * p.k
+    theta = np.float32(0.5 * np.random.default_rng(0).standard_normal(size + (p.k + 2) * p.k)).astype(np.float64)
+    loss, _, g = listed(p, theta, 1.0)
+    s = min(1.0, l1 / np.abs(g[:size]).max())
+    assert s < 1.0
+    _, entropy, g = listed(p, theta, s)
+    found = ours(p, theta, L1(l1), SquaredL2(l2))
+    primal = loss + l1 * np.abs(theta[:size]).sum() + l2 / 2 * theta[size:] @ theta[size:]
+    assert found.primal == pytest.approx(primal, rel=1e-5)
+    assert found.dual == pytest.approx(entropy - g[size:] @ g[size:] / (2 * l2), rel=1e-5, abs=1e-6)
+
+
+def test_the_gap_bounds_the_distance_and_closes_at_the_optimum() -> None:
+    p, l1, l2 = problem(42), 0.02, 0.1
+    size = p.features * p.k + (p.k + 2) * p.k
+
+    def objective(theta: np.ndarray) -> tuple[float, np.ndarray]:
+        loss, _, g = listed(p, theta, 1.0)
+        return loss + l2 / 2 * theta @ theta, g + l2 * theta
+
+    best = minimize(objective, np.zeros(size), jac=True, method="L-BFGS-B", options={"gtol": 1e-9, "ftol": 1e-15})
+    for share in (0.0, 0.5, 1.0):
+        theta = np.float32(share * best.x).astype(np.float64)
+        found = ours(p, theta, SquaredL2(l2), SquaredL2(l2))
+        assert found.dual <= best.fun + 1e-6
+        assert found.gap >= objective(theta)[0] - best.fun - 1e-6
+    assert found.gap < 1e-5
+    mixed = ours(p, theta, ElasticNet(l1 + l2, l1_ratio=l1 / (l1 + l2)), L1(l1))
+    assert mixed.gap > 0.0
+
+
+def test_parts_without_a_penalty_are_refused() -> None:
+    p = problem(43)
+    with pytest.raises(Unsupported, match="above zero on the weights and on the chain"):
+        ours(p, np.zeros(p.features * p.k + (p.k + 2) * p.k), L1(0.1), Zero())
