@@ -2,7 +2,7 @@
 
 All are rules, so that a fit costs what it costs with every setting given. They were chosen on the development parts of
 19 taggings in 13 languages (entities, chunks, parts of speech), each checked on the sets that did not choose it; the
-guide's page on defaults has the figures.
+guide's page on tagging has the figures.
 """
 
 from __future__ import annotations

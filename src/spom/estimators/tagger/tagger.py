@@ -45,7 +45,7 @@ class SequenceTagger(SavingTagger, TaggerModel):
     conditional random field with a margin under an l1 penalty, by dual averaging with AdaGrad's rates: most weights are
     exactly zero, and features without a weight are left out of the model. What is `"auto"` follows from the data by
     rules (`spom.estimators.tagger.defaults`), is kept with a trailing underscore, and is told by `settings_`; the
-    guide's page on defaults says how each rule was chosen.
+    guide's page on tagging says how each rule was chosen.
 
     Parameters
     ----------
