@@ -28,8 +28,7 @@ from spom.solvers.structured.proximal import Prox
 # Rows of the table of blocks: a_m, norm(v_m)^2, its largest value since it was summed up, S_m.
 SCALE, SQUARED, PEAK, SUM = range(4)
 # Blocks whose scale is below this put it into their rows: single precision would overflow. A mean is a difference of
-# sums that grow as 1 / scale, so that it needs larger ones. Any number from 1e-3 to 1e-9 gives the same weights to
-# rounding (CoNLL-2000, SparseMKL); below .03 the mean loses digits.
+# sums that grow as 1 / scale, so that it needs larger ones. Not tuned: limits of the arithmetic.
 LEAST, LEAST_MEAN = 1e-6, 0.1
 
 

@@ -23,8 +23,7 @@ from spom.solvers.structured.chains.scaled_rounds import SCALE, BlockRule
 from spom.solvers.structured.chains.sentence import Rounds
 
 Arrays = dict[str, NDArray[Any]]
-# The step and the probability above which a gold label teaches nothing, as `select` has them: chosen on a held-out part
-# of CoNLL-2000's training sentences; from .03 to .3 and from .9 to .99 the same templates are kept.
+# The step and the probability above which a gold label teaches nothing: those of `select`; not tuned again here.
 ETA, SKIP = 0.1, 0.95
 
 

@@ -53,7 +53,7 @@ from spom.solvers.structured.trees.space import (
 # Rows of `blocks[kind, family, slot]`: scale, sum of scales, squared norm of theta, progressive score, and 1 for a
 # template of the set.
 SCALE, SUM, NORM, PROGRESS, ACTIVE = range(5)
-# An arc whose expectation is this near to the truth is left alone. On EWT, 1e-4 and 1e-3 give the same UAS.
+# An arc whose expectation is this near to the truth is left alone.
 SMALL = 1e-3
 # A scale below this goes into its weights: single precision would lose them.
 LEAST = 1e-6
