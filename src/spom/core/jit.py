@@ -1,8 +1,8 @@
-"""Compiled kernels: numba functions that are compiled, or loaded from the cache, at their first call.
+"""Compiled kernels: functions that are compiled, or loaded from the cache, at their first call.
 
-A module full of kernels costs nothing to import: numba itself is imported when the first kernel is
-called. Kernels have explicit signatures, release the GIL and are cached on disk. A kernel may call
-other kernels, also of other files, by their names.
+A module full of kernels costs nothing to import. Kernels have explicit signatures, release the GIL and are kept on
+disk; what is there already is loaded without importing numba (`spom.core.compiled`). A kernel may call other kernels,
+also of other files, by their names.
 
 Many arrays travel as a bundle: a `NamedTuple` whose fields are annotated with their numba types,
 `Annotated[Ints, "int64[::1]"]`, or are bundles themselves. A signature names the class:
@@ -21,8 +21,7 @@ Many arrays travel as a bundle: a `NamedTuple` whose fields are annotated with t
 
 from __future__ import annotations
 
-import hashlib
-import inspect
+import os
 import re
 import sys
 import types
@@ -96,11 +95,18 @@ def bundle_type(bundle: Any) -> Any:
 
 
 class Kernel:
-    """A function that compiles itself when it is first called; `dispatcher` is the numba function."""
+    """A function that is compiled, or loaded from compiled code that is kept, when it is first called.
+
+    Kernels of this package are compiled by processes of their own and loaded without numba. Kernels defined elsewhere
+    are compiled here, by numba, and kept in numba's cache; `dispatcher` is then the numba function.
+    """
 
     def __init__(self, function: Callable[..., Any], signature: str | list[str], options: dict[str, Any]) -> None:
         self.function, self.signature, self.options = function, signature, options
+        self.digest: str | None = None
+        self._run: Callable[..., Any] | None = None
         self._dispatcher: Callable[..., Any] | None = None
+        self._address: int | None = None
         self.__doc__ = function.__doc__
         self.__name__ = function.__name__
         self.__module__ = function.__module__
@@ -108,14 +114,47 @@ class Kernel:
 
     def __call__(self, *args: Any) -> Any:
         """Run the compiled function."""
-        return (self._dispatcher or self.dispatcher)(*args)
+        return (self._run or self._ready())(*args)
+
+    @property
+    def name(self) -> str:
+        """Module and function, by which a process of the compiler finds the kernel."""
+        return f"{self.__module__}:{self.function.__qualname__}"
+
+    def _ready(self) -> Callable[..., Any]:
+        """Load the compiled code, compiling it first if it is not there."""
+        if self._run is None:
+            if os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"):
+                self._run = self.function
+            elif self.is_ours():
+                from spom.core.compiled.running import ready
+
+                self._run, self._address = ready(self)
+            else:
+                self._run = self.dispatcher
+        return self._run
+
+    def is_ours(self) -> bool:
+        """Whether a process of the compiler would find this very kernel by its name."""
+        module = sys.modules.get(self.__module__)
+        return self.__module__.startswith("spom.") and vars(module).get(self.function.__qualname__) is self
+
+    @property
+    def address(self) -> int | None:
+        """The address that compiled loops call; None where numba has compiled the kernel in this process."""
+        self._ready()
+        return self._address
 
     @property
     def dispatcher(self) -> Any:
-        """The compiled function; this is what another kernel, or a function pointer, takes."""
+        """The numba function, compiled in this process: what another kernel that is compiled here calls."""
         if self._dispatcher is None:
             self._dispatcher = self._compile()
         return self._dispatcher
+
+    def own_text(self) -> str | None:
+        """Text that stands for a kernel without code of its own; None where the code speaks for itself."""
+        return None
 
     def _called(self) -> dict[str, Kernel]:
         names = self.function.__code__.co_names
@@ -127,7 +166,7 @@ class Kernel:
         text = self.signature if isinstance(self.signature, str) else " ".join(self.signature)
         return bundles_in(" ".join([text, *self.function.__code__.co_names]), self.function.__globals__)
 
-    def _signature(self) -> Any:
+    def numba_signature(self) -> Any:
         """The signature as numba takes it: a string, or, where it names bundles, what the string stands for."""
         if not self._bundles():
             return self.signature
@@ -135,39 +174,32 @@ class Kernel:
             return numba_type(self.signature, self.function.__globals__)
         return [numba_type(signature, self.function.__globals__) for signature in self.signature]
 
-    def _sources(self) -> dict[str, str]:
-        """The source of this kernel and, recursively, of all that it calls, by qualified name."""
-        name = f"{self.__module__}.{self.function.__qualname__}"
-        found = {name: inspect.getsource(self.function)}
-        found |= {f"{name}.{bundle}": bundle_text(kind) for bundle, kind in self._bundles().items()}
-        for other in self._called().values():
-            found.update(other._sources())
-        return found
+    def numba_function(self, callee: Callable[[Kernel], Any]) -> tuple[Callable[..., Any], dict[str, Any]]:
+        """The plain function with what it calls put in its place, and the options of numba."""
+        scope = {**self.function.__globals__, **{name: callee(k) for name, k in self._called().items()}}
+        function = types.FunctionType(
+            self.function.__code__, scope, self.__name__, self.function.__defaults__, self.function.__closure__
+        )
+        function.__module__, function.__qualname__ = self.__module__, self.function.__qualname__
+        return function, {"nogil": True, "error_model": "numpy", **self.options}
 
     def _compile(self) -> Callable[..., Any]:
         import numba
 
-        called = self._called()
-        function = self.function
-        if called or self._bundles():
-            scope = {**function.__globals__, **{name: k.dispatcher for name, k in called.items()}}
-            function = types.FunctionType(function.__code__, scope, function.__name__, function.__defaults__)
-            # numba's cache looks at the caller's file alone. A name that depends on the text of what is
-            # called keeps an edited helper from leaving a stale caller behind.
-            text = "\n".join(text for _, text in sorted(self._sources().items()))
-            digest = hashlib.sha256(text.encode()).hexdigest()[:12]
-            function.__qualname__ = f"{self.function.__qualname__}_{digest}"
-            function.__module__ = self.function.__module__
-        options = {"nogil": True, "cache": True, "error_model": "numpy", **self.options}
-        signature = self._signature()
+        from spom.core.compiled.key import digest
+
+        function, options = self.numba_function(lambda k: k.dispatcher)
+        # numba's cache looks at the caller's file alone. A name that depends on all that is read keeps an edited
+        # helper or constant from leaving a stale caller behind.
+        function.__qualname__ = f"{self.function.__qualname__}_{digest(self)[:12]}"
         try:
-            return cast("Callable[..., Any]", numba.njit(signature, **options)(function))
+            made = numba.njit(self.numba_signature(), **{"cache": True, **options})(function)
         except RuntimeError as error:
             if "cannot cache" not in str(error):
                 raise
-        # Neither the install nor the user's cache folder can be written to: compile in this process only.
-        options["cache"] = False
-        return cast("Callable[..., Any]", numba.njit(signature, **options)(function))
+            # Neither the folder of the file nor the user's cache can be written to: compile in this process only.
+            made = numba.njit(self.numba_signature(), **{**options, "cache": False})(function)
+        return cast("Callable[..., Any]", made)
 
 
 def kernel(signature: str | list[str], **options: Any) -> Callable[[F], F]:

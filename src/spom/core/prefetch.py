@@ -19,7 +19,6 @@ this one is worked on: asking for them early hides most of the wait for memory.
 from __future__ import annotations
 
 import importlib
-import inspect
 from typing import Any
 
 from spom.core.jit import Kernel
@@ -60,8 +59,9 @@ class _Prefetch(Kernel):
     def __call__(self, *args: Any) -> None:
         """Nothing."""
 
-    def _sources(self) -> dict[str, str]:
-        return {"spom.core.prefetch": inspect.getsource(_make)}
+    def own_text(self) -> str:
+        """The code that generates the instruction."""
+        return f"prefetch {_make.__code__.co_code.hex()} {_make.__code__.co_names}"
 
     def _compile(self) -> Any:
         # With NUMBA_DISABLE_JIT=1 kernels are plain Python, which cannot call an intrinsic.

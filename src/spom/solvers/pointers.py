@@ -1,40 +1,45 @@
 """Typed function pointers that are found once.
 
-numba looks the address of a compiled function up again whenever one is passed to a loop, which takes a third of a
-millisecond: as long as a small pass over data. A pointer here keeps its address.
+A loop that takes any loss or prox gets its address. The pointer keeps the compiled function alive.
 """
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any
 
 from spom.core.jit import Kernel
 
 
-@cache
-def _class() -> type:
-    from numba import types
+class Pointer:
+    """The address of a compiled kernel."""
 
-    class Pointer(types.WrapperAddressProtocol):
-        """The address of a compiled function, and its signature; it keeps the function alive."""
+    def __init__(self, kernel: Kernel) -> None:
+        self.kernel = kernel
+        self.address = kernel.address or self._numba_address()
 
-        def __init__(self, dispatcher: Any) -> None:
-            from numba.experimental import function_type
+    def __index__(self) -> int:
+        return self.address
 
-            find: Any = function_type._get_wrapper_address
-            self.dispatcher = dispatcher
-            (self.compiled,) = dispatcher.nopython_signatures
-            self.address = find(dispatcher, self.compiled)
+    def __wrapper_address__(self) -> int:
+        """The address, where numba asks for it."""
+        return self.address
 
-        def __wrapper_address__(self) -> int:
-            return int(self.address)
+    @property
+    def _numba_type_(self) -> Any:
+        """The type, where numba asks for it: for loops that are compiled in this process."""
+        from numba import types
+        from numba.core.sigutils import normalize_signature
 
-        def signature(self) -> Any:
-            """The signature that numba asks for."""
-            return self.compiled
+        arguments, result = normalize_signature(self.kernel.numba_signature())
+        return types.FunctionType(result(*arguments))
 
-    return Pointer
+    def _numba_address(self) -> int:
+        from numba.experimental import function_type
+
+        find: Any = function_type._get_wrapper_address
+        dispatcher = self.kernel.dispatcher
+        (compiled,) = dispatcher.nopython_signatures
+        return int(find(dispatcher, compiled))
 
 
 _found: dict[int, tuple[Any, Any]] = {}
@@ -42,11 +47,10 @@ _found: dict[int, tuple[Any, Any]] = {}
 
 def pointer(kernel: Any) -> Any:
     """The pointer to a kernel: what a loop takes as a function."""
-    dispatcher = kernel.dispatcher if isinstance(kernel, Kernel) else kernel
-    if not hasattr(dispatcher, "nopython_signatures"):
+    if not isinstance(kernel, Kernel) or kernel._ready() is kernel.function:
         # Compilation is switched off: the loops are plain Python and take plain functions.
-        return dispatcher
-    held = _found.get(id(dispatcher))
+        return kernel
+    held = _found.get(id(kernel))
     if held is None:
-        held = _found[id(dispatcher)] = (dispatcher, _class()(dispatcher))
+        held = _found[id(kernel)] = (kernel, Pointer(kernel))
     return held[1]

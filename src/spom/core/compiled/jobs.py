@@ -1,0 +1,67 @@
+"""Which kernels a job calls, so that they are compiled together, on all cores, instead of one after another.
+
+`jobs.json` lists them by job; `tools/kernel_jobs.py` writes it from what small runs really call. A list that is out of
+date costs time and nothing else: what it lacks is compiled when it is called, what is gone is skipped.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import pkgutil
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+# The job is under way when its module has been imported.
+MODULES = {
+    "tagger": "spom.estimators.tagger.tagger",
+    "parser": "spom.estimators.parser.parser",
+    "mkl": "spom.estimators.mkl.classifier",
+    "classifier": "spom.estimators.linear.online",
+    "proximal": "spom.estimators.linear.proximal",
+}
+_FILE = Path(__file__).with_name("jobs.json")
+
+
+def kernels_of(job: str) -> list[Any]:
+    """The kernels of a job."""
+    return _named(json.loads(_FILE.read_text())[job])
+
+
+def together_with(name: str) -> list[Any]:
+    """Kernels of the jobs that are under way and call this one."""
+    listed = json.loads(_FILE.read_text())
+    jobs = [names for job, names in listed.items() if MODULES[job] in sys.modules and name in names]
+    return _named(sorted({n for names in jobs for n in names}))
+
+
+def all_kernels() -> list[Any]:
+    """Every kernel of the package."""
+    import spom
+    from spom.core.jit import Kernel
+
+    found = {}
+    for module in pkgutil.walk_packages(spom.__path__, "spom."):
+        if module.name.split(".")[-1] == "__main__":
+            continue
+        for value in vars(importlib.import_module(module.name)).values():
+            if isinstance(value, Kernel) and value.own_text() is None and value.is_ours():
+                found[value.name] = value
+    return [found[name] for name in sorted(found)]
+
+
+def _named(names: Iterable[str]) -> list[Any]:
+    from spom.core.jit import Kernel
+
+    found = []
+    for name in names:
+        module, _, function = name.partition(":")
+        try:
+            kernel = getattr(importlib.import_module(module), function, None)
+        except ImportError:
+            continue
+        if isinstance(kernel, Kernel):
+            found.append(kernel)
+    return found

@@ -1,0 +1,167 @@
+"""What compiled code depends on: the kernel's own code and all that it reads, its types, the processor, the compiler.
+
+The key names a file, so that code is found wherever it was made: on this machine or in a wheel. It holds no path, no
+line number and no exact processor, only the level of the instruction set.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import re
+import sys
+from functools import cache
+from pathlib import Path
+from types import CodeType, ModuleType
+from typing import Any
+
+# Levels of the x86-64 instruction set, best first, with what each adds to the one below, by LLVM's names.
+LEVELS = {
+    "x86-64-v3": ("avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe", "xsave"),
+    "x86-64-v2": ("cx16", "popcnt", "sahf", "sse3", "sse4.1", "sse4.2", "ssse3"),
+}
+# Settings of numba that do not change the code, and the processor's name, which is the level.
+_APART = {
+    "NUMBA_CACHE_DIR",
+    "NUMBA_CPU_NAME",
+    "NUMBA_DEBUG_CACHE",
+    "NUMBA_DISABLE_JIT",
+    "NUMBA_NUM_THREADS",
+    "NUMBA_THREADING_LAYER",
+}
+
+
+@cache
+def level() -> str:
+    """The level of this processor: what code is compiled for and what shipped code must match.
+
+    `SPOM_CPU_LEVEL` overrides it: a wheel is compiled for a lower level than the machine has.
+    """
+    given = os.environ.get("SPOM_CPU_LEVEL") or os.environ.get("NUMBA_CPU_NAME")
+    if given:
+        return given
+    import llvmlite.binding as llvm
+
+    try:
+        features = llvm.get_host_cpu_features()
+    except RuntimeError:
+        features = {}
+    if platform.machine().lower() in ("x86_64", "amd64"):
+        names = list(LEVELS)
+        for place, name in enumerate(names):
+            if all(features.get(f) for below in names[place:] for f in LEVELS[below]):
+                return name
+    return str(llvm.get_host_cpu_name())
+
+
+def numba_folder() -> Path:
+    """Where numba lies; it is not imported."""
+    from importlib.util import find_spec
+
+    found = find_spec("numba")
+    if found is None or not found.submodule_search_locations:
+        raise ImportError("numba is not installed; reinstall spom")
+    return Path(found.submodule_search_locations[0])
+
+
+@cache
+def compiler() -> str:
+    """The versions that compiled code is bound to: Python, numba, llvmlite, the system."""
+    import llvmlite
+
+    text = (numba_folder() / "_version.py").read_text()
+    found = re.search(r'"version": "([^"]+)"', text)
+    if found is None:
+        from importlib.metadata import version
+
+    numba = found[1] if found else version("numba")
+    python = f"{sys.implementation.cache_tag}{getattr(sys, 'abiflags', '')}"
+    return f"{python}-numba{numba}-llvmlite{llvmlite.__version__}-{sys.platform}-{platform.machine().lower()}"
+
+
+@cache
+def _settings() -> str:
+    """Settings of numba from the environment that change the code it makes."""
+    return repr(sorted((k, v) for k, v in os.environ.items() if k.startswith("NUMBA_") and v and k not in _APART))
+
+
+def key_of(kernel: Any) -> str:
+    """The key of a kernel's compiled code on this machine."""
+    text = "\n".join((compiler(), level(), _settings(), digest(kernel)))
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def digest(kernel: Any) -> str:
+    """A digest of the kernel's code, types and options, and of every constant, bundle and kernel that it reads."""
+    if kernel.digest is None:
+        own = kernel.own_text()
+        parts = [own] if own is not None else _parts(kernel)
+        kernel.digest = hashlib.sha256("\n".join(parts).encode()).hexdigest()
+    return str(kernel.digest)
+
+
+def _parts(kernel: Any) -> list[str]:
+    function, words = kernel.function, repr(kernel.signature)
+    kernel.digest = "recursive"
+    parts = [function.__module__, function.__qualname__, words, repr(sorted(kernel.options.items(), key=str))]
+    parts += [repr(function.__defaults__), *_code(function.__code__)]
+    names = {*_names(function.__code__), *re.findall(r"[A-Za-z_]\w*", words)}
+    parts += _read(function.__globals__, sorted(names))
+    parts += [_value(cell.cell_contents) for cell in function.__closure__ or ()]
+    return parts
+
+
+def _code(code: CodeType) -> list[str]:
+    """What the code does, without where it stands."""
+    constants = [c for c in code.co_consts if not isinstance(c, CodeType)]
+    # The first constant of a function is its docstring, if it has one.
+    constants = constants[1:] if constants and isinstance(constants[0], str) else constants
+    shape = (code.co_argcount, code.co_kwonlyargcount, code.co_flags, code.co_varnames, code.co_freevars)
+    parts = [code.co_code.hex(), repr(constants), repr(code.co_names), repr(shape)]
+    for inner in code.co_consts:
+        if isinstance(inner, CodeType):
+            parts += _code(inner)
+    return parts
+
+
+def _names(code: CodeType) -> set[str]:
+    inner = [_names(c) for c in code.co_consts if isinstance(c, CodeType)]
+    return {*code.co_names, *(name for names in inner for name in names)}
+
+
+def _read(scope: dict[str, Any], names: list[str]) -> list[str]:
+    """The values that the code can read by these names: globals, and what it takes from modules of ours."""
+    parts = []
+    for name in names:
+        if name not in scope:
+            continue
+        value = scope[name]
+        parts.append(f"{name} = {_value(value)}")
+        if isinstance(value, ModuleType) and value.__name__.startswith("spom."):
+            parts += [f"{name}.{n} = {_value(vars(value)[n])}" for n in names if n in vars(value)]
+    return parts
+
+
+def _value(value: Any) -> str:
+    """A value as text that changes when the value does."""
+    from spom.core.jit import Kernel, bundle_text, is_bundle
+
+    if isinstance(value, Kernel):
+        return f"kernel {digest(value)}"
+    if is_bundle(value):
+        return bundle_text(value)
+    if isinstance(value, ModuleType):
+        return f"module {value.__name__}"
+    if isinstance(value, type) and hasattr(value, "__members__"):
+        return f"enumeration {value.__qualname__} {[(n, m.value) for n, m in value.__members__.items()]!r}"
+    if hasattr(value, "tobytes"):
+        return f"{type(value).__name__} {value.dtype} {value.shape} {value.tobytes().hex()}"
+    if isinstance(value, tuple):
+        return f"({', '.join(_value(v) for v in value)})"
+    if isinstance(value, (bool, int, float, complex, str, bytes)) or value is None:
+        return f"{type(value).__name__} {value!r}"
+    if hasattr(value, "__code__"):
+        return "\n".join(_code(value.__code__))
+    named = value if hasattr(value, "__qualname__") else type(value)
+    return f"{named.__module__}.{named.__qualname__}"

@@ -1,0 +1,127 @@
+"""Compile kernels on all cores, in processes of their own, and say so in one line."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from spom.core.compiled import jobs, running, store
+from spom.core.compiled.key import key_of, level
+
+_START = """
+import sys
+sys.path[:0] = [{root!r}]
+from spom.core.compiled.worker import main
+main({folder!r})
+"""
+
+
+def compile_for(kernel: Any) -> None:
+    """Compile a kernel that is called, and with it what the estimators in use will call next."""
+    wanted = {k.name: k for k in (kernel, *jobs.together_with(kernel.name))}
+    with _turn() as folder:
+        missing = [name for name, k in wanted.items() if store.find(name, key_of(k), running.temporary) is None]
+        if missing:
+            compile_all(missing, folder, len(wanted))
+
+
+@contextmanager
+def _turn() -> Iterator[Path]:
+    """The folder to write to, with other processes kept out: they find the code when it is their turn."""
+    folder = store.writable_folder()
+    if folder is None:
+        if not running.temporary:
+            import atexit
+            import shutil
+
+            running.temporary.append(Path(tempfile.mkdtemp(prefix="spom-")))
+            atexit.register(shutil.rmtree, running.temporary[0], ignore_errors=True)
+        yield running.temporary[0]
+        return
+    with (folder / "lock").open("w") as file:
+        try:
+            import fcntl
+
+            fcntl.flock(file, fcntl.LOCK_EX)
+        except (ImportError, OSError):
+            # Without locks two processes may compile the same kernels; the result is the same.
+            pass
+        yield folder
+
+
+def compile_all(names: Sequence[str], folder: Path, known: int = 0) -> dict[str, float]:
+    """Compile kernels by name into a folder; the CPU seconds of each."""
+    queue, seconds, errors = deque(names), dict[str, float](), dict[str, str]()
+    count = max(1, min(cores(), (len(names) + 1) // 2))
+    print(
+        f"spom: compiling {len(names)} of {max(known, len(names))} kernels on {count} cores, first run only",
+        file=sys.stderr,
+        flush=True,
+    )
+
+    def work() -> None:
+        with _process(folder) as process:
+            while queue and not errors:
+                try:
+                    name = queue.popleft()
+                except IndexError:
+                    return
+                answer = _ask(process, name)
+                if "error" in answer:
+                    errors[name] = answer["error"]
+                else:
+                    seconds[name] = answer["seconds"]
+
+    threads = [threading.Thread(target=work) for _ in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for name, error in errors.items():
+        raise RuntimeError(f"{name} could not be compiled: {error}")
+    return seconds
+
+
+@contextmanager
+def _process(folder: Path) -> Iterator[Any]:
+    root = str(Path(__file__).resolve().parents[3])
+    environment = {k: v for k, v in os.environ.items() if k != "NUMBA_DISABLE_JIT"}
+    if level().startswith("x86-64-"):
+        environment |= {"SPOM_CPU_LEVEL": level(), "NUMBA_CPU_NAME": level(), "NUMBA_CPU_FEATURES": ""}
+    code = _START.format(root=root, folder=str(folder))
+    command = [sys.executable, "-c", code]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+    ) as process:
+        yield process
+        assert process.stdin is not None
+        process.stdin.close()
+
+
+def _ask(process: Any, name: str) -> dict[str, Any]:
+    try:
+        process.stdin.write(name + "\n")
+        process.stdin.flush()
+        line = process.stdout.readline()
+        if line:
+            return dict(json.loads(line))
+    except OSError:
+        pass
+    return {"error": f"the compiler's process ended: {process.stderr.read().strip()[-500:]}"}
+
+
+def cores() -> int:
+    """How many cores this process may use."""
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:
+        return os.cpu_count() or 1

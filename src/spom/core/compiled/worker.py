@@ -1,0 +1,139 @@
+"""A process that compiles kernels, one per line of its input, and writes their code to a folder.
+
+It is a process of its own for two reasons: all cores are used, and numba can be set to the level of the processor
+that the code is for without touching the numba of the program. Here numba also works in another order: functions that
+a kernel calls are linked into it as they are, and only the whole is optimised. numba by itself optimises every
+function and once more every caller.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from spom.core.compiled import store
+from spom.core.compiled.key import key_of
+from spom.core.jit import Kernel
+
+
+def set_up() -> None:
+    """Set numba to compile without running anything."""
+    import numba.experimental.function_type  # noqa: F401 - registers what is replaced below
+    from numba.core import cgutils, codegen, types
+    from numba.core.pythonapi import NativeValue, _unboxers
+
+    library: Any = codegen.JITCodeLibrary
+    library.optimise = library._optimize_final_module
+    library._optimize_final_module = lambda self: None
+    library._finalize_specific = lambda self: None
+    library.get_pointer_to_function = _no_address
+    engine: Any = codegen.JITCPUCodegen
+    engine._add_module = lambda self, module: None
+    engine.set_env = lambda self, name, environment: None
+
+    def unbox_pointer(kind: Any, value: Any, c: Any) -> Any:
+        """A function is given by its address, so that nothing of numba is asked for at run time."""
+        made = cgutils.create_struct_proxy(kind.get_precise())(c.context, c.builder)
+        number = c.pyapi.number_long(value)
+        with cgutils.if_unlikely(c.builder, cgutils.is_null(c.builder, number)):
+            c.builder.ret(c.pyapi.get_null_object())
+        made.c_addr = c.pyapi.long_as_voidptr(number)
+        c.pyapi.decref(number)
+        made.py_addr = c.builder.ptrtoint(value, c.context.get_value_type(types.voidptr))
+        made.jit_addr = cgutils.get_null_value(c.context.get_value_type(types.voidptr))
+        return NativeValue(made._getvalue())
+
+    _unboxers.functions[types.FunctionType] = unbox_pointer
+
+
+def _no_address(library: Any, name: str) -> int:
+    """Nothing is called here: any address will do."""
+    library._ensure_finalized()
+    return 1
+
+
+_callees: dict[int, Any] = {}
+
+
+def callee(kernel: Kernel) -> Any:
+    """A kernel as another one calls it: without a way in from Python."""
+    if id(kernel) not in _callees:
+        if kernel.own_text() is not None:
+            _callees[id(kernel)] = kernel.dispatcher
+        else:
+            _callees[id(kernel)] = _dispatcher(kernel, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+    return _callees[id(kernel)]
+
+
+def _dispatcher(kernel: Kernel, **options: Any) -> Any:
+    import numba
+
+    function, given = kernel.numba_function(callee)
+    return numba.njit(kernel.numba_signature(), **given, **options)(function)
+
+
+def compile_kernel(kernel: Kernel) -> list[store.Record]:
+    """Object code of a kernel, one record per signature."""
+    from numba.core.sigutils import normalize_signature
+
+    dispatcher = _dispatcher(kernel)
+    given = kernel.numba_signature()
+    wanted = [tuple(normalize_signature(s)[0]) for s in (given if isinstance(given, list) else [given])]
+    return [_record(dispatcher.overloads[arguments]) for arguments in wanted]
+
+
+def _record(result: Any) -> store.Record:
+    library = result.library
+    library.optimise()
+    if result.lifted or library.has_dynamic_globals or result.reload_init:
+        raise RuntimeError(f"{result.fndesc.qualname} holds addresses of this process and cannot be kept")
+    environments = [(e.env_name, list(e.consts)) for e in result._find_referenced_environments()]
+    return store.Record(
+        library.codegen._tm.emit_object(library._final_module),
+        result.fndesc.llvm_cpython_wrapper_name,
+        result.fndesc.llvm_cfunc_wrapper_name,
+        result.environment.env_name,
+        environments,
+        [_argument(kind) for kind in result.signature.args],
+    )
+
+
+def _argument(kind: Any) -> Any:
+    """What has to be checked of an argument of a numba type; None for numbers and functions."""
+    from numba import types
+    from numba.np.numpy_support import as_dtype
+
+    if isinstance(kind, types.Array):
+        return "array", as_dtype(kind.dtype).str, kind.ndim, kind.layout, kind.mutable
+    if isinstance(kind, types.BaseTuple):
+        return "tuple", [_argument(k) for k in kind]
+    if isinstance(kind, (types.Number, types.Boolean, types.FunctionType)):
+        return None
+    raise TypeError(f"no way to check an argument of the type {kind}")
+
+
+def named(name: str) -> Kernel:
+    """The kernel with this name."""
+    module, _, function = name.partition(":")
+    found = getattr(importlib.import_module(module), function)
+    if not isinstance(found, Kernel):
+        raise TypeError(f"{name} is not a kernel")
+    return found
+
+
+def main(folder: str) -> None:
+    """Read names, one per line, and answer each with a line of JSON: the CPU seconds, or what went wrong."""
+    set_up()
+    for line in sys.stdin:
+        begin = time.process_time()
+        try:
+            kernel = named(line.strip())
+            store.save(Path(folder), kernel.name, key_of(kernel), compile_kernel(kernel))
+            answer: dict[str, Any] = {"seconds": time.process_time() - begin}
+        except Exception as error:
+            answer = {"error": f"{type(error).__name__}: {error}"}
+        print(json.dumps(answer), flush=True)
