@@ -15,7 +15,7 @@ from pathlib import Path
 FILE = Path(__file__).parents[1] / "src/spom/core/compiled/jobs.json"
 
 _BEFORE = """
-import contextlib, gc, io, json, os, sys, tempfile
+import contextlib, io, json, os, sys, tempfile
 import numpy as np, scipy.sparse
 from spom.core.jit import Kernel
 from spom.cli.main import main
@@ -28,8 +28,9 @@ rng = np.random.default_rng(0)
 words = ["dog", "cat", "house", "tree", "river", "cloud"]
 """
 _AFTER = """
-names = sorted(k.name for k in gc.get_objects() if isinstance(k, Kernel) and k._address is not None)
-print(json.dumps(names))
+scopes = [vars(module) for name, module in sys.modules.items() if name.startswith("spom.")]
+called = {v.name for scope in scopes for v in scope.values() if isinstance(v, Kernel) and v._address is not None}
+print(json.dumps(sorted(called)))
 """
 _JOBS = {
     "tagger": """

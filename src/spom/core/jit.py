@@ -118,8 +118,15 @@ class Kernel:
 
     @property
     def name(self) -> str:
-        """Module and function, by which a process of the compiler finds the kernel."""
-        return f"{self.__module__}:{self.function.__qualname__}"
+        """`module:name`, by which a process of the compiler finds the kernel."""
+        return f"{self.__module__}:{self._bound() or self.function.__qualname__}"
+
+    def _bound(self) -> str | None:
+        """The name of this kernel in its module; None where it has none."""
+        scope = self.function.__globals__
+        if scope.get(self.__name__) is self:
+            return self.__name__
+        return next((name for name, value in scope.items() if value is self), None)
 
     def _ready(self) -> Callable[..., Any]:
         """Load the compiled code, compiling it first if it is not there."""
@@ -135,9 +142,8 @@ class Kernel:
         return self._run
 
     def is_ours(self) -> bool:
-        """Whether a process of the compiler would find this very kernel by its name."""
-        module = sys.modules.get(self.__module__)
-        return self.__module__.startswith("spom.") and vars(module).get(self.function.__qualname__) is self
+        """Whether this kernel is of this package, where a process of the compiler finds it by its name."""
+        return self.__module__.startswith("spom.") and self._bound() is not None
 
     @property
     def address(self) -> int | None:

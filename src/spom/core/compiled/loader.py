@@ -30,8 +30,7 @@ class Loaded(NamedTuple):
 class _Runtime(NamedTuple):
     dynamic: Any
     llvm: Any
-    machine: Any
-    frame: str
+    target: Any
 
 
 def _extension(name: str) -> Any:
@@ -88,18 +87,23 @@ def runtime() -> _Runtime:
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     target = llvm.Target.from_triple(llvm.get_process_triple())
-    options = {"reloc": "static"} if target.name.startswith("x86") else {}
-    machine = target.create_target_machine(opt=0, codemodel="jitdefault", jit=True, **options)
-    return _Runtime(dynamic, llvm, machine, "declare i8* @numba_unpickle(i8*, i32, i8*)")
+    return _Runtime(dynamic, llvm, target)
+
+
+def _engine(run: _Runtime) -> Any:
+    """A linker with our own way to unpickle. It owns the description of the machine, so that each has one."""
+    options = {"reloc": "static"} if run.target.name.startswith("x86") else {}
+    machine = run.target.create_target_machine(opt=0, codemodel="jitdefault", jit=True, **options)
+    module = run.llvm.parse_assembly("declare i8* @numba_unpickle(i8*, i32, i8*)")
+    engine = run.llvm.create_mcjit_compiler(module, machine)
+    engine.add_global_mapping(module.get_function("numba_unpickle"), ctypes.cast(_UNPICKLE, ctypes.c_void_p).value)
+    return engine
 
 
 def load(name: str, record: Record) -> Loaded:
     """Link the object code of one signature. It has an engine to itself, so that no names can clash."""
     run = runtime()
-    module = run.llvm.parse_assembly(run.frame)
-    engine = run.llvm.create_mcjit_compiler(module, run.machine)
-    unpickle = ctypes.cast(_UNPICKLE, ctypes.c_void_p).value
-    engine.add_global_mapping(module.get_function("numba_unpickle"), unpickle)
+    engine = _engine(run)
     engine.add_object_file(run.llvm.ObjectFileRef.from_data(record.code))
     engine.finalize_object()
     own, kept = None, [engine]
