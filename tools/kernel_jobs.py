@@ -91,7 +91,9 @@ def main() -> None:
     """Run the jobs and write the list."""
     found = {}
     for job, code in _JOBS.items():
-        done = subprocess.run([sys.executable, "-c", _BEFORE + code + _AFTER], stdout=subprocess.PIPE, text=True, check=True)
+        done = subprocess.run(
+            [sys.executable, "-c", _BEFORE + code + _AFTER], stdout=subprocess.PIPE, text=True, check=True
+        )
         found[job] = json.loads(done.stdout.splitlines()[-1])
         print(f"{job}: {len(found[job])} kernels")
     FILE.write_text(json.dumps(found, indent=1) + "\n")

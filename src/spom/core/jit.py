@@ -123,10 +123,10 @@ class Kernel:
 
     def _bound(self) -> str | None:
         """The name of this kernel in its module; None where it has none."""
-        scope = self.function.__globals__
+        scope: dict[str, Any] = self.function.__globals__
         if scope.get(self.__name__) is self:
-            return self.__name__
-        return next((name for name, value in scope.items() if value is self), None)
+            return str(self.__name__)
+        return next((str(name) for name, value in scope.items() if value is self), None)
 
     def _ready(self) -> Callable[..., Any]:
         """Load the compiled code, compiling it first if it is not there."""

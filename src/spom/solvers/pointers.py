@@ -28,9 +28,10 @@ class Pointer:
     def _numba_type_(self) -> Any:
         """The type, where numba asks for it: for loops that are compiled in this process."""
         from numba import types
-        from numba.core.sigutils import normalize_signature
+        from numba.core import sigutils
 
-        arguments, result = normalize_signature(self.kernel.numba_signature())
+        normalize: Any = sigutils.normalize_signature
+        arguments, result = normalize(self.kernel.numba_signature())
         return types.FunctionType(result(*arguments))
 
     def _numba_address(self) -> int:

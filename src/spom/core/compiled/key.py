@@ -95,21 +95,35 @@ def key_of(kernel: Any) -> str:
 def digest(kernel: Any) -> str:
     """A digest of the kernel's code, types and options, and of every constant, bundle and kernel that it reads."""
     if kernel.digest is None:
-        own = kernel.own_text()
-        parts = [own] if own is not None else _parts(kernel)
-        kernel.digest = hashlib.sha256("\n".join(parts).encode()).hexdigest()
+        found, waiting = dict[str, str](), [kernel]
+        while waiting:
+            one = waiting.pop()
+            if _label(one) not in found:
+                text, called = _own(one)
+                found[_label(one)] = text
+                waiting += called
+        text = "\n".join(f"{label}\n{found[label]}" for label in sorted(found))
+        kernel.digest = hashlib.sha256(f"{_label(kernel)}\n{text}".encode()).hexdigest()
     return str(kernel.digest)
 
 
-def _parts(kernel: Any) -> list[str]:
+def _label(kernel: Any) -> str:
+    return f"kernel {kernel.function.__module__}:{kernel.function.__qualname__} {kernel.signature!r}"
+
+
+def _own(kernel: Any) -> tuple[str, list[Any]]:
+    """What a kernel itself says, and the kernels that it names."""
+    own = kernel.own_text()
+    if own is not None:
+        return own, []
     function, words = kernel.function, repr(kernel.signature)
-    kernel.digest = "recursive"
-    parts = [function.__module__, function.__qualname__, words, repr(sorted(kernel.options.items(), key=str))]
-    parts += [repr(function.__defaults__), *_code(function.__code__)]
+    options = sorted((name, sorted(v) if isinstance(v, set) else v) for name, v in kernel.options.items())
+    parts = [repr(options), repr(function.__defaults__), *_code(function.__code__)]
     names = {*_names(function.__code__), *re.findall(r"[A-Za-z_]\w*", words)}
-    parts += _read(function.__globals__, sorted(names))
-    parts += [_value(cell.cell_contents) for cell in function.__closure__ or ()]
-    return parts
+    read = _read(function.__globals__, sorted(names))
+    read |= {f"cell {i}": cell.cell_contents for i, cell in enumerate(function.__closure__ or ())}
+    parts += [f"{name} = {_value(value)}" for name, value in read.items()]
+    return "\n".join(parts), [value for value in read.values() if hasattr(value, "own_text")]
 
 
 def _code(code: CodeType) -> list[str]:
@@ -118,6 +132,8 @@ def _code(code: CodeType) -> list[str]:
     # The first constant of a function is its docstring, if it has one.
     constants = constants[1:] if constants and isinstance(constants[0], str) else constants
     shape = (code.co_argcount, code.co_kwonlyargcount, code.co_flags, code.co_varnames, code.co_freevars)
+    # The order of a set differs from process to process.
+    constants = [sorted(map(repr, c)) if isinstance(c, frozenset) else c for c in constants]
     parts = [code.co_code.hex(), repr(constants), repr(code.co_names), repr(shape)]
     for inner in code.co_consts:
         if isinstance(inner, CodeType):
@@ -130,17 +146,11 @@ def _names(code: CodeType) -> set[str]:
     return {*code.co_names, *(name for names in inner for name in names)}
 
 
-def _read(scope: dict[str, Any], names: list[str]) -> list[str]:
+def _read(scope: dict[str, Any], names: list[str]) -> dict[str, Any]:
     """The values that the code can read by these names: globals, and what it takes from modules of ours."""
-    parts = []
-    for name in names:
-        if name not in scope:
-            continue
-        value = scope[name]
-        parts.append(f"{name} = {_value(value)}")
-        if isinstance(value, ModuleType) and value.__name__.startswith("spom."):
-            parts += [f"{name}.{n} = {_value(vars(value)[n])}" for n in names if n in vars(value)]
-    return parts
+    found = {name: scope[name] for name in names if name in scope}
+    modules = {n: v for n, v in found.items() if isinstance(v, ModuleType) and v.__name__.startswith("spom.")}
+    return found | {f"{n}.{name}": vars(m)[name] for n, m in modules.items() for name in names if name in vars(m)}
 
 
 def _value(value: Any) -> str:
@@ -148,7 +158,7 @@ def _value(value: Any) -> str:
     from spom.core.jit import Kernel, bundle_text, is_bundle
 
     if isinstance(value, Kernel):
-        return f"kernel {digest(value)}"
+        return _label(value)
     if is_bundle(value):
         return bundle_text(value)
     if isinstance(value, ModuleType):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import subprocess
@@ -10,7 +11,7 @@ import tempfile
 import threading
 from collections import deque
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +41,6 @@ def _turn() -> Iterator[Path]:
     folder = store.writable_folder()
     if folder is None:
         if not running.temporary:
-            import atexit
             import shutil
 
             running.temporary.append(Path(tempfile.mkdtemp(prefix="spom-")))
@@ -91,20 +91,55 @@ def compile_all(names: Sequence[str], folder: Path, known: int = 0) -> dict[str,
     return seconds
 
 
+_idle: list[Any] = []
+# Seconds for which one process stays, in case that more is to be compiled.
+_STAY = 20.0
+
+
 @contextmanager
 def _process(folder: Path) -> Iterator[Any]:
+    """A process of the compiler: one that is idle, or a new one."""
+    process = _idle.pop() if _idle and _idle[-1].folder == folder else _start(folder)
+    try:
+        yield process
+    finally:
+        if _idle or process.poll() is not None:
+            _end(process)
+        else:
+            _idle.append(process)
+            timer = threading.Timer(_STAY, _end_idle)
+            timer.daemon = True
+            timer.start()
+
+
+@atexit.register
+def _end_idle() -> None:
+    while _idle:
+        _end(_idle.pop())
+
+
+def _end(process: Any) -> None:
+    for pipe in (process.stdin, process.stdout, process.stderr):
+        with suppress(OSError):
+            pipe.close()
+    process.wait()
+
+
+def _start(folder: Path) -> Any:
     root = str(Path(__file__).resolve().parents[3])
     environment = {k: v for k, v in os.environ.items() if k != "NUMBA_DISABLE_JIT"}
     if level().startswith("x86-64-"):
         environment |= {"SPOM_CPU_LEVEL": level(), "NUMBA_CPU_NAME": level(), "NUMBA_CPU_FEATURES": ""}
-    code = _START.format(root=root, folder=str(folder))
-    command = [sys.executable, "-c", code]
-    with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
-    ) as process:
-        yield process
-        assert process.stdin is not None
-        process.stdin.close()
+    process: Any = subprocess.Popen(
+        [sys.executable, "-c", _START.format(root=root, folder=str(folder))],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment,
+    )
+    process.folder = folder
+    return process
 
 
 def _ask(process: Any, name: str) -> dict[str, Any]:

@@ -22,16 +22,19 @@ from spom.core.jit import Kernel
 
 def set_up() -> None:
     """Set numba to compile without running anything."""
-    import numba.experimental.function_type  # noqa: F401 - registers what is replaced below
-    from numba.core import cgutils, codegen, types
-    from numba.core.pythonapi import NativeValue, _unboxers
-
-    library: Any = codegen.JITCodeLibrary
+    # numba has no types: what is taken from it is Any.
+    numba: Any = importlib.import_module("numba.core")
+    cgutils: Any = importlib.import_module("numba.core.cgutils")
+    codegen: Any = importlib.import_module("numba.core.codegen")
+    python: Any = importlib.import_module("numba.core.pythonapi")
+    importlib.import_module("numba.experimental.function_type")
+    types = numba.types
+    library = codegen.JITCodeLibrary
     library.optimise = library._optimize_final_module
     library._optimize_final_module = lambda self: None
     library._finalize_specific = lambda self: None
     library.get_pointer_to_function = _no_address
-    engine: Any = codegen.JITCPUCodegen
+    engine = codegen.JITCPUCodegen
     engine._add_module = lambda self, module: None
     engine.set_env = lambda self, name, environment: None
 
@@ -45,9 +48,10 @@ def set_up() -> None:
         c.pyapi.decref(number)
         made.py_addr = c.builder.ptrtoint(value, c.context.get_value_type(types.voidptr))
         made.jit_addr = cgutils.get_null_value(c.context.get_value_type(types.voidptr))
-        return NativeValue(made._getvalue())
+        return python.NativeValue(made._getvalue())
 
-    _unboxers.functions[types.FunctionType] = unbox_pointer
+    # Replaces what the module of function types has registered.
+    python._unboxers.functions[types.FunctionType] = unbox_pointer
 
 
 def _no_address(library: Any, name: str) -> int:
@@ -78,11 +82,10 @@ def _dispatcher(kernel: Kernel, **options: Any) -> Any:
 
 def compile_kernel(kernel: Kernel) -> list[store.Record]:
     """Object code of a kernel, one record per signature."""
-    from numba.core.sigutils import normalize_signature
-
+    normalize: Any = importlib.import_module("numba.core.sigutils").normalize_signature
     dispatcher = _dispatcher(kernel)
     given = kernel.numba_signature()
-    wanted = [tuple(normalize_signature(s)[0]) for s in (given if isinstance(given, list) else [given])]
+    wanted = [tuple(normalize(s)[0]) for s in (given if isinstance(given, list) else [given])]
     return [_record(dispatcher.overloads[arguments]) for arguments in wanted]
 
 
@@ -110,7 +113,8 @@ def _argument(kind: Any) -> Any:
     if isinstance(kind, types.Array):
         return "array", as_dtype(kind.dtype).str, kind.ndim, kind.layout, kind.mutable
     if isinstance(kind, types.BaseTuple):
-        return "tuple", [_argument(k) for k in kind]
+        members: Any = kind
+        return "tuple", [_argument(k) for k in members]
     if isinstance(kind, (types.Number, types.Boolean, types.FunctionType)):
         return None
     raise TypeError(f"no way to check an argument of the type {kind}")
