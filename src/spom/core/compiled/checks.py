@@ -49,12 +49,15 @@ def plan(arguments: Sequence[Any]) -> list[Any]:
 
 
 def fits(values: Sequence[Any], kinds: Sequence[Any]) -> bool:
-    """Whether the values may be handed to compiled code."""
+    """Whether the values may be handed to compiled code.
+
+    A bundle may have a length of its own, so that the tuple is asked.
+    """
     for value, kind in zip(values, kinds, strict=True):
         if kind is None:
             continue
         if type(kind) is list:
-            if not isinstance(value, tuple) or len(value) != len(kind) or not fits(value, kind):
+            if not isinstance(value, tuple) or tuple.__len__(value) != len(kind) or not fits(value, kind):
                 return False
         elif not (
             isinstance(value, np.ndarray)
@@ -68,13 +71,13 @@ def fits(values: Sequence[Any], kinds: Sequence[Any]) -> bool:
 
 def explain(name: str, values: Sequence[Any], kinds: Sequence[Any]) -> TypeError:
     """What is wrong with the arguments, in one line."""
-    if len(values) != len(kinds):
+    if len(tuple(values)) != len(kinds):
         return TypeError(f"{name} takes {len(kinds)} arguments, not {len(values)}")
     for place, (value, kind) in enumerate(zip(values, kinds, strict=True)):
         if fits([value], [kind]):
             continue
         if isinstance(kind, list):
-            if isinstance(value, tuple) and len(value) == len(kind):
+            if isinstance(value, tuple) and tuple.__len__(value) == len(kind):
                 return explain(f"{name}, argument {place + 1}", value, kind)
             return TypeError(f"{name}: argument {place + 1} must be a tuple of {len(kind)}")
         return TypeError(f"{name}: argument {place + 1} must be {kind}, not {_shown(value)}")
