@@ -94,6 +94,11 @@ def bundle_type(bundle: Any) -> Any:
     return make(found, bundle)
 
 
+def switched_off() -> bool:
+    """Whether kernels run as plain Python: `NUMBA_DISABLE_JIT=1`."""
+    return os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
+
+
 class Kernel:
     """A function that is compiled, or loaded from compiled code that is kept, when it is first called.
 
@@ -131,7 +136,7 @@ class Kernel:
     def _ready(self) -> Callable[..., Any]:
         """Load the compiled code, compiling it first if it is not there."""
         if self._run is None:
-            if os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"):
+            if switched_off():
                 self._run = self.function
             elif self.is_ours():
                 from spom.core.compiled.running import ready

@@ -92,17 +92,11 @@ def fingerprint_of(estimator: Any, contents: Callable[[], dict[str, Any]]) -> Fi
 
 
 def target() -> str:
-    """What numba compiles for: other instructions may round otherwise."""
-    import llvmlite.binding as llvm  # type: ignore[import-untyped]  # llvmlite has no types
-    from numba.core import config
+    """The instructions that kernels are compiled for: others may round otherwise."""
+    from spom.core.compiled.key import level
+    from spom.core.jit import switched_off
 
-    settings: Any = config
-    name = settings.CPU_NAME or llvm.get_host_cpu_name()
-    features = settings.CPU_FEATURES
-    if features is None:
-        features = llvm.get_host_cpu_features().flatten()
-    compiled = "" if not settings.DISABLE_JIT else " (not compiled)"
-    return f"{name} {hashlib.sha256(str(features).encode()).hexdigest()[:8]}{compiled}"
+    return "not compiled" if switched_off() else level()
 
 
 def differences(kept: Any, now: Any, where: str = "") -> Iterator[str]:
