@@ -40,7 +40,7 @@ def test_the_run_says_what_was_used(here: Path) -> None:
     assert (run["task"], run["estimator"], run["stopped"]) == ("classifier", "OnlineClassifier", "end")
     assert run["data"]["train"]["rows"] == 100
     assert run["options"]["seed"] == 0
-    assert run["options"]["parameters"]["penalty"] == "L1(strength=0.0001)"
+    assert run["options"]["parameters"]["penalty"] == "auto"
     assert [entry["epoch"] for entry in run["history"]] == list(range(1, 11))
     assert run["blocks"] == COLUMNS
     assert all(abs(sum(entry["block_weights"]) - 1) < 1e-9 for entry in run["history"])
@@ -196,7 +196,7 @@ def test_a_config_file_gives_defaults_and_the_command_line_wins(spom: Command, h
     )
     assert spom.well("train", "classifier", "--config", config, "--epochs", "2").out == ""
     model = library.load_model(tmp_path / "m")
-    assert (model.epochs, type(model.penalty).__name__, model.step) == (2, "L2", 0.5)
+    assert (model.epochs, model.penalty, type(model.penalty_).__name__, model.step) == (2, "l2", "L2", 0.5)
     config.write_text("epoch = 4")
     assert "there is no option 'epoch'; the options are: checkpoint" in spom.fails(
         "train", "classifier", "--config", config
