@@ -15,7 +15,7 @@ from spom.core.arrays import Floats, check_positive
 from spom.core.params import Parameters
 from spom.errors import Unsupported
 
-# How a loop turns the numbers of a rule into a step; see `lazy_vector` and `eager`.
+# How a loop turns the numbers of a rule into a step; see `lazy_vector` and `full_update`.
 PLAIN, DIAGONAL, FREE = 0, 1, 2
 
 

@@ -17,41 +17,30 @@ from spom.core.state import Counters, State
 from spom.errors import DataError, Unsupported
 from spom.penalties import L1
 from spom.solvers import examples
-from spom.solvers.linear.data import ROWS, Rows, as_rows
-from spom.solvers.linear.scores import LOSS, loss_arguments, mean_loss
+from spom.solvers.linear.data import Examples, Rows, as_rows
+from spom.solvers.linear.problem import Loss, compiled_loss
+from spom.solvers.linear.scores import mean_loss
 from spom.solvers.steps import as_step
 
 
-@kernel(f"float64({ROWS}, float64[::1], float64[::1], float64, int64, boolean)")
-def pegasos_rounds(
-    indptr: Ints,
-    indices: Any,
-    data: Floats,
-    dense: bool,
-    y: Floats,
-    weight: Floats,
-    order: Ints,
-    v: Floats,
-    numbers: Floats,
-    strength: float,
-    done: int,
-    project: bool,
-) -> float:
+@kernel("float64(Examples, float64[::1], float64[::1], float64, int64, boolean)")
+def pegasos_rounds(rows: Examples, v: Floats, numbers: Floats, strength: float, done: int, project: bool) -> float:
     """Pegasos on w = a v, with a and the squared norm of w in `numbers`: a row costs what it has. Sum of losses."""
     total = 0.0
+    indptr, indices, data = rows.indptr, rows.indices, rows.data
     a, squared = numbers[0], numbers[1]
-    for place in range(order.size):
-        i = order[place]
+    for place in range(rows.order.size):
+        i = rows.order[place]
         t = done + place + 1
-        shift = indptr[i] if dense else 0
+        shift = indptr[i] if rows.dense else 0
         score = 0.0
         row = 0.0
         for k in range(indptr[i], indptr[i + 1]):
             score += data[k] * v[indices[k - shift]]
             row += data[k] * data[k]
         score *= a
-        margin = y[i] * score
-        total += weight[i] * max(0.0, 1.0 - margin)
+        margin = rows.y[i] * score
+        total += rows.weight[i] * max(0.0, 1.0 - margin)
         shrink = 1.0 - 1.0 / t
         if t == 1 or a < 1e-100:
             # a would become zero, or is about to underflow: put it into v.
@@ -62,7 +51,7 @@ def pegasos_rounds(
             a *= shrink
         squared *= shrink * shrink
         if margin < 1.0:
-            step = weight[i] * y[i] / (strength * t)
+            step = rows.weight[i] * rows.y[i] / (strength * t)
             for k in range(indptr[i], indptr[i + 1]):
                 v[indices[k - shift]] += step * data[k] / a
             squared += 2.0 * step * shrink * score + step * step * row
@@ -74,33 +63,19 @@ def pegasos_rounds(
     return total
 
 
-@kernel(f"float64({ROWS}, float64[::1], float64[::1], float64, float64, {LOSS})")
-def subgradient_rounds(
-    indptr: Ints,
-    indices: Any,
-    data: Floats,
-    dense: bool,
-    y: Floats,
-    weight: Floats,
-    order: Ints,
-    steps: Floats,
-    w: Floats,
-    l1: float,
-    l2: float,
-    value: Any,
-    derivative: Any,
-    reals: Floats,
-) -> float:
+@kernel("float64(Examples, float64[::1], Loss, float64[::1], float64, float64)")
+def subgradient_rounds(rows: Examples, steps: Floats, loss: Loss, w: Floats, l1: float, l2: float) -> float:
     """w <- w - eta (g + l1 sign(w) + l2 w), all of w in each round. Sum of losses."""
     total = 0.0
-    for place in range(order.size):
-        i = order[place]
-        shift = indptr[i] if dense else 0
+    indptr, indices, data = rows.indptr, rows.indices, rows.data
+    for place in range(rows.order.size):
+        i = rows.order[place]
+        shift = indptr[i] if rows.dense else 0
         score = 0.0
         for k in range(indptr[i], indptr[i + 1]):
             score += data[k] * w[indices[k - shift]]
-        total += weight[i] * value(y[i], score, reals)
-        s = weight[i] * derivative(y[i], score, reals)
+        total += rows.weight[i] * loss.value(rows.y[i], score, loss.reals)
+        s = rows.weight[i] * loss.derivative(rows.y[i], score, loss.reals)
         eta = steps[place]
         for j in range(w.size):
             w[j] -= eta * (l1 * np.sign(w[j]) + l2 * w[j])
@@ -117,7 +92,7 @@ class _Baseline:
     ) -> None:
         self.loss = make("loss", loss) if isinstance(loss, str) else loss
         if self.loss.target == "class":
-            raise Unsupported("this baseline has one score an example; OnlineProximal takes several")
+            raise Unsupported("this baseline has one score per example; OnlineProximal takes several")
         self.X, self.y, self.epochs, self.shuffle = X, y, epochs, shuffle
         self.sample_weight, self.random_state = sample_weight, random_state
 
@@ -161,7 +136,7 @@ class _Baseline:
     "solver",
     "pegasos",
     examples=lambda: [Pegasos(*examples.signs(), strength=0.1, epochs=3, random_state=0)],
-    cost="O(non-zeros) a round",
+    cost="O(non-zeros) per round",
 )
 class Pegasos(_Baseline):
     """strength/2 norm2(w)^2 + mean hinge loss: w <- (1 - 1/t) w + y x / (strength t) where the margin is below 1.
@@ -193,8 +168,8 @@ class Pegasos(_Baseline):
         self._v, self._numbers = np.zeros(rows.columns), np.array([1.0, 0.0])
 
     def _pass(self, rows: Rows, order: Ints, done: int) -> float:
-        rest = (self._v, self._numbers, self.strength, done, self.project)
-        return float(pegasos_rounds(*(*rows.arguments(order), *rest)))
+        state = (self._v, self._numbers, self.strength, done, self.project)
+        return float(pegasos_rounds(rows.examples(order), *state))
 
     def _theta(self) -> Floats:
         return np.asarray(self._numbers[0] * self._v)
@@ -207,7 +182,7 @@ class Pegasos(_Baseline):
     "solver",
     "subgradient",
     examples=lambda: [Subgradient(*examples.signs(), epochs=3, random_state=0)],
-    cost="O(features) a round",
+    cost="O(features) per round",
 )
 class Subgradient(_Baseline):
     """w <- w - eta (g + a subgradient of the penalty at w), for l1 and squared l2: what a prox is compared with.
@@ -235,10 +210,10 @@ class Subgradient(_Baseline):
     ) -> None:
         super().__init__(X, y, loss, epochs, shuffle, sample_weight, random_state)
         self.penalty = L1(1e-4) if penalty is None else penalty
-        parts = self.penalty.elastic()
-        if parts is None:
+        form = self.penalty.elastic()
+        if form is None:
             raise Unsupported(f"Subgradient works with l1 and squared l2 penalties, not with {self.penalty!r}")
-        self._parts = parts
+        self._form = form
         self.step = as_step(step)
         if self.step.mode:
             raise Unsupported("Subgradient takes a plain step: a number, 'sqrt', 'epoch' or a function")
@@ -248,8 +223,7 @@ class Subgradient(_Baseline):
 
     def _pass(self, rows: Rows, order: Ints, done: int) -> float:
         sizes = self.step.sizes(done + 1, order.size, len(rows))
-        rest = (sizes, self._w, *self._parts, *loss_arguments(self.loss))
-        return float(subgradient_rounds(*(*rows.arguments(order), *rest)))
+        return float(subgradient_rounds(rows.examples(order), sizes, compiled_loss(self.loss), self._w, *self._form))
 
     def _theta(self) -> Floats:
         return self._w.copy()

@@ -9,137 +9,151 @@ zero gets a new stamp, and what was written under an old one counts as zero.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Annotated, NamedTuple
 
 import numpy as np
 
 from spom.core.arrays import Floats, Ints
-from spom.core.jit import PROX, kernel
+from spom.core.jit import kernel
 from spom.penalties import Penalty
 from spom.penalties.groups import Groups
-from spom.solvers.linear.data import ROWS, Rows
-from spom.solvers.linear.lazy_vector import FIRST
-from spom.solvers.linear.scores import LOSS, loss_arguments
-from spom.solvers.pointers import pointer
-from spom.solvers.steps import AdaGrad, Step
+from spom.solvers.linear.data import Examples, Rows
+from spom.solvers.linear.problem import Arrays, Loss, Problem, Prox, Rounds, compiled_loss, compiled_prox
+from spom.solvers.steps import DIAGONAL, PLAIN
 
 # Rows of the table of blocks: scale, squared norm, its largest value since it was last summed up.
 SCALE, SQUARED, PEAK = range(3)
+# What all blocks share: the sum of squared gradients, the largest distance so far, and the intercept.
+GRADIENTS, DISTANCE, INTERCEPT = range(3)
+# A squared norm is summed up again below this part of its peak; a scale goes into its vector below this size.
+LOST, TINY = 1e-4, 1e-120
 
 
-@kernel("void(float64[::1], int64[::1], int64[::1], int64[::1], int64[::1], int64, float64[:, ::1])")
-def renew(v: Floats, marks: Ints, stamps: Ints, ptr: Ints, members: Ints, m: int, table: Floats) -> None:
+class Scales(NamedTuple):
+    """The state: vectors v with marks, the block of each coordinate, stamps and members of blocks, their table."""
+
+    v: Annotated[Floats, "float64[::1]"]
+    marks: Annotated[Ints, "int64[::1]"]
+    blocks: Annotated[Ints, "int64[::1]"]
+    stamps: Annotated[Ints, "int64[::1]"]
+    ptr: Annotated[Ints, "int64[::1]"]
+    members: Annotated[Ints, "int64[::1]"]
+    table: Annotated[Floats, "float64[:, ::1]"]
+    sums: Annotated[Floats, "float64[::1]"]
+
+
+@kernel("void(Scales, int64)")
+def renew(state: Scales, m: int) -> None:
     """Put the scale of a block into its vector, and sum its squared norm up again."""
     total = 0.0
-    for e in range(ptr[m], ptr[m + 1]):
-        j = members[e]
-        v[j] = v[j] * table[0, m] if marks[j] == stamps[m] else 0.0
-        marks[j] = stamps[m]
+    v, table = state.v, state.table
+    for e in range(state.ptr[m], state.ptr[m + 1]):
+        j = state.members[e]
+        v[j] = v[j] * table[SCALE, m] if state.marks[j] == state.stamps[m] else 0.0
+        state.marks[j] = state.stamps[m]
         total += v[j] * v[j]
-    table[0, m] = 1.0
-    table[1, m] = total
-    table[2, m] = total
+    table[SCALE, m] = 1.0
+    table[SQUARED, m] = total
+    table[PEAK, m] = total
 
 
-@kernel(
-    f"float64({ROWS}, float64[::1], float64[::1], int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], "
-    f"float64[:, ::1], float64[::1], int64, float64, boolean, FunctionType({PROX}), float64[::1], int64[::1], {LOSS})"
-)
-def block_rounds(
-    indptr: Ints,
-    indices: Any,
-    data: Floats,
-    dense: bool,
-    y: Floats,
-    weight: Floats,
-    order: Ints,
-    steps: Floats,
-    v: Floats,
-    marks: Ints,
-    blocks: Ints,
-    stamps: Ints,
-    ptr: Ints,
-    members: Ints,
-    table: Floats,
-    sums: Floats,
-    mode: int,
-    delta: float,
-    intercept: bool,
-    prox: Any,
-    prox_reals: Floats,
-    prox_ints: Ints,
-    value: Any,
-    derivative: Any,
-    reals: Floats,
-) -> float:
-    """One round for each row; `sums` has squared gradients, largest distance, and the intercept."""
+@kernel("float64(Scales, Rounds, int64, float64, float64)")
+def step_size(state: Scales, rounds: Rounds, t: int, slope: float, size: float) -> float:
+    """The step of round t, for a row with this squared norm (an intercept counts one) and derivative."""
+    eta: float = rounds.steps[t]
+    sums, table = state.sums, state.table
+    if rounds.mode == PLAIN:
+        return eta
+    distance = sums[INTERCEPT] * sums[INTERCEPT] if rounds.intercept else 0.0
+    for m in range(table.shape[1]):
+        distance += table[SQUARED, m]
+    sums[GRADIENTS] += slope * slope * size
+    if sums[DISTANCE] == 0.0:
+        sums[DISTANCE] = rounds.delta / math.sqrt(1.0 + size - (1.0 if rounds.intercept else 0.0))
+    sums[DISTANCE] = max(sums[DISTANCE], math.sqrt(distance))
+    root = math.sqrt(sums[GRADIENTS])
+    if root == 0.0:
+        root = math.inf
+    distance = sums[DISTANCE]
+    return eta / (rounds.delta + root) if rounds.mode == DIAGONAL else eta * distance / root
+
+
+@kernel("void(Examples, int64, Scales, float64, float64[::1], float64[::1])")
+def move_row(rows: Examples, i: int, state: Scales, change: float, dots: Floats, squares: Floats) -> None:
+    """w <- w - change x_i, and the squared norms with it; `dots` and `squares` of the row's blocks become zeros."""
+    v, table, blocks = state.v, state.table, state.blocks
+    shift = rows.indptr[i] if rows.dense else 0
+    count = table.shape[1] - 1
+    for k in range(rows.indptr[i], rows.indptr[i + 1]):
+        j = rows.indices[k - shift]
+        m = blocks[j]
+        old = v[j] if state.marks[j] == state.stamps[m] else 0.0
+        v[j] = old - change * rows.data[k] / table[SCALE, m]
+        state.marks[j] = state.stamps[m]
+    for k in range(rows.indptr[i], rows.indptr[i + 1]):
+        m = blocks[rows.indices[k - shift]]
+        if squares[m] > 0.0:
+            table[SQUARED, m] += change * (change * squares[m] - 2.0 * dots[m])
+            table[PEAK, m] = max(table[PEAK, m], table[SQUARED, m])
+            # Where most of a norm was lost its rounding errors were not.
+            if m < count and table[SQUARED, m] < LOST * table[PEAK, m]:
+                renew(state, m)
+            squares[m] = 0.0
+            dots[m] = 0.0
+
+
+@kernel("void(Scales, Prox, float64, float64[::1])")
+def shrink_blocks(state: Scales, prox: Prox, eta: float, norms: Floats) -> None:
+    """The prox of the penalty on the norms; each block's scale follows its norm. `norms` is scratch."""
+    table = state.table
+    for m in range(norms.size):
+        norms[m] = math.sqrt(max(table[SQUARED, m], 0.0))
+    prox.function(norms, eta, prox.reals, prox.ints, norms)
+    for m in range(norms.size):
+        before = math.sqrt(max(table[SQUARED, m], 0.0))
+        if norms[m] == 0.0:
+            if before > 0.0:
+                state.stamps[m] += 1
+            table[SCALE, m] = 1.0
+            table[SQUARED, m] = 0.0
+            table[PEAK, m] = 0.0
+        elif before > 0.0:
+            table[SCALE, m] *= norms[m] / before
+            table[SQUARED, m] = norms[m] * norms[m]
+            if table[SCALE, m] < TINY:
+                renew(state, m)
+
+
+@kernel("float64(Examples, Rounds, Loss, Prox, Scales)")
+def block_rounds(rows: Examples, rounds: Rounds, loss: Loss, prox: Prox, state: Scales) -> float:
+    """One round for each row; returns the sum of the losses before each step."""
     total = 0.0
+    v, marks, blocks, stamps, table, sums = state.v, state.marks, state.blocks, state.stamps, state.table, state.sums
     count = table.shape[1] - 1
     norms = np.empty(count)
     dots = np.zeros(count + 1)
     squares = np.zeros(count + 1)
-    for t in range(order.size):
-        i = order[t]
-        shift = indptr[i] if dense else 0
-        score = sums[2] if intercept else 0.0
-        size = 1.0 if intercept else 0.0
-        for k in range(indptr[i], indptr[i + 1]):
-            j = indices[k - shift]
+    for t in range(rows.order.size):
+        i = rows.order[t]
+        shift = rows.indptr[i] if rows.dense else 0
+        score = sums[INTERCEPT] if rounds.intercept else 0.0
+        size = 1.0 if rounds.intercept else 0.0
+        for k in range(rows.indptr[i], rows.indptr[i + 1]):
+            j = rows.indices[k - shift]
+            x = rows.data[k]
             m = blocks[j]
             if marks[j] == stamps[m]:
-                score += data[k] * table[0, m] * v[j]
-                dots[m] += data[k] * table[0, m] * v[j]
-            squares[m] += data[k] * data[k]
-            size += data[k] * data[k]
-        total += weight[i] * value(y[i], score, reals)
-        s = weight[i] * derivative(y[i], score, reals)
-        eta = steps[t]
-        if mode != 0:
-            distance = sums[2] * sums[2] if intercept else 0.0
-            for m in range(count + 1):
-                distance += table[1, m]
-            sums[0] += s * s * size
-            if sums[1] == 0.0:
-                sums[1] = delta / math.sqrt(1.0 + size - (1.0 if intercept else 0.0))
-            sums[1] = max(sums[1], math.sqrt(distance))
-            root = math.sqrt(sums[0])
-            if root == 0.0:
-                root = math.inf
-            eta = eta / (delta + root) if mode == 1 else eta * sums[1] / root
-        if intercept:
-            sums[2] -= eta * s
-        for k in range(indptr[i], indptr[i + 1]):
-            j = indices[k - shift]
-            m = blocks[j]
-            old = v[j] if marks[j] == stamps[m] else 0.0
-            v[j] = old - eta * s * data[k] / table[0, m]
-            marks[j] = stamps[m]
-        for k in range(indptr[i], indptr[i + 1]):
-            m = blocks[indices[k - shift]]
-            if squares[m] > 0.0:
-                table[1, m] += eta * s * (eta * s * squares[m] - 2.0 * dots[m])
-                table[2, m] = max(table[2, m], table[1, m])
-                # Where most of a norm was lost its rounding errors were not.
-                if m < count and table[1, m] < 1e-4 * table[2, m]:
-                    renew(v, marks, stamps, ptr, members, m, table)
-                squares[m] = 0.0
-                dots[m] = 0.0
-        for m in range(count):
-            norms[m] = math.sqrt(max(table[1, m], 0.0))
-        prox(norms, eta, prox_reals, prox_ints, norms)
-        for m in range(count):
-            before = math.sqrt(max(table[1, m], 0.0))
-            if norms[m] == 0.0:
-                if before > 0.0:
-                    stamps[m] += 1
-                table[0, m] = 1.0
-                table[1, m] = 0.0
-                table[2, m] = 0.0
-            elif before > 0.0:
-                table[0, m] *= norms[m] / before
-                table[1, m] = norms[m] * norms[m]
-                if table[0, m] < 1e-120:
-                    renew(v, marks, stamps, ptr, members, m, table)
+                score += x * table[SCALE, m] * v[j]
+                dots[m] += x * table[SCALE, m] * v[j]
+            squares[m] += x * x
+            size += x * x
+        total += rows.weight[i] * loss.value(rows.y[i], score, loss.reals)
+        s = rows.weight[i] * loss.derivative(rows.y[i], score, loss.reals)
+        eta = step_size(state, rounds, t, s, size)
+        if rounds.intercept:
+            sums[INTERCEPT] -= eta * s
+        move_row(rows, i, state, eta * s, dots, squares)
+        shrink_blocks(state, prox, eta, norms)
     return total
 
 
@@ -149,61 +163,52 @@ class BlockScales:
     name = "forward-backward, block scales"
     batch = 1
 
-    def __init__(
-        self, loss: Any, groups: Groups, norms: Penalty, shape: tuple[int, ...], intercept: bool, step: Step
-    ) -> None:
-        self.loss, self.step, self.intercept = loss_arguments(loss), step, intercept
-        features = shape[0] - intercept
-        self.ptr = groups.ptr
-        self.members = np.arange(features) if groups.block else groups.indices
+    def __init__(self, problem: Problem, groups: Groups, norms: Penalty) -> None:
+        self.problem, self.loss = problem, compiled_loss(problem.loss)
+        self.prox = compiled_prox(norms, (groups.count,))
+        features, count = problem.features, groups.count
+        members = np.arange(features) if groups.block else groups.indices
         # Coordinates in no group are one more block, the last, which no prox sees.
-        self.blocks = np.full(features, groups.count, dtype=np.int64)
-        self.blocks[self.members] = np.repeat(np.arange(groups.count), np.diff(groups.ptr))
-        kernel, reals, ints = norms.compiled((groups.count,))
-        self.prox = (pointer(kernel), reals, ints)
-        self.delta = step.delta if isinstance(step, AdaGrad) else FIRST
-        self.v, self.marks = np.zeros(features), np.zeros(features, dtype=np.int64)
-        self.stamps = np.zeros(groups.count + 1, dtype=np.int64)
-        self.table = np.zeros((3, groups.count + 1))
-        self.table[SCALE] = 1.0
-        self.sums = np.zeros(3)
+        blocks = np.full(features, count, dtype=np.int64)
+        blocks[members] = np.repeat(np.arange(count), np.diff(groups.ptr))
+        marks, stamps = np.zeros(features, dtype=np.int64), np.zeros(count + 1, dtype=np.int64)
+        table = np.zeros((3, count + 1))
+        self.state = Scales(np.zeros(features), marks, blocks, stamps, groups.ptr, members, table, np.zeros(3))
         self.rounds = 0
+        self._settle()
 
     def run(self, rows: Rows, order: Ints, steps: Floats) -> float:
         """Rounds over the rows in `order`; the sum of the losses met on the way."""
-        arguments = (
-            *(*rows.arguments(order), steps, self.v, self.marks, self.blocks, self.stamps, self.ptr, self.members),
-            *(self.table, self.sums, self.step.mode, self.delta, self.intercept, *self.prox, *self.loss),
-        )
-        total = float(block_rounds(*arguments))
+        total = float(block_rounds(rows.examples(order), self.problem.rounds(steps), self.loss, self.prox, self.state))
         self.rounds += steps.size
         self._settle()
         return total
 
     def _settle(self) -> None:
-        """Scales of one and norms summed up afresh, so that a saved run goes on from the same bits."""
-        valid = self.marks == self.stamps[self.blocks]
-        self.v *= self.table[SCALE][self.blocks] * valid
-        self.marks[:] = 0
-        self.stamps[:] = 0
-        self.table[SCALE] = 1.0
-        squared = np.bincount(self.blocks, weights=self.v**2, minlength=self.table.shape[1])
-        self.table[SQUARED] = squared
-        self.table[PEAK] = squared
+        """Scales of one and norms summed up afresh, so that a saved run resumes to the same bits."""
+        s = self.state
+        valid = s.marks == s.stamps[s.blocks]
+        s.v[:] *= s.table[SCALE][s.blocks] * valid
+        s.marks[:] = 0
+        s.stamps[:] = 0
+        s.table[SCALE] = 1.0
+        s.table[SQUARED] = s.table[PEAK] = np.bincount(s.blocks, weights=s.v**2, minlength=s.table.shape[1])
 
     def theta(self) -> Floats:
         """The iterate."""
-        return np.append(self.v, self.sums[2]) if self.intercept else self.v.copy()
+        s = self.state
+        return np.append(s.v, s.sums[INTERCEPT]) if self.problem.intercept else s.v.copy()
 
-    def pack(self) -> dict[str, np.ndarray[Any, Any]]:
-        """What a saved run needs to go on."""
-        return {"sums": self.sums.copy(), "rounds": np.array(self.rounds)}
+    def pack(self) -> Arrays:
+        """What a saved run needs to resume."""
+        return {"sums": self.state.sums.copy(), "rounds": np.array(self.rounds)}
 
-    def unpack(self, theta: Floats, internal: dict[str, np.ndarray[Any, Any]]) -> None:
-        """Go on from a saved run, or from a point alone."""
-        self.v[:] = theta[: self.v.size]
+    def unpack(self, theta: Floats, internal: Arrays) -> None:
+        """Resume from a saved run, or start from a point alone."""
+        s = self.state
+        s.v[:] = theta[: s.v.size]
         if "sums" in internal:
-            self.sums, self.rounds = internal["sums"].copy(), int(internal["rounds"])
-        if self.intercept:
-            self.sums[2] = theta[-1]
+            s.sums[:], self.rounds = internal["sums"], int(internal["rounds"])
+        if self.problem.intercept:
+            s.sums[INTERCEPT] = theta[-1]
         self._settle()

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from functools import cached_property
+from typing import Annotated, Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -25,12 +26,26 @@ from spom.errors import DataError, Unsupported
 T = TypeVar("T")
 # Rows that a sample takes in one go.
 RUN = 64
-_FLOATS = "Array(float64, 1, 'C', readonly=True)"
-# The first arguments of every loop over rows: indptr, indices, data, dense, y, weight, order.
-ROWS = (
-    "Array(int64, 1, 'C', readonly=True), Array(int32, 1, 'C', readonly=True), "
-    f"{_FLOATS}, boolean, {_FLOATS}, {_FLOATS}, Array(int64, 1, 'C', readonly=True)"
-)
+_FLOATS, _INTS = "Array(float64, 1, 'C', readonly=True)", "Array(int64, 1, 'C', readonly=True)"
+
+
+class Examples(NamedTuple):
+    """Rows in some order, as loops take them; see the top of this file."""
+
+    indptr: Annotated[Ints, _INTS]
+    indices: Annotated[Any, "Array(int32, 1, 'C', readonly=True)"]
+    data: Annotated[Floats, _FLOATS]
+    dense: Annotated[bool, "boolean"]
+    y: Annotated[Floats, _FLOATS]
+    weight: Annotated[Floats, _FLOATS]
+    order: Annotated[Ints, _INTS]
+
+
+def read_only(a: Any) -> Any:
+    """A view that cannot be written to: what a bundle has to hold where the user's array may be one."""
+    view = a.view()
+    view.flags.writeable = False
+    return view
 
 
 def in_threads(jobs: int, function: Callable[[int], T]) -> list[T]:
@@ -41,27 +56,19 @@ def in_threads(jobs: int, function: Callable[[int], T]) -> list[T]:
         return list(pool.map(function, range(jobs)))
 
 
-@kernel(f"void({ROWS}, float64[::1])")
-def add_squares(
-    indptr: Ints,
-    indices: Any,
-    data: Floats,
-    dense: bool,
-    y: Floats,
-    weight: Floats,
-    order: Ints,
-    out: Floats,
-) -> None:
+@kernel("void(Examples, float64[::1])")
+def add_squares(rows: Examples, out: Floats) -> None:
     """Add weight times the square of each entry to its column."""
+    indptr, indices, data, order = rows.indptr, rows.indices, rows.data, rows.order
     for place in range(order.size):
         i = order[place]
-        shift = indptr[i] if dense else 0
-        if not dense:
+        shift = indptr[i] if rows.dense else 0
+        if not rows.dense:
             following = order[min(place + 1, order.size - 1)]
             for k in range(indptr[following], indptr[following + 1]):
                 prefetch(out, indices[k])
         for k in range(indptr[i], indptr[i + 1]):
-            out[indices[k - shift]] += weight[i] * data[k] * data[k]
+            out[indices[k - shift]] += rows.weight[i] * data[k] * data[k]
 
 
 @dataclass(frozen=True)
@@ -79,9 +86,16 @@ class Rows:
     def __len__(self) -> int:
         return self.y.size
 
-    def arguments(self, order: Ints) -> tuple[Any, ...]:
-        """What a loop over the rows in this order takes first; see `ROWS`."""
-        return self.indptr, self.indices, self.data, self.dense, self.y, self.weight, order
+    @cached_property
+    def _views(self) -> Examples:
+        indptr, indices, data, y, weight = (
+            read_only(a) for a in (self.indptr, self.indices, self.data, self.y, self.weight)
+        )
+        return Examples(indptr, indices, data, self.dense, y, weight, indptr)
+
+    def examples(self, order: Ints) -> Examples:
+        """The rows in this order, as loops take them."""
+        return self._views._replace(order=read_only(order))
 
     @property
     def density(self) -> float:
@@ -109,7 +123,7 @@ class Rows:
 
         def add(part: Ints) -> Floats:
             found = np.zeros(self.columns)
-            add_squares(*(*self.arguments(np.ascontiguousarray(part)), found))
+            add_squares(self.examples(np.ascontiguousarray(part)), found)
             return found
 
         mass = max(float(self.weight[order].sum()), 1e-300)

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
-from spom.core.arrays import Floats, Ints
 from spom.errors import Unsupported
 from spom.mirror import PNorm
 from spom.penalties import L2Ball
 from spom.solvers.linear.block_scales import BlockScales
 from spom.solvers.linear.data import Rows, not_lazy, too_wide
 from spom.solvers.linear.full_update import Eager, MirrorLoop, has_pointer
-from spom.solvers.linear.lazy_multiclass import LazyRows, row_penalty
+from spom.solvers.linear.lazy_multiclass import ENTRIES, LazyRows, row_penalty
 from spom.solvers.linear.lazy_vector import LazyVector
 from spom.solvers.linear.p_norm import PNormVector
+from spom.solvers.linear.problem import Engine, Problem
 from spom.solvers.linear.proximal_point import ProximalPoint
 from spom.solvers.linear.proximal_point_multiclass import ProximalPointRows
 from spom.solvers.linear.proximal_point_ridge import ProximalPointRidge
@@ -24,52 +23,6 @@ from spom.solvers.linear.streaming_point import StreamingPoint
 from spom.solvers.steps import PLAIN, Auto, InverseSqrt, Step, Theory
 
 UPDATES = ("auto", "forward-backward", "dual-averaging", "proximal-point")
-
-
-class Engine(Protocol):
-    """What runs rounds: see the engines' own files."""
-
-    name: str
-
-    def run(self, rows: Rows, order: Ints, steps: Floats) -> float:
-        """Rounds over the rows in `order` with these steps; the sum of the losses met on the way."""
-        ...
-
-    def theta(self) -> Floats:
-        """A copy of the iterate."""
-        ...
-
-    def pack(self) -> dict[str, np.ndarray[Any, Any]]:
-        """What a saved run needs to go on."""
-        ...
-
-    def unpack(self, theta: Floats, internal: dict[str, np.ndarray[Any, Any]]) -> None:
-        """Go on from a saved run, or from a point alone."""
-        ...
-
-
-@dataclass(frozen=True)
-class Problem:
-    """What is to be solved, and how; the fields are those of `OnlineProximal`."""
-
-    loss: Any
-    penalty: Any
-    mirror: Any
-    projection: Any
-    step: Step
-    update: str
-    shape: tuple[int, ...]
-    intercept: bool
-    batch: int
-    averages: bool
-    lazy: bool | None
-    stream: bool
-    jobs: int
-
-    @property
-    def penalised(self) -> tuple[int, ...]:
-        """The shape of the part of theta that the penalty sees."""
-        return (self.shape[0] - self.intercept, *self.shape[1:])
 
 
 def engine_for(problem: Problem, rows: Rows) -> Engine:
@@ -81,8 +34,7 @@ def engine_for(problem: Problem, rows: Rows) -> Engine:
     if problem.update == "dual-averaging":
         from spom.solvers.linear.dual_averaging import dual_averaging
 
-        found: Engine = dual_averaging(problem, rows, problem.penalty.elastic())
-        return found
+        return dual_averaging(problem, rows)
     return _forward_backward(problem, rows)
 
 
@@ -97,7 +49,7 @@ def _fits_proximal_point(problem: Problem) -> str | None:
             "for several scores it needs the data in memory and a smooth loss",
         ),
         (_kind(problem) is None, "it works with l1 and squared l2 penalties, and with rows of a matrix"),
-        (problem.batch != 1, "it takes one example a round"),
+        (problem.batch != 1, "it takes one example per round"),
         (problem.averages, "its output is the last iterate"),
     ]
     return next((why for bad, why in reasons if bad), None)
@@ -116,43 +68,39 @@ def _proximal_point(problem: Problem) -> Engine:
         raise Unsupported(f"update='proximal-point' cannot do this: {why}; update='forward-backward' can")
     kind = _kind(problem)
     if problem.loss.target == "class" and kind is not None:
-        ridge = kind[0] == 0 and kind[1] == 0.0
-        engine_of = ProximalPointRidge if ridge else ProximalPointRows
-        return engine_of(problem.loss, problem.penalty, kind, problem.shape, problem.intercept)
+        ridge = kind.kind == ENTRIES and kind.strength == 0.0
+        return ProximalPointRidge(problem, kind) if ridge else ProximalPointRows(problem, kind)
     l1, l2 = problem.penalty.elastic() or (0.0, 0.0)
-    features = problem.shape[0] - problem.intercept
     engine = StreamingPoint if problem.stream else ProximalPoint
-    return engine(problem.loss, l1, l2, features, problem.intercept, problem.jobs)
+    return engine(problem.loss, l1, l2, problem.features, problem.intercept, problem.jobs)
 
 
 def _forward_backward(problem: Problem, rows: Rows) -> Engine:
     p = problem
-    parts = p.penalty.elastic()
+    form = p.penalty.elastic()
     plain = p.mirror is None and p.projection is None
     vector = len(p.shape) == 1 and p.loss.target != "class"
-    may = plain and vector and parts is not None and not (p.step.mode != PLAIN and parts[1] > 0)
+    may = plain and vector and form is not None and not (p.step.mode != PLAIN and form.l2 > 0)
     wanted = p.lazy is True or (p.lazy is None and not rows.dense)
-    if may and wanted and parts is not None:
-        features = p.shape[0] - p.intercept
-        return LazyVector(p.loss, parts[0], parts[1], features, p.intercept, p.step, p.batch, p.averages)
+    if may and wanted and form is not None:
+        return LazyVector(p, form)
     # Thresholds in the dual are not lazy: with l1 this is for data that are not too wide for full updates.
-    if _is_p_norm(p) and vector and parts is not None and parts[1] == 0.0 and (parts[0] == 0.0 or not too_wide(rows)):
-        return PNormVector(p.loss, p.mirror, parts[0], p.shape[0] - p.intercept, p.intercept)
+    if _is_p_norm(p) and vector and form is not None and form.l2 == 0.0 and (form.l1 == 0.0 or not too_wide(rows)):
+        return PNormVector(p, form.l1)
     if plain and vector and wanted and p.batch == 1 and not p.averages and (scales := _block_scales(p)) is not None:
         return scales
     if plain and p.loss.target == "class" and p.batch == 1 and not p.averages:
         kind = row_penalty(p.penalty, p.penalised[0])
         # Adaptive steps by rows are this engine's own, whatever the data.
         adaptive = p.step.mode != PLAIN
-        if kind is not None and not (adaptive and kind[2] > 0) and (wanted or adaptive):
-            return LazyRows(p.loss, kind, p.shape, p.intercept, p.step)
+        if kind is not None and not (adaptive and kind.l2 > 0) and (wanted or adaptive):
+            return LazyRows(p, kind)
     if p.lazy is True or (p.lazy is None and too_wide(rows) and p.batch < len(rows)):
         raise not_lazy(p.penalty, rows)
     compiled = has_pointer(p.penalty, p.penalised) and (p.projection is None or has_pointer(p.projection, p.penalised))
     if p.mirror is None and compiled:
-        norms = parts if p.step.mode != PLAIN and vector else None
-        return Eager(p.loss, p.penalty, p.projection, p.shape, p.intercept, p.step, p.batch, p.averages, norms)
-    return MirrorLoop(p.loss, p.penalty, p.projection, p.mirror, p.shape, p.intercept, p.step, p.batch, p.averages)
+        return Eager(p, form if p.step.mode != PLAIN and vector else None)
+    return MirrorLoop(p)
 
 
 def _block_scales(p: Problem) -> Engine | None:
@@ -161,13 +109,13 @@ def _block_scales(p: Problem) -> Engine | None:
     norms = None if own is None else own.penalty.on_norms(own.groups.count)
     if own is None or norms is None or not has_pointer(norms, (own.groups.count,)):
         return None
-    return BlockScales(p.loss, own.groups, norms, p.shape, p.intercept, p.step)
+    return BlockScales(p, own.groups, norms)
 
 
 def _is_p_norm(p: Problem) -> bool:
-    """Whether the p-norm map's own loop can run this: plain steps, one example a round, no projection."""
+    """Whether the p-norm map's own loop can run this: plain steps, one example per round, no projection."""
     simple = p.batch == 1 and not p.averages and p.projection is None and p.step.mode == PLAIN and p.lazy is not False
-    return simple and type(p.mirror) is PNorm and p.mirror.exponent(p.shape[0] - p.intercept) < 2.0
+    return simple and type(p.mirror) is PNorm and p.mirror.exponent(p.features) < 2.0
 
 
 def resolve_step(step: Step, loss: Any, penalty: Any, mirror: Any, rows: Rows) -> Step:

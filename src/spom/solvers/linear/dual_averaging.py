@@ -15,111 +15,99 @@ does not make old gradients larger; where the penalty is l1 and squared l2, each
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Annotated, NamedTuple
 
 import numpy as np
 
 from spom.core.arrays import Floats, Ints
 from spom.core.jit import kernel
 from spom.errors import Unsupported
-from spom.solvers.linear.data import ROWS, Rows, not_lazy, too_wide
-from spom.solvers.linear.eager import batch_gradient
-from spom.solvers.linear.full_update import Arrays, _Full
-from spom.solvers.linear.lazy_vector import FIRST
-from spom.solvers.linear.scores import LOSS, loss_arguments
-from spom.solvers.steps import FREE, PLAIN, AdaGrad, Step
+from spom.penalties.forms import Elastic
+from spom.solvers.linear.data import Examples, Rows, not_lazy, too_wide
+from spom.solvers.linear.full_update import DISTANCE, FullUpdate
+from spom.solvers.linear.problem import Arrays, Engine, Loss, Problem, Rounds, compiled_loss
+from spom.solvers.steps import DIAGONAL, FREE, PLAIN
 
 # Columns of the table of coordinates: sum of weighted gradients, sum of their squares, largest value so far, and
 # the sum of weights up to the round in the last column; with fixed weights of one that sum is the time itself.
 G, V, R, S, T0 = range(5)
 
 
+class Averages(NamedTuple):
+    """The sums of coordinates, the penalty, and how many rounds were before."""
+
+    table: Annotated[Floats, "float64[:, ::1]"]
+    l1: Annotated[float, "float64"]
+    l2: Annotated[float, "float64"]
+    done: Annotated[int, "int64"]
+
+
 @kernel("float64(float64[:, ::1], int64, float64, float64, float64, float64, int64, float64)")
 def point(table: Floats, j: int, count: float, beta: float, l1: float, l2: float, mode: int, delta: float) -> float:
     """theta_j after `count` rounds: -soft(G_j, l1 S) / (beta_j + l2 S)."""
-    g = table[j, 0]
-    weight = table[j, 3] + table[j, 2] * (count - table[j, 4]) if mode == 2 else count
+    g = table[j, G]
+    weight = table[j, S] + table[j, R] * (count - table[j, T0]) if mode == FREE else count
     size = abs(g) - weight * l1
     if size <= 0.0:
         return 0.0
-    if mode == 1:
-        beta *= delta + math.sqrt(table[j, 1])
-    elif mode == 2:
-        beta *= math.sqrt(table[j, 1])
+    if mode == DIAGONAL:
+        beta *= delta + math.sqrt(table[j, V])
+    elif mode == FREE:
+        beta *= math.sqrt(table[j, V])
     return -math.copysign(size / (beta + weight * l2), g)
 
 
 @kernel("void(float64[:, ::1], int64, float64, float64, float64, float64, int64, float64)")
 def collect(table: Floats, j: int, g: float, x: float, w: float, count: float, mode: int, delta: float) -> None:
     """Add one gradient to the sums of a coordinate whose value is w; x is the entry that it comes from."""
-    if mode == 2:
-        table[j, 3] += table[j, 2] * (count - table[j, 4])
-        table[j, 4] = count
-        if table[j, 2] == 0.0:
-            table[j, 2] = delta / abs(x)
-        table[j, 2] = max(table[j, 2], abs(w))
-        table[j, 0] += table[j, 2] * g
+    if mode == FREE:
+        table[j, S] += table[j, R] * (count - table[j, T0])
+        table[j, T0] = count
+        if table[j, R] == 0.0:
+            table[j, R] = delta / abs(x)
+        table[j, R] = max(table[j, R], abs(w))
+        table[j, G] += table[j, R] * g
     else:
-        table[j, 0] += g
-    table[j, 1] += g * g
+        table[j, G] += g
+    table[j, V] += g * g
 
 
-@kernel(
-    f"float64({ROWS}, int64, float64[::1], int64, float64[:, ::1], float64, float64, int64, float64, boolean, "
-    f"float64[::1], float64[::1], {LOSS})"
-)
+@kernel("float64(Examples, Rounds, Loss, Averages, float64[::1], float64[::1])")
 def averaging_rounds(
-    indptr: Ints,
-    indices: Any,
-    data: Floats,
-    dense: bool,
-    y: Floats,
-    weight: Floats,
-    order: Ints,
-    batch: int,
-    betas: Floats,
-    done: int,
-    table: Floats,
-    l1: float,
-    l2: float,
-    mode: int,
-    delta: float,
-    intercept: bool,
-    slopes: Floats,
-    grad: Floats,
-    value: Any,
-    derivative: Any,
-    reals: Floats,
+    rows: Examples, rounds: Rounds, loss: Loss, state: Averages, slopes: Floats, grad: Floats
 ) -> float:
-    """Rounds of `batch` rows each after `done` earlier ones; betas[t] is the one with which round t reads theta."""
+    """Rounds of `batch` rows each; steps[t] is the beta with which round t reads theta. `grad` is scratch of zeros."""
     total = 0.0
+    indptr, indices, data = rows.indptr, rows.indices, rows.data
+    table, l1, l2, done = state
+    mode, delta = rounds.mode, rounds.delta
     bias = table.shape[0] - 1
-    for t in range(betas.size):
-        first, past = t * batch, min((t + 1) * batch, order.size)
+    for t in range(rounds.steps.size):
+        first, past = t * rounds.batch, min((t + 1) * rounds.batch, rows.order.size)
         count = float(done + t)
-        beta = betas[t]
+        beta = rounds.steps[t]
         for place in range(first, past):
-            i = order[place]
-            shift = indptr[i] if dense else 0
-            a = point(table, bias, count, beta, 0.0, 0.0, mode, delta) if intercept else 0.0
+            i = rows.order[place]
+            shift = indptr[i] if rows.dense else 0
+            a = point(table, bias, count, beta, 0.0, 0.0, mode, delta) if rounds.intercept else 0.0
             for k in range(indptr[i], indptr[i + 1]):
                 a += data[k] * point(table, indices[k - shift], count, beta, l1, l2, mode, delta)
-            total += weight[i] * value(y[i], a, reals)
-            slopes[place - first] = weight[i] * derivative(y[i], a, reals) / (past - first)
+            total += rows.weight[i] * loss.value(rows.y[i], a, loss.reals)
+            slopes[place - first] = rows.weight[i] * loss.derivative(rows.y[i], a, loss.reals) / (past - first)
         for place in range(first, past):
-            i = order[place]
-            shift = indptr[i] if dense else 0
+            i = rows.order[place]
+            shift = indptr[i] if rows.dense else 0
             s = slopes[place - first]
             if s == 0.0:
                 continue
             for k in range(indptr[i], indptr[i + 1]):
                 grad[indices[k - shift]] += s * data[k]
-            if intercept:
+            if rounds.intercept:
                 grad[bias] += s
         # A coordinate that several rows of the batch have is taken once: its gradient is zero afterwards.
         for place in range(first, past):
-            i = order[place]
-            shift = indptr[i] if dense else 0
+            i = rows.order[place]
+            shift = indptr[i] if rows.dense else 0
             for k in range(indptr[i], indptr[i + 1] + 1):
                 last = k == indptr[i + 1]
                 j = bias if last else indices[k - shift]
@@ -132,26 +120,23 @@ def averaging_rounds(
 
 
 class AveragingVector:
-    """Dual averaging for one score an example with l1 and squared l2: sparse rows cost what they have."""
+    """Dual averaging for one score per example with l1 and squared l2: sparse rows cost what they have."""
 
     name = "dual averaging, lazy"
 
-    def __init__(self, loss: Any, l1: float, l2: float, features: int, intercept: bool, step: Step, batch: int) -> None:
-        self.loss, self.l1, self.l2, self.features, self.intercept = loss_arguments(loss), l1, l2, features, intercept
-        self.step, self.batch, self.rounds, self.beta = step, batch, 0, 1.0
-        self.delta = step.delta if isinstance(step, AdaGrad) else FIRST
-        self.table = np.zeros((features + 1, 5))
+    def __init__(self, problem: Problem, form: Elastic) -> None:
+        self.problem, self.form, self.loss = problem, form, compiled_loss(problem.loss)
+        self.batch, self.rounds, self.beta = problem.batch, 0, 1.0
+        self.table = np.zeros((problem.features + 1, 5))
 
     def run(self, rows: Rows, order: Ints, steps: Floats) -> float:
         """Rounds over the rows in `order`; the sum of the losses met on the way."""
+        p = self.problem
         # Round t reads the theta that rounds before it made, so its beta is that of the round before.
         betas = np.concatenate([[self.beta], 1.0 / steps])
-        arguments = (
-            *(*rows.arguments(order), self.batch, np.ascontiguousarray(betas[:-1]), self.rounds, self.table),
-            *(self.l1, self.l2, self.step.mode, self.delta, self.intercept),
-            *(np.empty(self.batch), np.zeros(self.features + 1), *self.loss),
-        )
-        total = float(averaging_rounds(*arguments))
+        state = Averages(self.table, self.form.l1, self.form.l2, self.rounds)
+        rounds, scratch = p.rounds(np.ascontiguousarray(betas[:-1])), (np.empty(p.batch), np.zeros(p.features + 1))
+        total = float(averaging_rounds(rows.examples(order), rounds, self.loss, state, *scratch))
         self.rounds += steps.size
         self.beta = float(betas[-1])
         return total
@@ -159,102 +144,82 @@ class AveragingVector:
     def theta(self) -> Floats:
         """-soft(G, t l1) / (beta + t l2)."""
         g, squares, largest, weights, last = self.table.T
-        total = np.full(g.size, float(self.rounds))
+        total, p = np.full(g.size, float(self.rounds)), self.problem
         beta = np.full(g.size, self.beta)
-        if self.step.mode == FREE:
+        if p.step.mode == FREE:
             total = weights + largest * (self.rounds - last)
             beta = self.beta * np.sqrt(squares)
-        elif self.step.mode != PLAIN:
-            beta = self.beta * (self.delta + np.sqrt(squares))
+        elif p.step.mode != PLAIN:
+            beta = self.beta * (p.delta + np.sqrt(squares))
         total[-1] = 0.0
-        size = np.maximum(np.abs(g) - total * self.l1, 0.0)
-        beta = beta + total * self.l2
+        size = np.maximum(np.abs(g) - total * self.form.l1, 0.0)
+        beta = beta + total * self.form.l2
         theta = -np.copysign(np.divide(size, beta, out=np.zeros_like(size), where=size > 0), g)
-        return np.ascontiguousarray(theta[: self.features + self.intercept]) + 0.0
+        return np.ascontiguousarray(theta[: p.shape[0]]) + 0.0
 
     def pack(self) -> Arrays:
-        """What a saved run needs to go on."""
+        """What a saved run needs to resume."""
         return {"table": self.table.copy(), "clock": np.array([float(self.rounds), self.beta])}
 
     def unpack(self, theta: Floats, internal: Arrays) -> None:
-        """Go on from a saved run; dual averaging cannot start from a point alone."""
+        """Resume from a saved run; dual averaging cannot start from a point alone."""
         if "table" not in internal:
             raise Unsupported("dual averaging goes on from its own states, not from those of another update")
         self.table = internal["table"].copy()
         self.rounds, self.beta = int(internal["clock"][0]), float(internal["clock"][1])
 
 
-class AveragingFull(_Full):
-    """Dual averaging with any penalty that has a prox: one full prox a round, one step for all coordinates."""
+class AveragingFull(FullUpdate):
+    """Dual averaging with any penalty that has a prox: one full prox per round, one step for all coordinates."""
 
     name = "dual averaging, eager"
 
-    def __init__(
-        self, loss: Any, penalty: Any, shape: tuple[int, ...], intercept: bool, step: Step, batch: int, averages: bool
-    ) -> None:
-        super().__init__(loss, shape, intercept, step, batch, averages)
-        self.penalty = penalty
-        self.penalised = (self.features, *shape[1:])
-        self.grad = np.zeros_like(self.table)
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(problem)
         self.total = np.zeros_like(self.table)
         self.weights = 0.0
 
-    def run(self, rows: Rows, order: Ints, steps: Floats) -> float:
-        """Rounds over the rows in `order`; the sum of the losses met on the way."""
-        loss = 0.0
-        arguments = rows.arguments(order)
-        for t, eta in enumerate(steps):
-            first, past = t * self.batch, min((t + 1) * self.batch, order.size)
-            if self.averages:
-                self.mean += self.table
-            rest = (first, past, self.table, self.grad, self.intercept, *self.losses)
-            loss += batch_gradient(*(*arguments, *rest))
-            self._point(*self._weigh(float(eta), rows, int(order[first])))
-            self.rounds += 1
-        return loss
-
     def _weigh(self, eta: float, rows: Rows, i: int) -> tuple[float, float]:
         """The weight of this round and 1 / beta_t."""
-        if self.step.mode == PLAIN:
+        p = self.problem
+        if p.step.mode == PLAIN:
             return 1.0, eta
-        self.sums[0] += float(np.vdot(self.grad, self.grad))
-        if self.sums[1] == 0.0:
-            entries = rows.data[rows.indptr[i] : rows.indptr[i + 1]]
-            self.sums[1] = self.delta / math.sqrt(1.0 + float(entries @ entries))
-        self.sums[1] = max(self.sums[1], float(np.linalg.norm(self.table - self.start)))
-        root = math.sqrt(self.sums[0])
-        if self.step.mode == FREE:
-            return float(self.sums[1]), eta / root if root > 0.0 else 0.0
-        return 1.0, eta / (self.delta + root)
+        distance = float(np.linalg.norm(self.table - self.start))
+        root = self._reach(float(np.vdot(self.grad, self.grad)), distance, rows, i)
+        if p.step.mode == FREE:
+            return float(self.sums[DISTANCE]), eta / root if root > 0.0 else 0.0
+        return 1.0, eta / (p.delta + root)
 
-    def _point(self, weight: float, rate: float) -> None:
+    def _step(self, eta: float, rows: Rows, i: int) -> None:
+        weight, rate = self._weigh(eta, rows, i)
+        features, penalised = self.problem.features, self.problem.penalised
         self.total += weight * self.grad
         self.weights += weight
         moved = self.start - rate * self.total
-        w = np.ascontiguousarray(moved[: self.features]).reshape(self.penalised)
+        w = np.ascontiguousarray(moved[:features]).reshape(penalised)
         self.table[:] = moved
-        self.table[: self.features] = self.penalty.prox(w, rate * self.weights).reshape(self.features, -1)
+        self.table[:features] = self.problem.penalty.prox(w, rate * self.weights).reshape(features, -1)
 
     def pack(self) -> Arrays:
-        """What a saved run needs to go on."""
+        """What a saved run needs to resume."""
         return {**super().pack(), "total": self.total.copy(), "weights": np.array(self.weights)}
 
     def unpack(self, theta: Floats, internal: Arrays) -> None:
-        """Go on from a saved run, or start at a point."""
+        """Resume from a saved run, or start at a point."""
         super().unpack(theta, internal)
         if "total" in internal:
             self.total, self.weights = internal["total"].copy(), float(internal["weights"])
 
 
-def dual_averaging(problem: Any, rows: Rows, parts: tuple[float, float] | None) -> Any:
+def dual_averaging(problem: Problem, rows: Rows) -> Engine:
     """The engine for a problem with `update="dual-averaging"`."""
-    p = problem
+    p, form = problem, problem.penalty.elastic()
     if p.mirror is not None or p.projection is not None:
         raise Unsupported("dual averaging is Euclidean and does not project; take update='forward-backward'")
-    if getattr(p.penalty, "exact", True) is False:
+    if not p.penalty.exact:
         raise Unsupported(f"dual averaging needs the exact prox of the whole penalty, and {p.penalty!r} has none")
-    if parts is not None and len(p.shape) == 1 and not p.averages and p.lazy is not False:
-        return AveragingVector(p.loss, *parts, p.shape[0] - p.intercept, p.intercept, p.step, p.batch)
+    if form is not None and len(p.shape) == 1 and not p.averages and p.lazy is not False:
+        return AveragingVector(p, form)
     if p.lazy is True or (p.lazy is None and too_wide(rows) and p.batch < len(rows)):
         raise not_lazy(p.penalty, rows)
-    return AveragingFull(p.loss, p.penalty, p.shape, p.intercept, p.step, p.batch, p.averages)
+    return AveragingFull(p)

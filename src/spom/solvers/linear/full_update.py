@@ -1,48 +1,227 @@
-"""The engines whose rounds update all of theta: `Eager` in one compiled loop, `MirrorLoop` round by round."""
+r"""Rounds that update all of theta: any penalty, any projection, any mirror map, one score or many.
+
+One round: the gradient g of a batch; theta <- theta - eta g; J proximal steps; a projection. With a penalty and
+a projection that are compiled and the Euclidean map the whole loop is compiled; otherwise each round is a few
+calls. Adaptive steps divide by sqrt(sum of squared gradients), one sum for each coordinate where the penalty is
+l1 and squared l2, so that the prox in that metric is exact, and a single one for all where it ties coordinates.
+The parameter-free step multiplies by the largest distance from the start so far: distance over gradients
+(Ivgi, Hinder and Carmon 2023).
+"""
 
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
 from spom.core.arrays import Floats, Ints
+from spom.core.jit import kernel
 from spom.errors import SpomError, Unsupported
+from spom.losses import Logistic, MulticlassLogistic
 from spom.penalties import Zero
-from spom.solvers.linear.data import Rows
-from spom.solvers.linear.eager import batch_gradient, both_losses, eager_rounds
-from spom.solvers.linear.lazy_vector import FIRST
-from spom.solvers.pointers import pointer
-from spom.solvers.steps import FREE, PLAIN, AdaGrad, Step
+from spom.penalties.forms import Elastic
+from spom.solvers.linear.data import Examples, Rows
+from spom.solvers.linear.problem import (
+    Arrays,
+    Loss,
+    Problem,
+    Prox,
+    Rounds,
+    RowLoss,
+    compiled_loss,
+    compiled_prox,
+    compiled_row_loss,
+)
+from spom.solvers.steps import DIAGONAL, FREE, PLAIN
 
-Arrays = dict[str, np.ndarray[Any, Any]]
+# What an adaptive step for all of theta remembers: the sum of squared gradients and the largest distance so far.
+GRADIENTS, DISTANCE = range(2)
 
 
-class _Full:
-    """What both engines keep: theta as a matrix with the intercept as its last row, and sums."""
+class Losses(NamedTuple):
+    """Losses of one score and of many, of which one is in use."""
 
-    def __init__(
-        self, loss: Any, shape: tuple[int, ...], intercept: bool, step: Step, batch: int, averages: bool
-    ) -> None:
-        self.shape, self.intercept, self.step, self.batch, self.averages = shape, intercept, step, batch, averages
-        self.losses = both_losses(loss)
-        features = shape[0] - intercept
-        columns = 1 if len(shape) == 1 else shape[1]
-        self.table = np.zeros((features + 1, columns))
-        self.start = np.zeros_like(self.table)
-        self.mean = np.zeros_like(self.table)
+    one: Loss
+    many: RowLoss
+
+
+class Whole(NamedTuple):
+    """theta with the intercept as its last row, where it started, the sum of iterates, and what steps remember.
+
+    `squares` and `largest` are of each entry where the metric is diagonal, else empty.
+    """
+
+    theta: Annotated[Floats, "float64[:, ::1]"]
+    start: Annotated[Floats, "float64[:, ::1]"]
+    mean: Annotated[Floats, "float64[:, ::1]"]
+    grad: Annotated[Floats, "float64[:, ::1]"]
+    squares: Annotated[Floats, "float64[:, ::1]"]
+    largest: Annotated[Floats, "float64[:, ::1]"]
+    sums: Annotated[Floats, "float64[::1]"]
+
+
+def both_losses(loss: Any) -> Losses:
+    """The loss in use, and a stand-in of the other kind."""
+    if loss.target == "class":
+        return Losses(compiled_loss(Logistic()), compiled_row_loss(loss))
+    return Losses(compiled_loss(loss), compiled_row_loss(MulticlassLogistic()))
+
+
+@kernel("float64(Examples, int64, int64, float64[:, ::1], float64[:, ::1], boolean, Losses)")
+def batch_gradient(
+    rows: Examples, first: int, past: int, theta: Floats, grad: Floats, intercept: bool, losses: Losses
+) -> float:
+    """`grad` becomes the mean gradient of rows order[first:past] at theta; returns the sum of their losses."""
+    total = 0.0
+    indptr, indices, data, one, many = rows.indptr, rows.indices, rows.data, losses.one, losses.many
+    columns = theta.shape[1]
+    bias = theta.shape[0] - 1
+    scores = np.empty(columns)
+    slopes = np.empty(columns)
+    grad[:, :] = 0.0
+    for place in range(first, past):
+        i = rows.order[place]
+        y, weight = rows.y[i], rows.weight[i]
+        shift = indptr[i] if rows.dense else 0
+        for c in range(columns):
+            scores[c] = theta[bias, c] if intercept else 0.0
+        for k in range(indptr[i], indptr[i + 1]):
+            j = indices[k - shift]
+            x = data[k]
+            for c in range(columns):
+                scores[c] += x * theta[j, c]
+        if columns == 1:
+            total += weight * one.value(y, scores[0], one.reals)
+            slopes[0] = one.derivative(y, scores[0], one.reals)
+        else:
+            total += weight * many.row(int(y), scores, many.reals, slopes)
+        share = weight / (past - first)
+        for c in range(columns):
+            slopes[c] *= share
+        for k in range(indptr[i], indptr[i + 1]):
+            j = indices[k - shift]
+            x = data[k]
+            for c in range(columns):
+                grad[j, c] += x * slopes[c]
+        if intercept:
+            for c in range(columns):
+                grad[bias, c] += slopes[c]
+    return total
+
+
+@kernel("float64(Whole, Rounds, float64, float64)")
+def single_step(state: Whole, rounds: Rounds, eta: float, norm: float) -> float:
+    """theta <- theta - s grad with one s for all, which is returned; `norm` is that of the first row."""
+    theta, grad, sums = state.theta, state.grad, state.sums
+    step = eta
+    if rounds.mode != PLAIN:
+        squares = 0.0
+        distance = 0.0
+        for j in range(theta.shape[0]):
+            for c in range(theta.shape[1]):
+                squares += grad[j, c] * grad[j, c]
+                distance += (theta[j, c] - state.start[j, c]) ** 2
+        sums[GRADIENTS] += squares
+        if sums[DISTANCE] == 0.0:
+            sums[DISTANCE] = rounds.delta / max(norm, 1e-300)
+        sums[DISTANCE] = max(sums[DISTANCE], math.sqrt(distance))
+        root = math.sqrt(sums[GRADIENTS])
+        if root == 0.0:
+            return 0.0
+        step = eta / (rounds.delta + root) if rounds.mode == DIAGONAL else eta * sums[DISTANCE] / root
+    for j in range(theta.shape[0]):
+        for c in range(theta.shape[1]):
+            theta[j, c] -= step * grad[j, c]
+    return step
+
+
+@kernel("void(Whole, Rounds, float64, float64, float64)")
+def diagonal_step(state: Whole, rounds: Rounds, eta: float, l1: float, l2: float) -> None:
+    """The step and the exact prox of l1 and squared l2 in the metric of each coordinate's squared gradients."""
+    theta, squares, largest = state.theta, state.squares, state.largest
+    for j in range(theta.shape[0]):
+        for c in range(theta.shape[1]):
+            g = state.grad[j, c]
+            w = theta[j, c]
+            if g != 0.0:
+                squares[j, c] += g * g
+                largest[j, c] = max(largest[j, c], abs(w))
+            root = math.sqrt(squares[j, c])
+            if root == 0.0:
+                continue
+            step = eta / (rounds.delta + root) if rounds.mode == DIAGONAL else eta * largest[j, c] / root
+            w -= step * g
+            if j < theta.shape[0] - 1:
+                size = abs(w) - step * l1
+                w = 0.0 if size <= 0.0 else math.copysign(size, w) / (1.0 + step * l2)
+            theta[j, c] = w
+
+
+@kernel("void(Examples, int64, int64, Whole, Rounds)")
+def first_reach(rows: Examples, first: int, past: int, state: Whole, rounds: Rounds) -> None:
+    """A coordinate met for the first time may move its part of the score by delta."""
+    grad, largest, delta = state.grad, state.largest, rounds.delta
+    columns = grad.shape[1]
+    bias = grad.shape[0] - 1
+    for place in range(first, past):
+        i = rows.order[place]
+        shift = rows.indptr[i] if rows.dense else 0
+        for k in range(rows.indptr[i], rows.indptr[i + 1]):
+            j = rows.indices[k - shift]
+            x = rows.data[k]
+            for c in range(columns):
+                if largest[j, c] == 0.0 and grad[j, c] != 0.0 and x != 0.0:
+                    largest[j, c] = delta / abs(x)
+    if rounds.intercept:
+        for c in range(columns):
+            if largest[bias, c] == 0.0 and grad[bias, c] != 0.0:
+                largest[bias, c] = delta
+
+
+@kernel("float64(Examples, Rounds, Losses, Whole, float64[::1], Prox, Prox)")
+def eager_rounds(
+    rows: Examples, rounds: Rounds, losses: Losses, state: Whole, norms: Floats, prox: Prox, project: Prox
+) -> float:
+    """Rounds of `batch` rows each; `norms` is empty, or has the l1 and squared l2 strengths for `diagonal_step`."""
+    total = 0.0
+    theta = state.theta
+    flat = theta[: theta.shape[0] - 1].reshape(-1)
+    for t in range(rounds.steps.size):
+        first, past = t * rounds.batch, min((t + 1) * rounds.batch, rows.order.size)
+        if rounds.averages:
+            mean = state.mean
+            mean += theta
+        total += batch_gradient(rows, first, past, theta, state.grad, rounds.intercept, losses)
+        if norms.size == 2:
+            if rounds.mode == FREE:
+                first_reach(rows, first, past, state, rounds)
+            diagonal_step(state, rounds, rounds.steps[t], norms[0], norms[1])
+        else:
+            i = rows.order[first]
+            size = 1.0
+            for k in range(rows.indptr[i], rows.indptr[i + 1]):
+                size += rows.data[k] * rows.data[k]
+            step = single_step(state, rounds, rounds.steps[t], math.sqrt(size))
+            prox.function(flat, step, prox.reals, prox.ints, flat)
+        project.function(flat, 1.0, project.reals, project.ints, flat)
+    return total
+
+
+class FullUpdate:
+    """What engines share that update all of theta: theta with the intercept as its last row, and sums."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem, self.batch, self.losses = problem, problem.batch, both_losses(problem.loss)
+        columns = 1 if len(problem.shape) == 1 else problem.shape[1]
+        self.table = np.zeros((problem.features + 1, columns))
+        self.start, self.mean, self.grad = (np.zeros_like(self.table) for _ in range(3))
         self.sums = np.zeros(2)
-        self.delta = step.delta if isinstance(step, AdaGrad) else FIRST
         self.rounds = 0
 
-    @property
-    def features(self) -> int:
-        """The number of rows of theta that are penalised."""
-        return self.table.shape[0] - 1
-
     def _shaped(self, a: Floats) -> Floats:
-        return np.ascontiguousarray(a[: self.shape[0]]).reshape(self.shape).copy()
+        shape = self.problem.shape
+        return np.ascontiguousarray(a[: shape[0]]).reshape(shape).copy()
 
     def theta(self) -> Floats:
         """The iterate."""
@@ -52,16 +231,40 @@ class _Full:
         """The mean of the iterates before each round."""
         return self._shaped(self.mean) / max(1, self.rounds)
 
+    def run(self, rows: Rows, order: Ints, steps: Floats) -> float:
+        """Rounds over the rows in `order`; the sum of the losses met on the way."""
+        total, examples, batch = 0.0, rows.examples(order), self.batch
+        for t, eta in enumerate(steps):
+            first, past = t * batch, min((t + 1) * batch, order.size)
+            if self.problem.averages:
+                self.mean += self.table
+            at = (self.table, self.grad, self.problem.intercept)
+            total += batch_gradient(examples, first, past, *at, self.losses)
+            self._step(float(eta), rows, int(order[first]))
+            self.rounds += 1
+        return total
+
+    def _step(self, eta: float, rows: Rows, i: int) -> None:
+        """One step along `grad`, penalty and all; i is the first row of the batch."""
+        raise NotImplementedError  # every engine has its own
+
+    def _reach(self, squared: float, distance: float, rows: Rows, i: int) -> float:
+        """Count a squared gradient and a distance from the start; the root of the sum of squared gradients."""
+        self.sums[GRADIENTS] += squared
+        if self.sums[DISTANCE] == 0.0:
+            entries = rows.data[rows.indptr[i] : rows.indptr[i + 1]]
+            self.sums[DISTANCE] = self.problem.delta / math.sqrt(1.0 + float(entries @ entries))
+        self.sums[DISTANCE] = max(self.sums[DISTANCE], distance)
+        return math.sqrt(self.sums[GRADIENTS])
+
     def pack(self) -> Arrays:
-        """What a saved run needs to go on."""
+        """What a saved run needs to resume."""
         packed: Arrays = {"rounds": np.array(self.rounds), "sums": self.sums.copy(), "start": self.start.copy()}
-        if self.averages:
-            packed["mean"] = self.mean.copy()
-        return packed
+        return {**packed, "mean": self.mean.copy()} if self.problem.averages else packed
 
     def unpack(self, theta: Floats, internal: Arrays) -> None:
-        """Go on from a saved run, or from a point alone."""
-        self.table[: self.shape[0]] = theta.reshape(self.shape[0], -1)
+        """Resume from a saved run, or start from a point alone."""
+        self.table[: theta.shape[0]] = theta.reshape(theta.shape[0], -1)
         self.start = self.table.copy()
         if "rounds" in internal:
             self.rounds = int(internal["rounds"])
@@ -70,56 +273,37 @@ class _Full:
             self.mean = internal["mean"].copy()
 
 
-class Eager(_Full):
+class Eager(FullUpdate):
     """Any one compiled penalty and projection, in the Euclidean geometry or AdaGrad's."""
 
     name = "forward-backward, eager"
 
-    def __init__(
-        self,
-        loss: Any,
-        penalty: Any,
-        projection: Any,
-        shape: tuple[int, ...],
-        intercept: bool,
-        step: Step,
-        batch: int,
-        averages: bool,
-        norms: tuple[float, float] | None,
-    ) -> None:
-        super().__init__(loss, shape, intercept, step, batch, averages)
-        penalised = (self.features, *shape[1:])
-        self.prox = _pointer(penalty, penalised)
-        self.projection = _pointer(projection if projection is not None else Zero(), penalised)
-        diagonal = norms is not None and step.mode != PLAIN
+    def __init__(self, problem: Problem, norms: Elastic | None) -> None:
+        super().__init__(problem)
+        self.prox = compiled_prox(problem.penalty, problem.penalised)
+        projection = problem.projection if problem.projection is not None else Zero()
+        self.projection = compiled_prox(projection, problem.penalised)
+        diagonal = norms is not None and problem.step.mode != PLAIN
         self.norms = np.array(norms if diagonal else (), dtype=np.float64)
-        self.memory = np.zeros((2 if diagonal else 0, *self.table.shape))
+        self.memory = np.zeros((2, *self.table.shape) if diagonal else (2, 0, 1))
 
     def run(self, rows: Rows, order: Ints, steps: Floats) -> float:
         """Rounds over the rows in `order`; the sum of the losses met on the way."""
-        arguments = (
-            *(*rows.arguments(order), self.batch, steps, self.table, self.start, self.mean, self.memory, self.sums),
-            *(self.step.mode, self.delta, self.intercept, self.averages, self.norms),
-            *(*self.prox, *self.projection, *self.losses),
-        )
-        total = eager_rounds(*arguments)
+        state = Whole(self.table, self.start, self.mean, self.grad, self.memory[0], self.memory[1], self.sums)
+        rest = (self.losses, state, self.norms, self.prox, self.projection)
+        total = eager_rounds(rows.examples(order), self.problem.rounds(steps), *rest)
         self.rounds += steps.size
         return float(total)
 
     def pack(self) -> Arrays:
-        """What a saved run needs to go on."""
+        """What a saved run needs to resume."""
         return {**super().pack(), "memory": self.memory.copy()}
 
     def unpack(self, theta: Floats, internal: Arrays) -> None:
-        """Go on from a saved run, or from a point alone."""
+        """Resume from a saved run, or start from a point alone."""
         super().unpack(theta, internal)
-        if "memory" in internal:
+        if internal.get("memory", self.memory[:0]).size:
             self.memory = internal["memory"].copy()
-
-
-def _pointer(penalty: Any, shape: tuple[int, ...]) -> tuple[Any, Floats, Ints]:
-    kernel, reals, ints = penalty.compiled(shape)
-    return pointer(kernel), reals, ints
 
 
 def has_pointer(penalty: Any, shape: tuple[int, ...]) -> bool:
@@ -131,80 +315,45 @@ def has_pointer(penalty: Any, shape: tuple[int, ...]) -> bool:
     return kernel is not None
 
 
-class MirrorLoop(_Full):
-    """Any mirror map, and sums of penalties: one call of each operator a round."""
+class MirrorLoop(FullUpdate):
+    """Any mirror map, and sums of penalties: one call of each operator per round."""
 
     name = "composite mirror descent, eager"
 
-    def __init__(
-        self,
-        loss: Any,
-        penalty: Any,
-        projection: Any,
-        mirror: Any,
-        shape: tuple[int, ...],
-        intercept: bool,
-        step: Step,
-        batch: int,
-        averages: bool,
-    ) -> None:
-        super().__init__(loss, shape, intercept, step, batch, averages)
-        self.penalty, self.projection, self.mirror = penalty, projection, mirror
-        self.penalised = (self.features, *shape[1:])
-        self.grad = np.zeros_like(self.table)
-        zero = np.zeros(self.penalised)
-        if mirror is not None:
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(problem)
+        if problem.mirror is not None:
             # A pair that has no closed form is refused here, before any work.
-            mirror.prox(penalty, zero, 1.0)
-            if projection is not None:
+            problem.mirror.prox(problem.penalty, np.zeros(problem.penalised), 1.0)
+            if problem.projection is not None:
                 raise Unsupported(
-                    f"a projection with {mirror!r}: it would have to be in the map's own geometry; use the "
+                    f"a projection with {problem.mirror!r}: it would have to be in the map's own geometry; use the "
                     "Euclidean map, or the set as the penalty"
                 )
 
-    def run(self, rows: Rows, order: Ints, steps: Floats) -> float:
-        """Rounds over the rows in `order`; the sum of the losses met on the way."""
-        total = 0.0
-        arguments = rows.arguments(order)
-        for t, eta in enumerate(steps):
-            first, past = t * self.batch, min((t + 1) * self.batch, order.size)
-            if self.averages:
-                self.mean += self.table
-            rest = (first, past, self.table, self.grad, self.intercept, *self.losses)
-            total += batch_gradient(*(*arguments, *rest))
-            self._step(float(eta), rows, int(order[first]))
-        self.rounds += steps.size
-        return total
-
     def _step(self, eta: float, rows: Rows, i: int) -> None:
-        w = self.table[: self.features].reshape(self.penalised)
-        g = self.grad[: self.features].reshape(self.penalised)
-        size = self._size(eta, w, g, rows, i) if self.step.mode != PLAIN else eta
-        if self.mirror is None:
-            moved = self.penalty.prox(w - size * g, size)
-        else:
-            moved = self.mirror.step(w, g, size, self.penalty)
-        if self.projection is not None:
-            moved = self.projection.prox(moved, 1.0)
-        self.table[: self.features] = np.asarray(moved).reshape(self.features, -1)
-        if self.intercept:
+        p, features = self.problem, self.problem.features
+        w = self.table[:features].reshape(p.penalised)
+        g = self.grad[:features].reshape(p.penalised)
+        size = self._size(eta, w, g, rows, i) if p.step.mode != PLAIN else eta
+        moved = p.penalty.prox(w - size * g, size) if p.mirror is None else p.mirror.step(w, g, size, p.penalty)
+        if p.projection is not None:
+            moved = p.projection.prox(moved, 1.0)
+        self.table[:features] = np.asarray(moved).reshape(features, -1)
+        if p.intercept:
             self.table[-1] -= size * self.grad[-1]
 
     def _size(self, eta: float, w: Floats, g: Floats, rows: Rows, i: int) -> float:
         """One adaptive step for all: eta over the root of the sum of squared dual norms, times the distance."""
-        if self.mirror is None:
-            squared, modulus = float(np.vdot(g, g)), 1.0
-            distance = float(np.linalg.norm(w - self.start[: self.features].reshape(self.penalised)))
+        p = self.problem
+        begin = self.start[: p.features].reshape(p.penalised)
+        if p.mirror is None:
+            squared, modulus, distance = float(np.vdot(g, g)), 1.0, float(np.linalg.norm(w - begin))
         else:
-            squared, modulus = float(self.mirror.dual_norm(g)) ** 2, float(self.mirror.modulus(w.size))
-            begin = self.start[: self.features].reshape(self.penalised)
-            distance = math.sqrt(2.0 * float(self.mirror.divergence(w, begin)))
-        self.sums[0] += squared + float(self.grad[-1] @ self.grad[-1])
-        if self.sums[1] == 0.0:
-            entries = rows.data[rows.indptr[i] : rows.indptr[i + 1]]
-            self.sums[1] = self.delta / math.sqrt(1.0 + float(entries @ entries))
-        self.sums[1] = max(self.sums[1], distance)
-        root = math.sqrt(self.sums[0] / modulus)
+            squared, modulus = float(p.mirror.dual_norm(g)) ** 2, float(p.mirror.modulus(w.size))
+            distance = math.sqrt(2.0 * float(p.mirror.divergence(w, begin)))
+        self._reach(squared + float(self.grad[-1] @ self.grad[-1]), distance, rows, i)
+        root = math.sqrt(self.sums[GRADIENTS] / modulus)
         if root == 0.0:
             return 0.0
-        return eta * self.sums[1] / root if self.step.mode == FREE else eta / (self.delta + root)
+        return float(eta * self.sums[DISTANCE] / root if p.step.mode == FREE else eta / (p.delta + root))

@@ -16,7 +16,8 @@ from spom.errors import DataError, Unsupported
 from spom.penalties import Zero
 from spom.solvers import examples
 from spom.solvers.linear.data import Rows, as_rows
-from spom.solvers.linear.dispatch import Engine, Problem, engine_for, resolve_projection, resolve_step
+from spom.solvers.linear.dispatch import engine_for, resolve_projection, resolve_step
+from spom.solvers.linear.problem import Engine, Problem
 from spom.solvers.linear.proximal_point import ProximalPoint
 from spom.solvers.linear.proximal_point_multiclass import ProximalPointRows
 from spom.solvers.linear.scores import mean_loss

@@ -11,80 +11,68 @@ With l1 the step thresholds all of v (SMIDAS), which changes S everywhere: then 
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
 from spom.core.arrays import Floats, Ints
 from spom.core.jit import kernel
-from spom.solvers.linear.data import ROWS, Rows
-from spom.solvers.linear.scores import LOSS, loss_arguments
+from spom.solvers.linear.data import Examples, Rows
+from spom.solvers.linear.problem import Arrays, Loss, Problem, Rounds, compiled_loss
 
 # S is summed up again after this many rounds, before its rounding errors add up.
 FRESH = 1000
+# Columns of the table: v_j and abs(v_j)^(q-1). Beside it, S and the intercept.
+DUAL, POWER = range(2)
+SUM, INTERCEPT = range(2)
 
 
 @kernel("float64(float64[:, ::1], float64)")
 def power_sum(table: Floats, q: float) -> float:
-    """Sum of abs(v)^q, and abs(v)^(q-1) into the second column."""
+    """Sum of abs(v)^q, and abs(v)^(q-1) into its column."""
     total = 0.0
     for j in range(table.shape[0]):
-        size = abs(table[j, 0])
-        table[j, 1] = size ** (q - 1.0) if size > 0.0 else 0.0
-        total += table[j, 1] * size
+        size = abs(table[j, DUAL])
+        table[j, POWER] = size ** (q - 1.0) if size > 0.0 else 0.0
+        total += table[j, POWER] * size
     return total
 
 
-@kernel(f"float64({ROWS}, float64[::1], float64[:, ::1], float64[::1], float64, float64, boolean, {LOSS})")
+@kernel("float64(Examples, Rounds, Loss, float64[:, ::1], float64[::1], float64, float64)")
 def p_norm_rounds(
-    indptr: Ints,
-    indices: Any,
-    data: Floats,
-    dense: bool,
-    y: Floats,
-    weight: Floats,
-    order: Ints,
-    steps: Floats,
-    table: Floats,
-    numbers: Floats,
-    q: float,
-    l1: float,
-    intercept: bool,
-    value: Any,
-    derivative: Any,
-    reals: Floats,
+    rows: Examples, rounds: Rounds, loss: Loss, table: Floats, numbers: Floats, q: float, l1: float
 ) -> float:
-    """One round for each row; row j of the table is v_j and abs(v_j)^(q-1), `numbers` are S and the intercept."""
+    """One round for each row; returns the sum of the losses before each step."""
     total = 0.0
-    for t in range(order.size):
-        i = order[t]
-        shift = indptr[i] if dense else 0
+    indptr, indices, data = rows.indptr, rows.indices, rows.data
+    for t in range(rows.order.size):
+        i = rows.order[t]
+        shift = indptr[i] if rows.dense else 0
         score = 0.0
         for k in range(indptr[i], indptr[i + 1]):
             j = indices[k - shift]
-            score += data[k] * math.copysign(table[j, 1], table[j, 0])
-        score *= numbers[0] ** ((2.0 - q) / q) if numbers[0] > 0.0 else 0.0
-        if intercept:
-            score += numbers[1]
-        total += weight[i] * value(y[i], score, reals)
-        change = steps[t] * weight[i] * derivative(y[i], score, reals)
-        if intercept:
-            numbers[1] -= change
+            score += data[k] * math.copysign(table[j, POWER], table[j, DUAL])
+        score *= numbers[SUM] ** ((2.0 - q) / q) if numbers[SUM] > 0.0 else 0.0
+        if rounds.intercept:
+            score += numbers[INTERCEPT]
+        total += rows.weight[i] * loss.value(rows.y[i], score, loss.reals)
+        change = rounds.steps[t] * rows.weight[i] * loss.derivative(rows.y[i], score, loss.reals)
+        if rounds.intercept:
+            numbers[INTERCEPT] -= change
         for k in range(indptr[i], indptr[i + 1]):
             j = indices[k - shift]
-            numbers[0] -= table[j, 1] * abs(table[j, 0])
-            table[j, 0] -= change * data[k]
+            numbers[SUM] -= table[j, POWER] * abs(table[j, DUAL])
+            table[j, DUAL] -= change * data[k]
             if l1 == 0.0:
-                size = abs(table[j, 0])
-                table[j, 1] = size ** (q - 1.0) if size > 0.0 else 0.0
-                numbers[0] += table[j, 1] * size
+                size = abs(table[j, DUAL])
+                table[j, POWER] = size ** (q - 1.0) if size > 0.0 else 0.0
+                numbers[SUM] += table[j, POWER] * size
         if l1 > 0.0:
-            cut = steps[t] * l1
+            cut = rounds.steps[t] * l1
             for j in range(table.shape[0]):
-                v = table[j, 0]
-                table[j, 0] = v - min(max(v, -cut), cut)
+                v = table[j, DUAL]
+                table[j, DUAL] = v - min(max(v, -cut), cut)
         if l1 > 0.0 or t % FRESH == FRESH - 1:
-            numbers[0] = power_sum(table, q)
+            numbers[SUM] = power_sum(table, q)
     return total
 
 
@@ -94,37 +82,36 @@ class PNormVector:
     name = "mirror descent, p-norm"
     batch = 1
 
-    def __init__(self, loss: Any, mirror: Any, l1: float, features: int, intercept: bool) -> None:
-        self.loss, self.mirror, self.l1 = loss_arguments(loss), mirror, l1
-        self.features, self.intercept = features, intercept
-        p = float(mirror.exponent(features))
+    def __init__(self, problem: Problem, l1: float) -> None:
+        self.problem, self.l1, self.loss = problem, l1, compiled_loss(problem.loss)
+        p = float(problem.mirror.exponent(problem.features))
         self.q = p / (p - 1.0)
-        self.table = np.zeros((features, 2))
+        self.table = np.zeros((problem.features, 2))
         self.numbers = np.zeros(2)
         self.rounds = 0
 
     def run(self, rows: Rows, order: Ints, steps: Floats) -> float:
         """Rounds over the rows in `order`; the sum of the losses met on the way."""
-        self.numbers[0] = power_sum(self.table, self.q)
-        rest = (steps, self.table, self.numbers, self.q, self.l1, self.intercept, *self.loss)
-        total = float(p_norm_rounds(*(*rows.arguments(order), *rest)))
+        self.numbers[SUM] = power_sum(self.table, self.q)
+        state = (self.table, self.numbers, self.q, self.l1)
+        total = float(p_norm_rounds(rows.examples(order), self.problem.rounds(steps), self.loss, *state))
         self.rounds += steps.size
         return total
 
     def theta(self) -> Floats:
         """The weights: the map's primal point of the dual vector."""
-        w: Floats = self.mirror.to_primal(np.ascontiguousarray(self.table[:, 0]))
-        return np.append(w, self.numbers[1]) if self.intercept else w
+        w: Floats = self.problem.mirror.to_primal(np.ascontiguousarray(self.table[:, DUAL]))
+        return np.append(w, self.numbers[INTERCEPT]) if self.problem.intercept else w
 
-    def pack(self) -> dict[str, np.ndarray[Any, Any]]:
-        """What a saved run needs to go on."""
-        return {"dual": self.table[:, 0].copy(), "rounds": np.array(self.rounds)}
+    def pack(self) -> Arrays:
+        """What a saved run needs to resume."""
+        return {"dual": self.table[:, DUAL].copy(), "rounds": np.array(self.rounds)}
 
-    def unpack(self, theta: Floats, internal: dict[str, np.ndarray[Any, Any]]) -> None:
-        """Go on from a saved run, or from a point alone."""
-        w = np.ascontiguousarray(theta[: self.features])
-        self.table[:, 0] = internal["dual"] if "dual" in internal else self.mirror.to_dual(w)
-        if self.intercept:
-            self.numbers[1] = theta[-1]
+    def unpack(self, theta: Floats, internal: Arrays) -> None:
+        """Resume from a saved run, or start from a point alone."""
+        w = np.ascontiguousarray(theta[: self.problem.features])
+        self.table[:, DUAL] = internal["dual"] if "dual" in internal else self.problem.mirror.to_dual(w)
+        if self.problem.intercept:
+            self.numbers[INTERCEPT] = theta[-1]
         if "rounds" in internal:
             self.rounds = int(internal["rounds"])

@@ -31,17 +31,30 @@ import numpy as np
 
 from spom.core.arrays import Floats, Ints
 from spom.solvers.linear.data import Rows, in_threads
-from spom.solvers.linear.proximal_point_loops import close_pass, dual_pass, open_pass, scale_metric, take_roots
+from spom.solvers.linear.problem import Arrays, compiled_loss
+from spom.solvers.linear.proximal_point_loops import (
+    CHANGES,
+    HINGE,
+    LOGISTIC,
+    OTHER,
+    SQUARED,
+    Anchored,
+    DualSteps,
+    close_pass,
+    dual_pass,
+    open_pass,
+    scale_metric,
+    take_roots,
+)
 from spom.solvers.linear.proximal_point_threads import parallel_pass, ranges
-from spom.solvers.linear.scores import loss_arguments, mean_loss
+from spom.solvers.linear.scores import mean_loss
 
-SMOOTH, LINEAR, HINGE, OTHER = 0, 1, 2, 3
-_CODES = {"Logistic": SMOOTH, "Squared": LINEAR, "Hinge": HINGE}
+_CODES = {"Logistic": LOGISTIC, "Squared": SQUARED, "Hinge": HINGE}
 # The scale c of the metric: where it starts, how it falls and rises, and its limits.
 START, DOWN, UP, LEAST, MOST = 0.5, 0.8, 2.0, 0.02, 8.0
 # A rise by more than this on the sample calls for a look at all rows: a sample's optimum is not the optimum.
 ROOM = 1e-2
-# Up to this many examples a feature, a first pass may take the largest steps.
+# Up to this many examples per feature, a first pass may take the largest steps.
 FEW = 5.0
 # The metric is measured on a sample of rows with about this many entries.
 ENTRIES = 8e6
@@ -72,7 +85,7 @@ class ProximalPoint:
     ) -> None:
         self.l1, self.l2, self.features, self.intercept = l1, l2, features, intercept
         self.jobs, self.exact = jobs, exact
-        self.loss, self._whole = loss_arguments(loss), loss
+        self.loss, self._whole = compiled_loss(loss), loss
         ours = type(loss).__module__.startswith("spom.losses.")
         self.code = _CODES.get(type(loss).__name__, OTHER) if ours else OTHER
         exponent, constant = loss.hoelder
@@ -148,8 +161,8 @@ class ProximalPoint:
 
     def _loop(self, rows: Rows, order: Ints, scale: float) -> tuple[float, float]:
         """Steps on the rows from the anchor; the losses met on the way, and the penalty of the point, `_spare`."""
-        shared = (self.anchor, self.dual, self.metric)
-        in_threads(self.jobs, lambda k: open_pass(self._u[k], *shared, scale, self.l2, self.features))
+        state = Anchored(self.anchor, self.dual, self.metric, scale, self.l1, self.l2, self.features)
+        in_threads(self.jobs, lambda k: open_pass(self._u[k], state))
         if self.jobs > 1:
             steps = (lambda *args: self._steps(rows, *args), order)
             total, moved = parallel_pass(*steps, self._u, self.metric, self._spare)
@@ -159,17 +172,15 @@ class ProximalPoint:
             rows.check_finite(self.jobs)
         # Next time, changes far below the mean of this time's are left for later.
         self.least = SMALL * moved / max(1, order.size)
-        rest = (self._spare, scale, self.l1, self.l2, self.features)
         ends = ranges(self.size, self.jobs)
-        omega = in_threads(self.jobs, lambda k: close_pass(*(self._u[0], *shared, *rest, ends[k], ends[k + 1])))
+        omega = in_threads(self.jobs, lambda k: close_pass(self._u[0], state, self._spare, ends[k], ends[k + 1]))
         return total, float(sum(omega))
 
     def _steps(self, rows: Rows, order: Ints, u: Floats, boost: float) -> tuple[float, float]:
         """The sum of the losses and that of the changes of derivatives."""
         numbers = np.array([self.least, 0.0])
-        state = (u, self.slopes, numbers, self.intercept)
-        total = dual_pass(*(*rows.arguments(order), boost, self.l1, *state, self.code, *self.loss))
-        return float(total), float(numbers[1])
+        state = DualSteps(u, self.slopes, numbers, self.l1, boost, self.intercept, self.code)
+        return float(dual_pass(rows.examples(order), self.loss, state)), float(numbers[CHANGES])
 
     def _sampled(self, rows: Rows, w: Floats) -> float:
         return mean_loss(rows, self._sample, w, self.intercept, self._whole)
@@ -180,8 +191,8 @@ class ProximalPoint:
         """The point of the last pass that was kept."""
         return self.anchor.copy()
 
-    def pack(self) -> dict[str, np.ndarray[Any, Any]]:
-        """What a saved run needs to go on."""
+    def pack(self) -> Arrays:
+        """What a saved run needs to resume."""
         # Copies are made when the next pass begins, if there is one.
         self._lent = True
         return {
@@ -193,8 +204,8 @@ class ProximalPoint:
             "scalars": np.array([self.scale, self.kept, float(self.passes), self.least, self._omega]),
         }
 
-    def unpack(self, theta: Floats, internal: dict[str, np.ndarray[Any, Any]]) -> None:
-        """Go on from a saved run, or from a point alone."""
+    def unpack(self, theta: Floats, internal: Arrays) -> None:
+        """Resume from a saved run, or start from a point alone."""
         self.anchor = theta.astype(np.float64).copy()
         if "slopes" not in internal:
             return

@@ -1,6 +1,6 @@
 r"""The proximal point method of `proximal_point` for several scores: the dual numbers of an example are a vector.
 
-theta is a matrix with one row a feature, u = M theta_k + v is one too, and a row of the primal point is the prox of
+theta is a matrix with one row per feature, u = M theta_k + v is one too, and a row of the primal point is the prox of
 the penalty's row at u_j, over M_j: entries thresholded (l1, with squared l2), or the whole row shrunk (sum over rows
 of l2 or l-inf norms). An example's step is one damped Newton step for its new scores, b = a - q (phi'(a) - s) / (1 +
 q L), and its new derivatives are those at b. Smooth losses only.
@@ -9,22 +9,33 @@ q L), and its new derivatives are those at b. Smooth losses only.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Annotated, NamedTuple
 
 import numpy as np
 
 from spom.core.arrays import Floats, Ints
-from spom.core.jit import DERIVATIVE_ROW, kernel
-from spom.solvers.linear.data import ROWS, Rows
-from spom.solvers.linear.lazy_multiclass import shrink_largest
+from spom.core.jit import kernel
+from spom.solvers.linear.data import Examples, Rows
+from spom.solvers.linear.lazy_multiclass import ENTRIES, LINF_ROWS, RowPenalty, shrink_largest
+from spom.solvers.linear.problem import Arrays, Problem, RowLoss, compiled_row_loss
 from spom.solvers.linear.proximal_point import DOWN, LEAST, MOST, ROOM, UP, first_scale
-from spom.solvers.pointers import pointer
 
 
-@kernel("void(float64[:, ::1], int64, int64, float64, float64[:, ::1])")
-def row_point(u: Floats, j: int, kind: int, cut: float, out: Floats) -> None:
+class RowSteps(NamedTuple):
+    """What the steps of a pass change and use: u, 1 / (M + l2), the derivatives of the examples, and L of the loss."""
+
+    u: Annotated[Floats, "float64[:, ::1]"]
+    inverse: Annotated[Floats, "float64[::1]"]
+    slopes: Annotated[Floats, "float64[:, ::1]"]
+    smoothness: Annotated[float, "float64"]
+    intercept: Annotated[bool, "boolean"]
+
+
+@kernel("void(float64[:, ::1], int64, RowPenalty, float64[:, ::1])")
+def row_point(u: Floats, j: int, penalty: RowPenalty, out: Floats) -> None:
     """The prox of the penalty's row at u_j, into the first row of `out`."""
-    if kind == 0:
+    cut = penalty.strength * penalty.weights[j] if penalty.weights.size else penalty.strength
+    if penalty.kind == ENTRIES:
         for c in range(u.shape[1]):
             z = u[j, c]
             out[0, c] = z - min(max(z, -cut), cut)
@@ -33,7 +44,7 @@ def row_point(u: Floats, j: int, kind: int, cut: float, out: Floats) -> None:
     for c in range(u.shape[1]):
         out[0, c] = u[j, c]
         norm += u[j, c] * u[j, c]
-    if kind == 2:
+    if penalty.kind == LINF_ROWS:
         shrink_largest(out, 0, cut)
         return
     norm = math.sqrt(norm)
@@ -42,31 +53,12 @@ def row_point(u: Floats, j: int, kind: int, cut: float, out: Floats) -> None:
         out[0, c] *= factor
 
 
-@kernel(
-    f"float64({ROWS}, float64, int64, float64[::1], float64[:, ::1], float64[::1], float64[:, ::1], boolean, float64, "
-    f"FunctionType({DERIVATIVE_ROW}), float64[::1])"
-)
-def rows_dual_pass(
-    indptr: Ints,
-    indices: Any,
-    data: Floats,
-    dense: bool,
-    y: Floats,
-    weight: Floats,
-    order: Ints,
-    strength: float,
-    kind: int,
-    weights: Floats,
-    u: Floats,
-    inverse: Floats,
-    slopes: Floats,
-    intercept: bool,
-    smoothness: float,
-    loss: Any,
-    reals: Floats,
-) -> float:
-    """One step on each row in `order`; `inverse` is 1 / (M + l2). Returns the sum of the losses met."""
+@kernel("float64(Examples, RowLoss, RowPenalty, RowSteps)")
+def rows_dual_pass(rows: Examples, loss: RowLoss, penalty: RowPenalty, state: RowSteps) -> float:
+    """One step on each row of data. Returns the sum of the losses met."""
     total = 0.0
+    indptr, indices, data, dense, y, weight, order = rows
+    u, inverse, slopes, smoothness, intercept = state
     bias = u.shape[0] - 1
     size = u.shape[1]
     scores = np.empty(size)
@@ -80,7 +72,7 @@ def rows_dual_pass(
             scores[c] = u[bias, c] * inverse[bias] if intercept else 0.0
         for k in range(indptr[i], indptr[i + 1]):
             j = indices[k - shift]
-            row_point(u, j, kind, strength * weights[j] if weights.size else strength, row)
+            row_point(u, j, penalty, row)
             some = False
             for c in range(size):
                 some = some or row[0, c] != 0.0
@@ -89,10 +81,10 @@ def rows_dual_pass(
                 q += data[k] * data[k] * inverse[j]
         share = weight[i] / y.size
         q *= share
-        total += weight[i] * loss(int(y[i]), scores, reals, new)
+        total += weight[i] * loss.row(int(y[i]), scores, loss.reals, new)
         for c in range(size):
             scores[c] -= q * (new[c] - slopes[i, c]) / (1.0 + q * smoothness)
-        loss(int(y[i]), scores, reals, new)
+        loss.row(int(y[i]), scores, loss.reals, new)
         for c in range(size):
             scores[c] = share * (new[c] - slopes[i, c])
             slopes[i, c] = new[c]
@@ -106,19 +98,18 @@ def rows_dual_pass(
     return total
 
 
-@kernel("void(float64[:, ::1], float64[::1], int64, float64, float64[::1], boolean, float64[:, ::1])")
-def rows_point(
-    u: Floats, inverse: Floats, kind: int, strength: float, weights: Floats, intercept: bool, out: Floats
-) -> None:
+@kernel("void(RowPenalty, RowSteps, float64[:, ::1])")
+def rows_point(penalty: RowPenalty, state: RowSteps, out: Floats) -> None:
     """The primal point of all rows; an intercept, the last one, has no penalty."""
+    u, inverse = state.u, state.inverse
     row = np.empty((1, u.shape[1]))
     bias = u.shape[0] - 1
     for j in range(bias):
-        row_point(u, j, kind, strength * weights[j] if weights.size else strength, row)
+        row_point(u, j, penalty, row)
         for c in range(u.shape[1]):
             out[j, c] = row[0, c] * inverse[j]
     for c in range(u.shape[1]):
-        out[bias, c] = u[bias, c] * inverse[bias] if intercept else 0.0
+        out[bias, c] = u[bias, c] * inverse[bias] if state.intercept else 0.0
 
 
 class ProximalPointRows:
@@ -127,15 +118,11 @@ class ProximalPointRows:
     name = "proximal-point, rows"
     batch = 1
 
-    def __init__(
-        self, loss: Any, penalty: Any, kind: tuple[int, float, float, Floats], shape: tuple[int, ...], intercept: bool
-    ) -> None:
-        row, self.reals = loss.compiled()
-        self.row, self.loss, self.penalty = pointer(row), loss, penalty
-        self.kind, self.strength, self.l2, self.weights = kind
-        self.shape, self.intercept = shape, intercept
-        self.features = shape[0] - intercept
-        self.smoothness = float(loss.hoelder[1])
+    def __init__(self, problem: Problem, penalty: RowPenalty) -> None:
+        self.row_loss, self.loss, self.penalty = compiled_row_loss(problem.loss), problem.loss, problem.penalty
+        self.row_penalty, self.intercept, self.features = penalty, problem.intercept, problem.features
+        self.shape = shape = problem.shape
+        self.smoothness = float(problem.loss.hoelder[1])
         self.anchor = np.zeros((self.features + 1, shape[1]))
         self.dual = np.zeros_like(self.anchor)
         self.slopes, self.metric = np.zeros((0, shape[1])), np.zeros(0)
@@ -157,11 +144,12 @@ class ProximalPointRows:
         if self.metric.size == 0:
             self._prepare(rows)
         metric = self.scale * self.metric
-        inverse = 1.0 / (metric + self.l2)
+        inverse = 1.0 / (metric + self.row_penalty.l2)
         inverse[-1] = 1.0 / metric[-1]
         u = metric[:, None] * self.anchor + self.dual
-        total = self._steps(rows, order, u, inverse)
-        point = self._point(u, inverse)
+        state = RowSteps(u, inverse, self.slopes, self.smoothness, self.intercept)
+        total = self._steps(rows.examples(order), state)
+        point = self._point(state)
         self.dual = u - metric[:, None] * self.anchor
         value = self._value(rows, self._sample, point)
         if self._good(rows, point, value):
@@ -174,15 +162,14 @@ class ProximalPointRows:
         self.rounds += steps.size
         return total
 
-    def _steps(self, rows: Rows, order: Ints, u: Floats, inverse: Floats) -> float:
-        """One step on each row in `order`; the sum of the losses met on the way."""
-        state = (self.strength, self.kind, self.weights, u, inverse, self.slopes, self.intercept, self.smoothness)
-        return float(rows_dual_pass(*(*rows.arguments(order), *state, self.row, self.reals)))
+    def _steps(self, rows: Examples, state: RowSteps) -> float:
+        """One step on each row; the sum of the losses met on the way."""
+        return float(rows_dual_pass(rows, self.row_loss, self.row_penalty, state))
 
-    def _point(self, u: Floats, inverse: Floats) -> Floats:
+    def _point(self, state: RowSteps) -> Floats:
         """The primal point of u."""
-        point = np.empty_like(u)
-        rows_point(u, inverse, self.kind, self.strength, self.weights, self.intercept, point)
+        point = np.empty_like(state.u)
+        rows_point(self.row_penalty, state, point)
         return point
 
     def _good(self, rows: Rows, point: Floats, value: float) -> bool:
@@ -207,8 +194,8 @@ class ProximalPointRows:
         """The point of the last pass that was kept."""
         return self.anchor[: self.shape[0]].copy()
 
-    def pack(self) -> dict[str, np.ndarray[Any, Any]]:
-        """What a saved run needs to go on."""
+    def pack(self) -> Arrays:
+        """What a saved run needs to resume."""
         scalars = np.array([self.scale, self.kept, float(self.passes), float(self.rounds)])
         return {
             "dual": self.dual,
@@ -218,8 +205,8 @@ class ProximalPointRows:
             "scalars": scalars,
         }
 
-    def unpack(self, theta: Floats, internal: dict[str, np.ndarray[Any, Any]]) -> None:
-        """Go on from a saved run, or from a point alone."""
+    def unpack(self, theta: Floats, internal: Arrays) -> None:
+        """Resume from a saved run, or start from a point alone."""
         self.anchor = np.zeros_like(self.anchor)
         self.anchor[: self.shape[0]] = theta
         if "slopes" not in internal:

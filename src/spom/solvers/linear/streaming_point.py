@@ -18,6 +18,7 @@ import numpy as np
 
 from spom.core.arrays import Floats, Ints
 from spom.solvers.linear.data import Rows
+from spom.solvers.linear.problem import Arrays
 from spom.solvers.linear.proximal_point import ProximalPoint, first_scale
 
 SAMPLE = 4
@@ -70,13 +71,13 @@ class StreamingPoint(ProximalPoint):
         """-soft(G, N l1) / (M + N l2)."""
         return self._spare.copy()
 
-    def pack(self) -> dict[str, np.ndarray[Any, Any]]:
-        """What a saved run needs to go on."""
+    def pack(self) -> Arrays:
+        """What a saved run needs to resume."""
         scalars = np.array([self.seen, self.least])
         return {"dual": self.dual.copy(), "squares": self.squares.copy(), "scalars": scalars}
 
-    def unpack(self, theta: Floats, internal: dict[str, np.ndarray[Any, Any]]) -> None:
-        """Go on from a saved run; from a point alone, with the sum of gradients that would have led there."""
+    def unpack(self, theta: Floats, internal: Arrays) -> None:
+        """Resume from a saved run; of a point alone only theta is taken, until the first block."""
         self._spare = theta.astype(np.float64).copy()
         if "squares" in internal:
             self.dual, self.squares = internal["dual"].copy(), internal["squares"].copy()

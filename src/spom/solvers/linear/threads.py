@@ -14,6 +14,7 @@ import numpy as np
 
 from spom.core.arrays import Floats, Ints
 from spom.solvers.linear.data import Rows
+from spom.solvers.linear.problem import Arrays
 
 # How often the threads meet in one pass.
 MEETINGS = 4
@@ -52,7 +53,7 @@ class Threaded:
         weights = np.array(sizes, dtype=np.float64) / sum(sizes)
         before = self.engine.rounds
         states = [engine.pack() for engine in engines]
-        mixed: dict[str, np.ndarray[Any, Any]] = {}
+        mixed: Arrays = {}
         for name in states[0]:
             mixed[name] = sum(w * state[name] for w, state in zip(weights, states, strict=True))
         theta = sum(w * engine.theta() for w, engine in zip(weights, engines, strict=True))
@@ -72,11 +73,11 @@ class Threaded:
         found: Floats = self.engine.average()
         return found
 
-    def pack(self) -> dict[str, np.ndarray[Any, Any]]:
-        """What a saved run needs to go on."""
-        found: dict[str, np.ndarray[Any, Any]] = self.engine.pack()
+    def pack(self) -> Arrays:
+        """What a saved run needs to resume."""
+        found: Arrays = self.engine.pack()
         return found
 
-    def unpack(self, theta: Floats, internal: dict[str, np.ndarray[Any, Any]]) -> None:
-        """Go on from a saved run, or from a point alone."""
+    def unpack(self, theta: Floats, internal: Arrays) -> None:
+        """Resume from a saved run, or start from a point alone."""
         self.engine.unpack(theta, internal)

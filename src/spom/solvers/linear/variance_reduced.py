@@ -1,7 +1,7 @@
 r"""Finite data to the optimum: variance-reduced stochastic steps with a certificate as the stopping rule.
 
-For one score an example and l1, squared l2 or the elastic net this is the proximal point method of
-`proximal_point`, whose memory of one derivative an example is the variance reduction. For any other penalty, and
+For one score per example and l1, squared l2 or the elastic net this is the proximal point method of
+`proximal_point`, whose memory of one derivative per example is the variance reduction. For any other penalty, and
 for several scores, it is proximal SVRG (Xiao and Zhang 2014): with z the anchor and f its full gradient,
 
     theta <- prox_{eta Omega}( theta - eta (g_B(theta) - g_B(z) + f) ),   eta = 1 / (4 L_B),
@@ -29,7 +29,8 @@ from spom.solvers import examples
 from spom.solvers.batch.datafit import LinearSmooth
 from spom.solvers.batch.duality import certificate, feasible
 from spom.solvers.linear.data import Rows, as_rows
-from spom.solvers.linear.eager import batch_gradient, both_losses
+from spom.solvers.linear.full_update import batch_gradient, both_losses
+from spom.solvers.linear.problem import Arrays
 from spom.solvers.linear.proximal_point import ProximalPoint
 
 
@@ -37,7 +38,7 @@ from spom.solvers.linear.proximal_point import ProximalPoint
     "solver",
     "variance-reduced",
     examples=lambda: [VarianceReduced(*examples.signs(), epochs=5, random_state=0)],
-    cost="O(non-zeros) a round, a full gradient a pass",
+    cost="O(non-zeros) per round, a full gradient per pass",
 )
 class VarianceReduced:
     """min Omega(theta) + mean loss, to a duality gap (or residual) of tol times the objective at zero.
@@ -213,11 +214,11 @@ class Svrg:
         theta, now, then = anchor.copy(), np.zeros(self.size), np.zeros(self.size)
         d = self.size[0] - 1
         shape = (d, *self.point.shape[1:])
-        arguments = rows.arguments(order)
+        examples = rows.examples(order)
         for first in range(0, order.size, self.batch):
             past = min(first + self.batch, order.size)
             for at, out in ((theta, now), (anchor, then)):
-                batch_gradient(*(*arguments, first, past, at, out, self.intercept, *self.losses))
+                batch_gradient(examples, first, past, at, out, self.intercept, self.losses)
             theta -= self.eta * (now - then + full)
             part = np.ascontiguousarray(theta[:d]).reshape(shape)
             theta[:d] = self.penalty.prox(part, self.eta).reshape(d, -1)
@@ -228,10 +229,10 @@ class Svrg:
         """The iterate."""
         return self.point.copy()
 
-    def pack(self) -> dict[str, np.ndarray[Any, Any]]:
-        """Nothing but theta is needed to go on."""
+    def pack(self) -> Arrays:
+        """Nothing but theta is needed to resume."""
         return {}
 
-    def unpack(self, theta: Floats, internal: dict[str, np.ndarray[Any, Any]]) -> None:
-        """Go on from a point."""
+    def unpack(self, theta: Floats, internal: Arrays) -> None:
+        """Start from a point."""
         self.point = theta.copy()

@@ -1,0 +1,131 @@
+"""What the engines share: the problem to solve, their methods, and how loops take steps, losses and proxes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Any, NamedTuple, Protocol
+
+import numpy as np
+
+from spom.core.arrays import Floats, Ints
+from spom.core.jit import DERIVATIVE, DERIVATIVE_ROW, PROX
+from spom.penalties import Penalty
+from spom.solvers.linear.data import Rows
+from spom.solvers.pointers import pointer
+from spom.solvers.steps import AdaGrad, Step
+
+Arrays = dict[str, np.ndarray[Any, Any]]
+# The first step of a parameter-free run moves a feature's part of the score by this much.
+FIRST = 1e-2
+
+
+class Engine(Protocol):
+    """What runs rounds: see the engines' own files."""
+
+    name: str
+
+    def run(self, rows: Rows, order: Ints, steps: Floats) -> float:
+        """Rounds over the rows in `order` with these steps; the sum of the losses met on the way."""
+        ...
+
+    def theta(self) -> Floats:
+        """A copy of the iterate."""
+        ...
+
+    def pack(self) -> Arrays:
+        """What a saved run needs to resume."""
+        ...
+
+    def unpack(self, theta: Floats, internal: Arrays) -> None:
+        """Resume from a saved run, or start from a point alone."""
+        ...
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What is to be solved, and how; the fields are those of `OnlineProximal`."""
+
+    loss: Any
+    penalty: Penalty
+    mirror: Any
+    projection: Any
+    step: Step
+    update: str
+    shape: tuple[int, ...]
+    intercept: bool
+    batch: int
+    averages: bool
+    lazy: bool | None
+    stream: bool
+    jobs: int
+
+    @property
+    def features(self) -> int:
+        """The number of rows of theta that are penalised: all but the intercept."""
+        return self.shape[0] - self.intercept
+
+    @property
+    def penalised(self) -> tuple[int, ...]:
+        """The shape of the part of theta that the penalty sees."""
+        return (self.features, *self.shape[1:])
+
+    @property
+    def delta(self) -> float:
+        """What an adaptive step starts from: AdaGrad's own number, or the first step of a parameter-free one."""
+        return float(self.step.delta) if isinstance(self.step, AdaGrad) else FIRST
+
+    def rounds(self, steps: Floats) -> Rounds:
+        """Rounds with these steps, as loops take them."""
+        return Rounds(steps, self.batch, self.step.mode, self.delta, self.intercept, self.averages)
+
+
+class Rounds(NamedTuple):
+    """The steps of some rounds, the rows of each, and how steps adapt (`mode`: see `spom.solvers.steps`)."""
+
+    steps: Annotated[Floats, "float64[::1]"]
+    batch: Annotated[int, "int64"]
+    mode: Annotated[int, "int64"]
+    delta: Annotated[float, "float64"]
+    intercept: Annotated[bool, "boolean"]
+    averages: Annotated[bool, "boolean"]
+
+
+class Loss(NamedTuple):
+    """A loss of one score: pointers to its value and its derivative, and its numbers."""
+
+    value: Annotated[Any, f"FunctionType({DERIVATIVE})"]
+    derivative: Annotated[Any, f"FunctionType({DERIVATIVE})"]
+    reals: Annotated[Floats, "float64[::1]"]
+
+
+class RowLoss(NamedTuple):
+    """A loss of several scores: a pointer that gives its value and writes its derivatives, and its numbers."""
+
+    row: Annotated[Any, f"FunctionType({DERIVATIVE_ROW})"]
+    reals: Annotated[Floats, "float64[::1]"]
+
+
+class Prox(NamedTuple):
+    """A prox of the shared signature, with the penalty's numbers."""
+
+    function: Annotated[Any, f"FunctionType({PROX})"]
+    reals: Annotated[Floats, "float64[::1]"]
+    ints: Annotated[Ints, "int64[::1]"]
+
+
+def compiled_loss(loss: Any) -> Loss:
+    """A loss of one score as loops take it."""
+    value, derivative, reals = loss.compiled()
+    return Loss(pointer(value), pointer(derivative), reals)
+
+
+def compiled_row_loss(loss: Any) -> RowLoss:
+    """A loss of several scores as loops take it."""
+    row, reals = loss.compiled()
+    return RowLoss(pointer(row), reals)
+
+
+def compiled_prox(penalty: Any, shape: tuple[int, ...]) -> Prox:
+    """The prox of a penalty of arrays of this shape as loops take it."""
+    function, reals, ints = penalty.compiled(shape)
+    return Prox(pointer(function), reals, ints)
