@@ -37,6 +37,8 @@ for A in (X, sparse.csr_matrix(X)):
             found.append(model.fit(A, three).decision_function(A).ravel())
     for model in (spom.OnlineRegressor(epochs=2, random_state=0), spom.ProximalRegressor(penalty=L1(1e-2))):
         found.append(model.fit(A, numbers).predict(A))
+for update in ("dual-averaging", "forward-backward"):
+    found.append(spom.MKLClassifier(update=update, epochs=2, random_state=0).fit(X, three).decision_function(X).ravel())
 np.save(sys.argv[1], np.concatenate(found))
 """
 

@@ -133,8 +133,10 @@ class RowGram(Gram):
         return np.ascontiguousarray(dense, dtype=self.dtype)
 
 
-def as_gram(given: Any, name: str = "the Gram matrix", *, check: bool = True) -> Gram:
+def as_gram(given: Any, name: str = "the Gram matrix", *, check: bool = True, among: int = 1) -> Gram:
     """A `Gram` from a square array, a scipy sparse matrix, or what is one already; `check` looks for mistakes.
+
+    It is one `among` so many: the more there are, the smaller the part of each whose eigenvalues are computed.
 
     >>> as_gram([[1.0, 2.0], [2.0, 1.0]])
     Traceback (most recent call last):
@@ -156,14 +158,24 @@ def as_gram(given: Any, name: str = "the Gram matrix", *, check: bool = True) ->
     else:
         matrix = np.ascontiguousarray(matrix)
     if check:
-        check_gram(matrix, name)
+        check_gram(matrix, name, eigenvalues_of(among))
     return SparseGram(matrix) if scipy.sparse.issparse(matrix) else DenseGram(matrix)
 
 
-def check_gram(matrix: Any, name: str = "the Gram matrix") -> None:
+def eigenvalues_of(among: int) -> int:
+    """Rows of the part whose eigenvalues are computed: 400 for up to eight matrices, then as many as cost the same.
+
+    >>> eigenvalues_of(3), eigenvalues_of(1000)
+    (400, 80)
+    """
+    share = float((8.0 / max(1, among)) ** (1.0 / 3.0))
+    return max(40, min(EIGENVALUES_OF, round(EIGENVALUES_OF * share)))
+
+
+def check_gram(matrix: Any, name: str = "the Gram matrix", size: int = EIGENVALUES_OF) -> None:
     """A `DataError` where a square matrix is not finite, not symmetric, or surely not positive semidefinite.
 
-    Entries are compared with the diagonal, and the smallest eigenvalue of a principal submatrix of at most 400
+    Entries are compared with the diagonal, and the smallest eigenvalue of a principal submatrix of at most `size`
     rows with the largest; that finds mistakes, and takes a moment for any size.
     """
     n = matrix.shape[0]
@@ -176,7 +188,7 @@ def check_gram(matrix: Any, name: str = "the Gram matrix") -> None:
         raise DataError(f"{name} is not positive semidefinite: K[{at}, {at}] = {diagonal[at]:g} is negative")
     loose = 1e-3 if matrix.dtype == np.float32 else 1e-8
     root = np.sqrt(diagonal)
-    some = np.linspace(0, n - 1, min(n, EIGENVALUES_OF)).astype(np.int64)
+    some = np.linspace(0, n - 1, min(n, size)).astype(np.int64)
     part = matrix[some][:, some]
     part = np.asarray(part.toarray() if scipy.sparse.issparse(part) else part, dtype=np.float64)
     scale = float(diagonal.max(initial=0.0))

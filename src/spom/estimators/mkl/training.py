@@ -296,6 +296,6 @@ def grams_of(given: Sequence[Any], names: str = "Gram matrix") -> Blocks:
     """Precomputed Gram matrices as blocks."""
     from spom.kernels.gram import as_gram
 
-    grams = [as_gram(gram, f"{names} {m}") for m, gram in enumerate(given)]
+    grams = [as_gram(gram, f"{names} {m}", among=len(given)) for m, gram in enumerate(given)]
     single = [g for g in grams if isinstance(g, (DenseGram, SparseGram))]
     return Blocks([], list(single), [], [], list(range(len(single))), None, f"{len(single)} precomputed Gram matrices")

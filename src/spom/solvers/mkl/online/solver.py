@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import time
 from collections.abc import Iterator
 from itertools import pairwise
@@ -11,11 +10,12 @@ from typing import Any
 import numpy as np
 
 from spom.core.arrays import Floats, check_positive
-from spom.core.registry import make, register
+from spom.core.registry import register
 from spom.core.state import Counters, State
 from spom.errors import Unsupported
-from spom.penalties import L2, ElasticNetMKL, GroupLasso, LqMKL, SparseMKL, SquaredL2, Zero
+from spom.penalties import ElasticNetMKL, GroupLasso, SparseMKL
 from spom.solvers import examples
+from spom.solvers.mkl.norms import on_norms
 from spom.solvers.mkl.online.pieces import HINGE, LOG, PERCEPTRON
 from spom.solvers.mkl.online.rounds import SQUARED, rounds_double, rounds_single
 from spom.solvers.mkl.online.steps import step_for
@@ -24,8 +24,6 @@ from spom.solvers.mkl.problem import KernelProblem
 from spom.solvers.pointers import pointer
 
 LOSSES = {"hinge": HINGE, "log": LOG, "perceptron": PERCEPTRON}
-# Penalties that look at block norms alone.
-KINDS = (SparseMKL, GroupLasso, LqMKL, ElasticNetMKL, SquaredL2, L2, Zero)
 OUTPUTS = ("last", "average")
 # Expected labels of the log loss that are this close to the gold ones are left as they are.
 TOLERANCE = 1e-3
@@ -48,21 +46,6 @@ def thresholds(penalty: Any, norms: Floats) -> Floats:
     if isinstance(penalty, ElasticNetMKL):
         return penalty.strength * penalty.l1_ratio * float(norms.sum()) * d
     return np.zeros(norms.size)
-
-
-def on_norms(penalty: Any) -> Any:
-    """The penalty as a function of the vector of block norms, or `Unsupported` where it is none.
-
-    >>> on_norms(SparseMKL(2.0)).value([1.0, 2.0])
-    9.0
-    """
-    if not isinstance(penalty, KINDS):
-        names = ", ".join(kind.__name__ for kind in KINDS)
-        raise Unsupported(f"blocks of kernels take a penalty of their norms ({names}), not {penalty!r}")
-    found: Any = copy.copy(penalty)
-    if hasattr(found, "groups"):
-        found.groups, found._cached = 1, None
-    return found
 
 
 @register(
@@ -144,8 +127,8 @@ class OnlineKernels:
         if not isinstance(epochs, (int, np.integer)) or isinstance(epochs, bool) or epochs < 1:
             raise ValueError(f"epochs must be a whole number >= 1; it is {epochs!r}")
         given = SparseMKL(1e-3) if penalty is None else penalty
-        given = make("penalty", given) if isinstance(given, str) else given
-        self.problem, self.loss, self.penalty = problem, loss, on_norms(given)
+        count = problem.n_blocks + (transitions == "learnt" and problem.transitions)
+        self.problem, self.loss, self.penalty = problem, loss, on_norms(given, count)
         self.learnt, self.epochs, self.output, self.burn_in = transitions == "learnt", epochs, output, burn_in
         self.cost, self.shuffle, self.objective, self.slots = check_positive(cost, "cost"), shuffle, objective, slots
         self.radius, self.screen = float(radius), screen
