@@ -28,7 +28,7 @@ _CHUNKING = [
     *_grams("pos", 2, 2),
     *_grams("pos", 3, 2),
 ]
-# What follows was chosen on the development parts of 19 taggings of 13 languages (see the guide's page on tagging):
+# What follows was chosen on the development parts of 19 taggings of 12 languages (see the guide's page on tagging):
 # affixes in lower case to six beat ones to four by .003 on tags and .002 on entities; five are as good.
 _POS = [
     *_window("w", 2),
