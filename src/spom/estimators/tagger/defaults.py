@@ -1,8 +1,8 @@
 """What `"auto"` means for a tagger: templates, constraints, penalty, passes and step that follow from the data.
 
 All are rules, so that a fit costs what it costs with every setting given. They were chosen on the development parts of
-19 taggings in 12 languages (entities, chunks, parts of speech) by their means, one seed; the guide's page on tagging has
-the figures.
+19 taggings in 12 languages (entities, chunks, parts of speech) by their means, one seed; the guide's page on tagging
+has the figures.
 """
 
 from __future__ import annotations
