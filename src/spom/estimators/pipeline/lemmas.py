@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
@@ -87,9 +88,17 @@ class LemmaStage:
             found += [known[key] for key in keys]
         return found
 
+    @cached_property
+    def forms(self) -> dict[str, int]:
+        """The script of each form that always has the same one, whatever its tags."""
+        found: dict[str, int] = {}
+        for (form, _), script in self.seen.items():
+            found[form] = script if found.get(form, script) == script else -1
+        return found
+
     def lemmas(self, keys: list[Key], names: list[tuple[str, ...]]) -> list[str]:
         """The lemma of each (form, tag)."""
-        found = [self.seen.get(key, -1) for key in keys]
+        found = [self.seen.get(key, self.forms.get(key[0], -1)) for key in keys]
         unknown = [i for i, script in enumerate(found) if script < 0]
         if unknown:
             rows = as_tokens(self.templates.transform(_columns([keys[i] for i in unknown], names)))
