@@ -110,26 +110,27 @@ def batch_gradient(
     return total
 
 
-@kernel("float64(Whole, Rounds, float64, float64)")
-def single_step(state: Whole, rounds: Rounds, eta: float, norm: float) -> float:
+@kernel("float64(float64[:, ::1], float64[:, ::1], float64[:, ::1], float64[::1], float64, int64, float64, float64)")
+def single_step(
+    theta: Floats, grad: Floats, start: Floats, sums: Floats, eta: float, mode: int, delta: float, norm: float
+) -> float:
     """theta <- theta - s grad with one s for all, which is returned; `norm` is that of the first row."""
-    theta, grad, sums = state.theta, state.grad, state.sums
     step = eta
-    if rounds.mode != PLAIN:
+    if mode != PLAIN:
         squares = 0.0
         distance = 0.0
         for j in range(theta.shape[0]):
             for c in range(theta.shape[1]):
                 squares += grad[j, c] * grad[j, c]
-                distance += (theta[j, c] - state.start[j, c]) ** 2
+                distance += (theta[j, c] - start[j, c]) ** 2
         sums[GRADIENTS] += squares
         if sums[DISTANCE] == 0.0:
-            sums[DISTANCE] = rounds.delta / max(norm, 1e-300)
+            sums[DISTANCE] = delta / max(norm, 1e-300)
         sums[DISTANCE] = max(sums[DISTANCE], math.sqrt(distance))
         root = math.sqrt(sums[GRADIENTS])
         if root == 0.0:
             return 0.0
-        step = eta / (rounds.delta + root) if rounds.mode == DIAGONAL else eta * sums[DISTANCE] / root
+        step = eta / (delta + root) if mode == DIAGONAL else eta * sums[DISTANCE] / root
     for j in range(theta.shape[0]):
         for c in range(theta.shape[1]):
             theta[j, c] -= step * grad[j, c]
@@ -202,7 +203,8 @@ def eager_rounds(
             size = 1.0
             for k in range(rows.indptr[i], rows.indptr[i + 1]):
                 size += rows.data[k] * rows.data[k]
-            step = single_step(state, rounds, rounds.steps[t], math.sqrt(size))
+            start, sums, mode, delta = state.start, state.sums, rounds.mode, rounds.delta
+            step = single_step(theta, state.grad, start, sums, rounds.steps[t], mode, delta, math.sqrt(size))
             prox.function(flat, step, prox.reals, prox.ints, flat)
         project.function(flat, 1.0, project.reals, project.ints, flat)
     return total

@@ -92,21 +92,6 @@ def move(table: Floats, j: int, g: float, x: float, eta: float, mode: int, delta
     table[j, W] -= eta * table[j, H] * g
 
 
-@kernel("float64(Examples, int64, int64, float64[:, ::1], float64[:, ::1], Rounds)")
-def caught_up_score(rows: Examples, i: int, t: int, table: Floats, clock: Floats, rounds: Rounds) -> float:
-    """The score of row i in round t, with its coordinates brought up to date."""
-    score = table[table.shape[0] - 1, W] if rounds.intercept else 0.0
-    shift = rows.indptr[i] if rows.dense else 0
-    a, p = clock[A, t], clock[P, t]
-    for k in range(rows.indptr[i], rows.indptr[i + 1]):
-        j = rows.indices[k - shift]
-        if rounds.averages:
-            add_iterates(table, j, t, clock)
-        catch_up(table, j, a, p)
-        score += rows.data[k] * table[j, W]
-    return score
-
-
 @kernel("void(Examples, int64, int64, float64[:, ::1], float64[:, ::1], float64[::1], Rounds, float64)")
 def batch_move(
     rows: Examples, first: int, past: int, table: Floats, grad: Floats, slopes: Floats, rounds: Rounds, eta: float
@@ -140,26 +125,34 @@ def lazy_rounds(
     """Rounds of `batch` rows each; returns the sum of the losses before each step."""
     total = 0.0
     bias = table.shape[0] - 1
-    batch, mode, delta = rounds.batch, rounds.mode, rounds.delta
+    indptr, indices, data, dense = rows.indptr, rows.indices, rows.data, rows.dense
+    batch, mode, delta, intercept, averages = rounds.batch, rounds.mode, rounds.delta, rounds.intercept, rounds.averages
     for t in range(rounds.steps.size):
         first, past = t * batch, min((t + 1) * batch, rows.order.size)
         s = 0.0
         for place in range(first, past):
             i = rows.order[place]
-            score = caught_up_score(rows, i, t, table, clock, rounds)
+            shift = indptr[i] if dense else 0
+            score = table[bias, W] if intercept else 0.0
+            for k in range(indptr[i], indptr[i + 1]):
+                j = indices[k - shift]
+                if averages:
+                    add_iterates(table, j, t, clock)
+                catch_up(table, j, clock[A, t], clock[P, t])
+                score += data[k] * table[j, W]
             total += rows.weight[i] * loss.value(rows.y[i], score, loss.reals)
             slopes[place - first] = rows.weight[i] * loss.derivative(rows.y[i], score, loss.reals) / (past - first)
             s += slopes[place - first]
         eta = rounds.steps[t]
-        if rounds.intercept:
-            if rounds.averages:
+        if intercept:
+            if averages:
                 table[bias, SUM] += table[bias, W]
             move(table, bias, s, 1.0, eta, mode, delta)
         if past - first == 1:
             i = rows.order[first]
-            shift = rows.indptr[i] if rows.dense else 0
-            for k in range(rows.indptr[i], rows.indptr[i + 1]):
-                move(table, rows.indices[k - shift], s * rows.data[k], rows.data[k], eta, mode, delta)
+            shift = indptr[i] if dense else 0
+            for k in range(indptr[i], indptr[i + 1]):
+                move(table, indices[k - shift], s * data[k], data[k], eta, mode, delta)
         else:
             batch_move(rows, first, past, table, grad, slopes, rounds, eta)
     return total
