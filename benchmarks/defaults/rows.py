@@ -44,8 +44,8 @@ def timed(function: Callable[[], Any]) -> tuple[Any, float]:
 
 
 def store() -> Path:
-    """The file of results: $SPOM_DEFAULTS, or `defaults.json` where the command is run."""
-    return Path(os.environ.get("SPOM_DEFAULTS", "defaults.json"))
+    """The file of results: $SPOM_DEFAULTS, or `results/linear.json` beside this file."""
+    return Path(os.environ.get("SPOM_DEFAULTS", str(Path(__file__).parent / "results" / "linear.json")))
 
 
 def load() -> list[Row]:

@@ -16,7 +16,8 @@ from scipy import sparse
 from spom.core.arrays import Floats
 
 # A column of sparse data is scaled where its entries are this much larger or smaller than those of the median
-# column: far more than words of texts differ (below 5 in all texts of the suite), far less than years and incomes.
+# column. Measured on training rows: columns of words differ by a factor of at most 4.6 from the median (trec tf-idf;
+# polarity 3.3, sst5 3.2, ag_news 3.5, languages 3.5), numbers of the census beside one-hot columns by up to 200,000.
 FAR = 10.0
 # A column whose deviation is this small beside its mean differs by rounding only: it is constant.
 ROUNDING = 1e-12
@@ -72,6 +73,8 @@ def measured(X: Any, weight: Floats | None, intercept: bool) -> Scaling | None:
     center = np.average(X, axis=0, weights=share)
     spread = np.sqrt(np.average((X - center) ** 2, axis=0, weights=share))
     constant = spread <= ROUNDING * np.abs(center)
+    # The mean of equal numbers may be off by rounding: the number itself makes the column zero.
+    center = np.where(constant, X[0], center)
     if not intercept:
         spread = np.sqrt(np.average(X**2, axis=0, weights=share))
         constant = spread == 0.0

@@ -1,0 +1,195 @@
+"""`penalty="auto"`: what it chooses, stores and warns of; scikit-learn and least squares are the oracles."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.linear_model import LinearRegression, RidgeCV
+from sklearn.model_selection import GridSearchCV
+from sklearn.preprocessing import StandardScaler
+
+from spom import OnlineClassifier, OnlineRegressor, ProximalClassifier, ProximalRegressor
+from spom.errors import Unsupported
+from spom.estimators.linear.strength import Examples, held_out
+from spom.penalties import L1, SquaredL2, Zero
+
+RNG = np.random.default_rng(3)
+X = RNG.standard_normal((240, 8))
+SCORE = X[:, :3] @ [2.0, -1.0, 1.0]
+Y = SCORE + 0.5 * RNG.standard_normal(240) + 4.0
+TWO = np.where(SCORE + 0.5 * RNG.standard_normal(240) > 0, "yes", "no")
+THREE = np.array(["low", "mid", "top"])[np.digitize(Y, [3.0, 5.0])]
+# Units from millionths to millions, far from zero.
+UNITS = 10.0 ** np.array([-6, -4, -2, 0, 1, 3, 5, 6])
+BAD = (X + np.arange(8.0)) * UNITS
+CLASSIFIERS = [OnlineClassifier(random_state=0), ProximalClassifier()]
+REGRESSORS = [OnlineRegressor(random_state=0), ProximalRegressor()]
+
+
+def named(models):
+    return pytest.mark.parametrize("model", models, ids=lambda model: type(model).__name__)
+
+
+def target(model):
+    return Y if isinstance(model, OnlineRegressor | ProximalRegressor) else TWO
+
+
+@named(CLASSIFIERS + REGRESSORS)
+def test_the_chosen_penalty_is_stored_and_gives_the_same_model(model):
+    chosen = clone(model).fit(X, target(model))
+    assert chosen.penalty == "auto"
+    assert chosen.penalty_.strength > 0.0
+    again = clone(model).set_params(penalty=chosen.penalty_, scale=True).fit(X, target(model))
+    assert repr(again.penalty_) == repr(chosen.penalty_)
+    np.testing.assert_allclose(again.coef_, chosen.coef_, rtol=1e-3, atol=1e-3)
+
+
+@named(REGRESSORS)
+def test_the_choice_is_near_the_best_of_cross_validation(model):
+    rng = np.random.default_rng(0)
+    wide = rng.standard_normal((120, 80))
+    y = wide @ rng.standard_normal(80) + 8.0 * rng.standard_normal(120)
+    held = rng.standard_normal((2000, 80))
+    best = RidgeCV(np.geomspace(1e-2, 1e4, 25)).fit(wide, y).predict(held)
+    none = LinearRegression().fit(wide, y).predict(held)
+    ours = clone(model).fit(wide, y).predict(held)
+    assert np.mean((ours - best) ** 2) < 0.5 * np.mean((none - best) ** 2)
+
+
+@named(REGRESSORS)
+def test_none_is_no_penalty(model):
+    fitted = clone(model).set_params(penalty=None).fit(X, Y)
+    assert isinstance(fitted.penalty_, Zero)
+    np.testing.assert_allclose(fitted.coef_, LinearRegression().fit(X, Y).coef_, atol=0.05)
+
+
+@named(CLASSIFIERS)
+def test_none_is_no_penalty_for_classes_and_has_no_strength(model):
+    fitted = clone(model).set_params(penalty=None).fit(X, TWO)
+    assert isinstance(fitted.penalty_, Zero)
+    with pytest.raises(ValueError, match="penalty=None has no strength"):
+        clone(model).set_params(penalty=None).set_params(penalty__strength=1.0)
+
+
+@named(CLASSIFIERS + REGRESSORS)
+def test_grid_search_over_the_strength_from_the_default_estimator(model):
+    search = GridSearchCV(clone(model), {"penalty__strength": [1e-3, 100.0]}, cv=2).fit(BAD, target(model))
+    assert search.best_params_ == {"penalty__strength": 1e-3}
+    assert repr(search.best_estimator_.penalty_) == repr(SquaredL2(1e-3))
+
+
+@named(CLASSIFIERS + REGRESSORS)
+def test_badly_scaled_columns_learn_as_standardised_ones(model):
+    # More than 1,000 rows: fewer are put in an order of their bytes, so that other units hold out other rows.
+    rng = np.random.default_rng(5)
+    plain = rng.standard_normal((1100, 8))
+    score = plain[:, :3] @ [2.0, -1.0, 1.0] + 0.5 * rng.standard_normal(1100)
+    y = score + 4.0 if target(model) is Y else np.where(score > 0, "yes", "no")
+    rows = (plain + np.arange(8.0)) * UNITS
+    scaler = StandardScaler().fit(rows)
+    raw, scaled = clone(model).fit(rows, y), clone(model).fit(scaler.transform(rows), y)
+    assert repr(raw.penalty_) == repr(scaled.penalty_)
+    given = raw.predict if target(model) is Y else raw.decision_function
+    oracle = scaled.predict if target(model) is Y else scaled.decision_function
+    np.testing.assert_allclose(given(rows), oracle(scaler.transform(rows)), rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(rows @ np.ravel(raw.coef_) + raw.intercept_, given(rows), rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(raw.coef_ * scaler.scale_, scaled.coef_, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(raw.scale_, scaler.scale_, rtol=1e-9)
+
+
+@named(CLASSIFIERS + REGRESSORS)
+def test_sparse_input_stays_sparse(model, monkeypatch):
+    def refuse(*_, **__):
+        raise AssertionError("made dense")
+
+    large = sparse.csr_matrix(np.linspace(1.0, 2000.0, 200)[:, None])
+    words = sparse.random(200, 5000, density=0.002, random_state=0, format="csr")
+    rows = sparse.csr_matrix(sparse.hstack([large, words]))
+    y = np.linspace(-1.0, 1.0, 200) if target(model) is Y else np.repeat(["a", "b"], 100)
+    for kind in (sparse.csr_matrix, sparse.csr_array, sparse.csc_matrix, sparse.csc_array):
+        for name in ("toarray", "todense"):
+            monkeypatch.setattr(kind, name, refuse)
+    fitted = clone(model).fit(rows, y)
+    assert fitted.score(rows, y) > 0.8
+    # The column of large numbers is scaled, none is centred.
+    assert fitted.scale_[0] > 100.0
+
+
+@named(CLASSIFIERS + REGRESSORS)
+def test_all_zero_weights_warn_and_say_what_to_do(model):
+    with pytest.warns(UserWarning, match=r"every weight is zero: L1\(.*lower its strength, or take penalty='auto'"):
+        fitted = clone(model).set_params(penalty=L1(1e3)).fit(X, target(model))
+    assert not np.any(fitted.coef_)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert np.any(clone(model).fit(X, target(model)).coef_)
+
+
+@named(CLASSIFIERS + REGRESSORS)
+def test_same_seed_same_bits(model):
+    y = THREE if target(model) is TWO else Y
+    first, second = clone(model).fit(X, y), clone(model).fit(X, y)
+    assert repr(first.penalty_) == repr(second.penalty_)
+    assert first.coef_.tobytes() == second.coef_.tobytes()
+    assert np.asarray(first.intercept_).tobytes() == np.asarray(second.intercept_).tobytes()
+
+
+@named(CLASSIFIERS)
+@pytest.mark.parametrize("rare", [1, 2])
+def test_classes_that_the_held_out_rows_lack(model, rare):
+    y = np.array(["common"] * 240, dtype=object)
+    y[:rare] = "rare"
+    fitted = clone(model).fit(X + 5.0 * (y == "rare")[:, None], y)
+    assert list(fitted.classes_) == ["common", "rare"]
+    assert np.isfinite(fitted.coef_).all()
+    assert np.isfinite(fitted.predict_proba(X)).all()
+
+
+def test_held_out_rows_leave_a_row_of_each_class():
+    y = np.r_[np.zeros(100), np.ones(1), np.full(40, 2.0)]
+    for seed in range(20):
+        held = held_out(Examples(np.zeros((141, 1)), y, None, 3, True), seed)
+        assert 15 <= held.size <= 22
+        assert 100 not in held
+        assert {0.0, 2.0} <= set(np.delete(y, held))
+
+
+@named(CLASSIFIERS + REGRESSORS)
+def test_constant_columns_beside_others_have_no_say(model):
+    y = target(model)
+    plain = clone(model).fit(X, y)
+    fitted = clone(model).fit(np.column_stack([X, np.full(240, 1e9 / 3.0), np.zeros(240)]), y)
+    assert np.ravel(fitted.coef_)[8:].tolist() == [0.0, 0.0]
+    if y is TWO:
+        assert np.array_equal(
+            fitted.predict(np.column_stack([X, np.full(240, 1e9 / 3.0), np.zeros(240)])), plain.predict(X)
+        )
+
+
+@named(CLASSIFIERS + REGRESSORS)
+def test_constant_columns_alone_predict_a_constant_and_warn(model):
+    y = np.repeat([1.0, 2.0], [60, 180]) if target(model) is Y else np.repeat(["a", "b"], [60, 180])
+    with pytest.warns(UserWarning, match="every weight is zero"):
+        fitted = clone(model).fit(np.full((240, 3), 7.0), y)
+    found = fitted.predict(np.full((2, 3), 7.0))
+    if target(model) is Y:
+        np.testing.assert_allclose(found, y.mean(), atol=0.05)
+    else:
+        assert list(found) == ["b", "b"]
+
+
+@named(CLASSIFIERS + REGRESSORS)
+def test_a_name_alone_gets_a_strength(model):
+    fitted = clone(model).set_params(penalty="l1").fit(X, target(model))
+    assert isinstance(fitted.penalty_, L1)
+    assert 0.0 < fitted.penalty_.strength < 1.0
+    assert {0, 1, 2} <= set(np.flatnonzero(np.ravel(fitted.coef_)))
+
+
+def test_a_name_on_a_stream_needs_an_object():
+    with pytest.raises(Unsupported, match="give an object, such as L1"):
+        OnlineClassifier(penalty="l1").fit(iter([(X, TWO)]))
