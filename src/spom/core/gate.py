@@ -126,6 +126,36 @@ def check_restored(given: dict[str, Array], like: dict[str, Array], todo: str = 
     return found
 
 
+def check_saved(given: dict[str, Array], like: dict[str, Array], rows: int | None = None) -> dict[str, Array]:
+    """The saved arrays of an engine that reads data row by row, checked before its compiled loops see them.
+
+    `like` is what the engine packs before its first pass; an array that is empty there is made in the first pass, and
+    the engine checks its size. Where no name is saved, the run starts from a point alone. Numbers are finite, but for
+    `scalars`, where infinity means that no value is known yet. `rows` bounds the indices of rows in `sample`.
+
+    >>> check_saved({"sums": np.ones(2)}, {"sums": np.zeros(2)})
+    {'sums': array([1., 1.])}
+    """
+    known = {name: a for name, a in given.items() if name in like}
+    for name, array in known.items():
+        mine, later = like[name], like[name].size == 0
+        fits = array.dtype == mine.dtype and array.ndim == mine.ndim and array.shape[1:] == mine.shape[1:]
+        if not fits or (not later and array.shape != mine.shape):
+            raise DataError(
+                f"the saved state is of another run: {name!r} is {array.dtype}{array.shape}, this run needs "
+                f"{mine.dtype}{mine.shape}"
+            )
+        bad = np.isnan(array) if name == "scalars" and array.dtype.kind == "f" else ~np.isfinite(array)
+        if bad.any():
+            raise ModelFileError(f"the saved state has numbers in {name!r} that are not finite: it is damaged")
+    if known and len(known) < len(like):
+        missing = min(set(like) - set(known))
+        raise DataError(f"the saved state has no array {missing!r}: it is of another solver")
+    if rows is not None and "sample" in known:
+        check_range(known["sample"], 0, rows, "sample")
+    return known
+
+
 def check_range(array: Array, low: int, high: int, name: str) -> Array:
     """`array` itself, where all entries are from `low` to `high` - 1."""
     if array.size and not (low <= int(array.min()) and int(array.max()) < high):

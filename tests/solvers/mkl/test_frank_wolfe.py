@@ -147,7 +147,7 @@ def test_a_run_that_is_done_stays_done() -> None:
 
 def test_a_state_of_another_problem_is_refused() -> None:
     state = last(take(FrankWolfeMKL(tiny(0)[0], SparseMKL(S)), 1))
-    with pytest.raises(ValueError, match="another problem"):
+    with pytest.raises(ValueError, match="another run"):
         last(FrankWolfeMKL(tiny(1)[0], SparseMKL(S), start=state))
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from spom.core.arrays import Floats, Ints, all_finite
+from spom.core.gate import check_range, check_restored, check_saved, restore_random
 from spom.core.registry import make, register
 from spom.core.state import Counters, State
 from spom.errors import DataError, Unsupported
@@ -228,7 +229,7 @@ class _Run:
         if s.n_jobs > 1 and not isinstance(engine, (ProximalPoint, ProximalPointRows)):
             engine = self.engine = s.engine = Threaded(engine, s.n_jobs)
         if self.start is not None:
-            self._go_on(engine, shape)
+            self._go_on(engine, rows, shape)
         return engine
 
     def _outputs(self, rows: Rows) -> int | None:
@@ -240,19 +241,21 @@ class _Run:
             raise DataError(f"y has the class {largest - 1}, but there are {wanted} outputs: announce all classes")
         return wanted
 
-    def _go_on(self, engine: Engine, shape: tuple[int, ...]) -> None:
+    def _go_on(self, engine: Engine, rows: Rows, shape: tuple[int, ...]) -> None:
         state = self.start
         assert state is not None
         theta = state.internal.get("iterate", state.theta)
         if theta.shape != shape:
-            raise DataError(f"the state to go on from has theta of shape {theta.shape}, the data need {shape}")
+            raise DataError(f"the state to resume from has theta of shape {theta.shape}, the data need {shape}")
+        if theta.dtype.kind != "f" or not np.isfinite(theta).all():
+            raise DataError("the state to resume from has weights that are not finite numbers: it is damaged")
         inner = {name.removeprefix("engine."): a for name, a in state.internal.items() if name[:7] == "engine."}
-        engine.unpack(theta, inner)
+        engine.unpack(theta, check_saved(inner, engine.pack(), len(rows)))
         self.rounds, self.examples = state.k, state.counters.examples
-        self.epoch = int(state.internal.get("epoch", np.array(0)))
-        self.cumulative = float(state.internal.get("cumulative", np.array(0.0)))
-        if state.random is not None:
-            self.random.bit_generator.state = state.random
+        counts = {"epoch": np.array(0), "cumulative": np.array(0.0)}
+        kept = check_restored({**counts, **state.internal}, counts)
+        self.epoch, self.cumulative = int(kept["epoch"]), float(kept["cumulative"])
+        restore_random(self.random, state.random)
 
     # --- data in memory --------------------------------------------------------------------------------
 
@@ -261,7 +264,9 @@ class _Run:
         engine = self._set_up(rows)
         left = np.zeros(0, dtype=np.int64)
         if self.start is not None and "order" in self.start.internal:
-            left = self.start.internal["order"]
+            left = check_range(self.start.internal["order"], 0, len(rows), "order")
+            if left.ndim != 1 or left.dtype != np.int64:
+                raise DataError("the saved state has an order of rows that is no list of integers: it is damaged")
         while self.epoch < self.solver.epochs or left.size:
             if left.size:
                 order = left

@@ -30,6 +30,7 @@ from typing import Any
 import numpy as np
 
 from spom.core.arrays import Floats, Ints
+from spom.errors import DataError
 from spom.solvers.linear.data import Rows, in_threads
 from spom.solvers.linear.problem import Arrays, compiled_loss
 from spom.solvers.linear.proximal_point_loops import (
@@ -134,6 +135,8 @@ class ProximalPoint:
             self.dual, self.slopes, self._lent = self.dual.copy(), self.slopes.copy(), False
         if self.metric.size == 0:
             self._prepare(rows)
+        elif self.slopes.shape[0] != len(rows) or self.metric.size != self.anchor.shape[0]:
+            raise DataError(f"the saved state is of {self.slopes.shape[0]} rows, and there are {len(rows)}")
         elif self.passes == 1:
             # The first pass is kept whatever it did, and its loss is needed only now.
             self.kept += self._sampled(rows, self.anchor)

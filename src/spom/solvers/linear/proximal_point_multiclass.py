@@ -15,6 +15,7 @@ import numpy as np
 
 from spom.core.arrays import Floats, Ints
 from spom.core.jit import kernel
+from spom.errors import DataError
 from spom.solvers.linear.data import Examples, Rows
 from spom.solvers.linear.lazy_multiclass import ENTRIES, LINF_ROWS, RowPenalty, shrink_largest
 from spom.solvers.linear.problem import Arrays, Problem, RowLoss, compiled_row_loss
@@ -143,6 +144,8 @@ class ProximalPointRows:
         """One pass over the rows in `order`; the sum of the losses met on the way."""
         if self.metric.size == 0:
             self._prepare(rows)
+        elif self.slopes.shape[0] != len(rows) or self.metric.size != self.anchor.shape[0]:
+            raise DataError(f"the saved state is of {self.slopes.shape[0]} rows, and there are {len(rows)}")
         metric = self.scale * self.metric
         inverse = 1.0 / (metric + self.row_penalty.l2)
         inverse[-1] = 1.0 / metric[-1]

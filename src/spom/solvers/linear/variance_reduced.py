@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from spom.core.arrays import Floats, Ints, check_positive
+from spom.core.gate import check_restored, check_saved, restore_random
 from spom.core.registry import make, register
 from spom.core.state import Counters, State
 from spom.errors import SpomError
@@ -89,10 +90,11 @@ class VarianceReduced:
         done, checked, begin = 0, 0.0, time.perf_counter()
         if self.start is not None:
             inner = {k.removeprefix("engine."): a for k, a in self.start.internal.items() if k.startswith("engine.")}
-            engine.unpack(self.start.theta, inner)
-            done = int(self.start.internal.get("epoch", np.array(0)))
-            if self.start.random is not None:
-                random.bit_generator.state = self.start.random
+            given = {"theta": self.start.theta, "epoch": self.start.internal.get("epoch", np.array(0))}
+            kept = check_restored(given, {"theta": engine.theta(), "epoch": np.array(0)})
+            engine.unpack(kept["theta"], check_saved(inner, engine.pack(), len(rows)))
+            done = int(kept["epoch"])
+            restore_random(random, self.start.random)
         scale = max(smooth.value(np.zeros(smooth.shape)), 1e-300)
         self.converged = False
         while done < self.epochs and not self.converged:

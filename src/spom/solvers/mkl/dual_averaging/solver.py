@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 
 from spom.core.arrays import Floats, check_positive
+from spom.core.gate import check_restored, restore_random
 from spom.core.registry import register
 from spom.core.state import Counters, State
-from spom.errors import Unsupported
+from spom.errors import DataError, Unsupported
 from spom.penalties import SparseMKL
 from spom.solvers import examples
 from spom.solvers.mkl.bundles import Rule, errors_of
@@ -287,20 +288,30 @@ class DualAveragingKernels:
 
     def _resume(self, state: State, rng: np.random.Generator) -> int:
         kept = state.internal
-        settings = kept.get("settings", np.zeros(0, dtype=np.uint8)).tobytes().decode()
+        settings = kept.get("settings", np.zeros(0, dtype=np.uint8)).tobytes().decode(errors="replace")
         if settings != repr(self._settings()):
-            raise ValueError(f"the state to start from is of another run: {settings or 'no kernels'}")
+            raise DataError(f"the state to start from is of another run: {settings or 'no kernels'}")
+        average = self._average
+        like = {f"dual.{name}": np.asarray(a) for name, a in self._dual._asdict().items()}
+        like |= {f"average.{name}": vars(average)[name] for name in ("alpha", "V", "T", "bounds")}
+        blocks = self.problem.n_blocks + 1
+        like |= {"scores": self._F, "scales": np.zeros(blocks), "block_norms": np.zeros(blocks)}
+        # The scores of a kernel in the average are of its own number type, float32 or float64.
+        shape, prefix = self._F.shape[1:], "average.scores."
+        known = {f"{prefix}{m}" for m in range(self._F.shape[0])}
+        scores = {name: a for name, a in kept.items() if name.startswith(prefix)}
+        if not known.issuperset(scores) or any(a.dtype.kind != "f" for a in scores.values()):
+            raise DataError("the saved state has scores of kernels that this run does not have")
+        like |= {name: np.zeros(shape, dtype=a.dtype) for name, a in scores.items()}
+        check_restored(kept | {"block_norms": np.asarray(state.block_norms)}, like)
         for name, array in self._dual._asdict().items():
             array[...] = kept[f"dual.{name}"]
-        average = self._average
         for name in ("alpha", "V", "T", "bounds"):
             vars(average)[name][...] = kept[f"average.{name}"]
-        prefix = "average.scores."
-        average.scores = {int(n.removeprefix(prefix)): a.copy() for n, a in kept.items() if n.startswith(prefix)}
+        average.scores = {int(name.removeprefix(prefix)): a.copy() for name, a in scores.items()}
         self._F[...] = kept["scores"]
         self.scale, self.block_norms = kept["scales"].copy(), np.array(state.block_norms)
-        if state.random is not None:
-            rng.bit_generator.state = state.random
+        restore_random(rng, state.random)
         return state.k
 
 

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 
 from spom.core.arrays import Floats, Ints
+from spom.core.gate import check_range, check_restored
+from spom.errors import ModelFileError
 from spom.solvers.mkl.frank_wolfe.passes import DECODES
 
 
@@ -50,6 +52,18 @@ class Pool:
             "ages": self.ages[slot],
             "counts": self.counts.copy(),
         }
+
+    def checked(self, packed: dict[str, Any], labels: int) -> dict[str, Any]:
+        """`packed` of a saved state, where it fits these sequences and its outputs are labels."""
+        counts = check_restored(packed, {"counts": self.counts})["counts"]
+        # Every output was found in a pass: a count beyond all reason is damage, and would ask for memory.
+        if counts.size and (int(counts.min()) < 0 or int(counts.max()) > packed["weights"].size):
+            raise ModelFileError("the saved state has counts of outputs that do not fit: it is damaged")
+        total, size = int(counts.sum()), int((counts * self.lengths).sum())
+        like = {"weights": np.zeros(total), "ages": np.zeros(total, dtype=np.int64)}
+        check_restored(packed, like | {"outputs": np.zeros(size, dtype=np.int32)})
+        check_range(packed["outputs"], 0, labels, "outputs")
+        return packed
 
     def restore(self, packed: dict[str, Any], room: Ints | None = None) -> None:
         """What `packed` gave."""

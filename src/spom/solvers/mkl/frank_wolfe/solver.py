@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from spom.core.arrays import Floats, Ints, check_positive
+from spom.core.gate import check_restored, restore_random
 from spom.core.registry import register
 from spom.core.state import Counters, State
 from spom.errors import DataError
@@ -282,11 +283,14 @@ class FrankWolfeMKL:
 
     def _resume(self, state: State) -> None:
         """Go on from a state of a run on the same problem."""
-        if state.theta.shape != self._A.T.shape or state.internal["scales"].shape != self.weights.scales.shape:
-            raise ValueError(f"start is a state of another problem: theta has shape {state.theta.shape}")
-        kept = state.internal
+        kept, weights, labels = state.internal, self.weights, self.problem.n_labels
+        like = {"theta": self.coef, "pairs": self._V, "tally": self._tally, "scales": weights.scales}
+        like |= {"pace": weights.pace, "before": weights.before, "epochs": np.array(0), "numbers": np.zeros(4)}
+        like |= {"scale": np.zeros(self.problem.n_blocks), "transition": self._V, "beta": weights.scales}
+        check_restored({**kept, "theta": state.theta}, like)
         self._A, self._V = np.ascontiguousarray(state.theta.T), kept["pairs"].copy()
-        self._pool.restore({name: kept[f"pool.{name}"] for name in ("outputs", "weights", "ages", "counts")})
+        pool = {name: kept.get(f"pool.{name}", np.zeros(0)) for name in ("outputs", "weights", "ages", "counts")}
+        self._pool.restore(self._pool.checked(pool, labels))
         self.weights.scales, self.weights.pace = kept["scales"].copy(), kept["pace"].copy()
         self.weights.before = kept["before"].copy()
         self.gap, self.objective, self.bound, self.loss = (float(x) for x in kept["numbers"])
@@ -296,8 +300,7 @@ class FrankWolfeMKL:
         self.converged = bool(self.gap <= self.tol * self.objective)
         self._tally[:] = kept["tally"]
         self._epochs, self._before = int(kept["epochs"]), state.seconds
-        if state.random is not None:
-            self._random.bit_generator.state = state.random
+        restore_random(self._random, state.random)
 
 
 def dual_bound(blocks: BlockPenalty, cost: float, norms: Floats, free: float) -> float:

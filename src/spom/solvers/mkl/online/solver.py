@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 
 from spom.core.arrays import Floats, check_positive
+from spom.core.gate import check_restored, restore_random
 from spom.core.registry import register
 from spom.core.state import Counters, State
-from spom.errors import Unsupported
+from spom.errors import DataError, Unsupported
 from spom.penalties import ElasticNetMKL, GroupLasso, SparseMKL
 from spom.solvers import examples
 from spom.solvers.mkl.norms import on_norms
@@ -252,11 +253,13 @@ class OnlineKernels:
         state = self.start
         assert state is not None
         internal = state.internal
-        settings = internal.get("settings", np.zeros(0, dtype=np.uint8)).tobytes().decode()
+        settings = internal.get("settings", np.zeros(0, dtype=np.uint8)).tobytes().decode(errors="replace")
         if settings != repr(self._settings()):
-            raise ValueError(f"the state to start from is of another run: {settings or 'no kernels'}")
-        current = internal.get("current", state.theta)
-        work.theta[...] = current
+            raise DataError(f"the state to start from is of another run: {settings or 'no kernels'}")
+        like = {"current": work.theta, "scores": work.F, "counts": work.counts, "frozen": work.frozen}
+        like |= {"rounds": np.zeros(2, dtype=np.int64)} | ({"sums": work.theta} if work.averaged else {})
+        internal = check_restored({"current": state.theta, **internal}, like)
+        work.theta[...] = internal["current"]
         if work.averaged:
             A, work.vsums[...], work.tsums[...] = self.parts(internal["sums"])
             work.sums[...] = A.transpose(0, 2, 1)
@@ -266,8 +269,7 @@ class OnlineKernels:
         # Nothing is off that is not zero: the norms are summed up from what is there.
         work.table[SQUARED] = 1.0
         work.settle()
-        if state.random is not None:
-            rng.bit_generator.state = state.random
+        restore_random(rng, state.random)
         rounds, averaged = (int(x) for x in internal["rounds"])
         return state.k, rounds, averaged
 
