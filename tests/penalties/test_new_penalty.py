@@ -1,0 +1,70 @@
+"""A block penalty defined in one file outside the package works in the estimators, by the fast engines."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from scipy.special import expit
+
+from spom import OnlineClassifier, ProximalClassifier
+from spom.solvers import OnlineProximal
+from spom.solvers.iterate import last
+from tests.penalties.new_penalty import ElasticGroups
+
+FEATURES, GROUPS = 24, 6
+STRENGTH = 0.03
+WIDTH = FEATURES // GROUPS
+
+
+def data(n: int = 300) -> tuple[Any, Any]:
+    rng = np.random.default_rng(0)
+    X = sparse.random(n, FEATURES, 0.4, format="csr", random_state=1, data_rvs=rng.standard_normal)
+    w = rng.standard_normal(FEATURES) * np.repeat(rng.uniform(size=GROUPS) < 0.5, WIDTH)
+    return X, np.where(X @ w + 0.3 * rng.standard_normal(n) > 0, 1.0, -1.0)
+
+
+def test_batch_solution_satisfies_the_conditions_of_optimality():
+    X, y = data()
+    model = ProximalClassifier(
+        penalty=ElasticGroups(STRENGTH, groups=WIDTH), loss="logistic", fit_intercept=False, tol=1e-9
+    ).fit(X, y)
+    w = model.coef_.reshape(-1)
+    gradient = -(X.T @ (y * expit(-y * (X @ w)))) / y.size
+    alive = 0
+    for part, g in zip(w.reshape(GROUPS, -1), gradient.reshape(GROUPS, -1), strict=True):
+        norm = np.linalg.norm(part)
+        if norm > 0:
+            alive += 1
+            np.testing.assert_allclose(g + STRENGTH * (part / norm + part), 0.0, atol=1e-5)
+        else:
+            assert np.linalg.norm(g) <= STRENGTH + 1e-8
+    assert 0 < alive < GROUPS
+
+
+def by_hand(X: Any, y: Any, step: float, epochs: int) -> Any:
+    """Forward-backward steps in plain numpy, with the prox of each group solved for by its own condition."""
+    w = np.zeros(FEATURES)
+    for _ in range(epochs):
+        for x, sign in zip(X.toarray(), y, strict=True):
+            w = w + step * sign * expit(-sign * (x @ w)) * x
+            for part in w.reshape(GROUPS, -1):
+                norm, t = np.linalg.norm(part), step * STRENGTH
+                # r (1 + t) + t = norm for the new norm r, or zero where that has no root above zero.
+                part *= max(0.0, (norm - t) / (1.0 + t)) / norm if norm > 0 else 0.0
+    return w
+
+
+def test_online_rounds_are_those_done_by_hand():
+    X, y = data()
+    settings: dict[str, Any] = {"loss": "logistic", "step": 0.1, "shuffle": False, "fit_intercept": False, "epochs": 2}
+    penalty = ElasticGroups(STRENGTH, groups=WIDTH)
+    solver = OnlineProximal(X, y, penalty=penalty, **settings)
+    theta = last(solver).theta
+    assert solver.engine is not None
+    assert solver.engine.name == "forward-backward, block scales"
+    twin = by_hand(X, y, 0.1, 2)
+    np.testing.assert_allclose(theta, twin, atol=1e-10)
+    model = OnlineClassifier(penalty=penalty, **settings).fit(X, y)
+    np.testing.assert_allclose(model.coef_.reshape(-1), twin, atol=1e-10)
