@@ -84,7 +84,7 @@ def _warm(folder: Path, seed: int) -> None:
     """Run everything once on a few lines, so that what is timed later is learning and not compiling."""
     few = folder / "few.txt"
     _write(few, ingredients(40, seed=seed))
-    for prune in ([], ["--prune", "auto"]):
+    for prune in ([], ["--prune", "auto"], ["--prune", "8"]):
         _train(folder, seed, ["--templates", str(folder / "templates.txt"), *prune], few)
     few.unlink()
 

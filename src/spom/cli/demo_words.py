@@ -17,6 +17,7 @@ from spom.decoders import Chain, ChainParts
 from spom.kernels import Gaussian, Linear, Polynomial, build
 from spom.penalties import SparseMKL, SquaredL2
 from spom.solvers.iterate import last
+from spom.solvers.mkl.dual_averaging.solver import DualAveragingKernels
 from spom.solvers.mkl.frank_wolfe.solver import FrankWolfeMKL
 from spom.solvers.mkl.online.solver import OnlineKernels
 from spom.solvers.mkl.problem import KernelProblem
@@ -80,12 +81,15 @@ def learn(task: Task, names: list[str], penalty: Any, exact: bool = False, chain
     if exact:
         solver = FrankWolfeMKL(problem, strength, tol=0.01, random_state=0).solve()
         (coefficients, _, pairs), beta = solver.parts(), solver.beta
+    elif penalty is SparseMKL:
+        solver = DualAveragingKernels(problem, penalty=strength, epochs=EPOCHS, random_state=0)
+        beta = _shares(last(solver), len(names))
+        coefficients, _, pairs = solver.parts()
     else:
         solver = OnlineKernels(problem, penalty=strength, epochs=EPOCHS, random_state=0)
         state = last(solver)
+        beta = _shares(state, len(names))
         coefficients, _, pairs = solver.parts(state.theta)
-        norms = np.asarray(state.block_norms)[: len(names)]
-        beta = norms / norms.sum()
     seconds = time.process_time() - begin
     scores = sum(
         np.asarray(task.kernels[name].block(task.X_test, task.X)) @ coefficients[m] for m, name in enumerate(names)
@@ -98,6 +102,11 @@ def learn(task: Task, names: list[str], penalty: Any, exact: bool = False, chain
         "seconds": seconds,
         "beta": dict(zip(names, np.asarray(beta).tolist(), strict=True)),
     }
+
+
+def _shares(state: Any, count: int) -> Floats:
+    norms = np.asarray(state.block_norms)[:count]
+    return np.asarray(norms / norms.sum())
 
 
 def _decoded(scores: Floats, pairs: Floats, task: Task) -> Ints:
@@ -117,8 +126,8 @@ def show(quick: bool, seed: int, say: Callable[..., None]) -> dict[str, Any]:
     say(f"{task.test_offsets.size - 1} words of the test are made of other images. All rows have the same C = 1.\n")
     # Compiled, or loaded from the cache of an earlier run, before anything is timed.
     with compiling():
-        for exact in (False, True):
-            learn(_first_words(task, 12), every, SparseMKL, exact)
+        for penalty, exact in ((SquaredL2, False), (SparseMKL, False), (SparseMKL, True)):
+            learn(_first_words(task, 12), every, penalty, exact)
     say(f"{'':34}{'digits':>8}{'words':>8}{'seconds':>9}   beta")
     rows: dict[str, dict[str, Any]] = {}
 
