@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
@@ -15,6 +15,15 @@ from spom.core.arrays import Floats, Ints
 from spom.core.jit import kernel
 from spom.errors import Unsupported
 from spom.penalties import Penalty
+
+
+class Terms(NamedTuple):
+    """Where blocks begin, and the weight, l1 and ridge of each, as loops take them."""
+
+    ptr: Annotated[Ints, "int64[::1]"]
+    weights: Annotated[Floats, "float64[::1]"]
+    l1: Annotated[Floats, "float64[::1]"]
+    ridge: Annotated[Floats, "float64[::1]"]
 
 
 @dataclass(frozen=True)
@@ -37,6 +46,11 @@ class Blocks:
         return self.weights.size
 
     @cached_property
+    def terms(self) -> Terms:
+        """The penalty as loops take it."""
+        return Terms(self.ptr, self.weights, self.l1, self.ridge)
+
+    @cached_property
     def single(self) -> bool:
         """Whether each block is one coordinate."""
         return self.order.size == self.count
@@ -52,11 +66,11 @@ class Blocks:
         return bool(self.weights.any())
 
     def sums(self, values: Floats) -> Floats:
-        """The sum of `values`, one a coordinate in the order of the blocks, over each block."""
+        """The sum of `values`, one per coordinate in the order of the blocks, over each block."""
         return values if self.single else np.add.reduceat(values, self.ptr[:-1])
 
     def spread(self, values: Any) -> Any:
-        """One value a block, repeated for each of its coordinates."""
+        """One value per block, repeated for each of its coordinates."""
         return values if self.single else np.repeat(values, np.diff(self.ptr))
 
     def value(self, w: Floats) -> float:

@@ -8,30 +8,45 @@ are extrapolated (Anderson acceleration, Bertrand and Massias 2021).
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
 from spom.core.arrays import Floats, Ints
 from spom.core.jit import kernel
-from spom.solvers.batch.working_set.blocks import Blocks, prox_step
+from spom.solvers.batch.working_set.blocks import Blocks, Terms, prox_step
 
 # Passes between two extrapolations, and how many iterates one is made from.
 MEMORY = 5
-_CSC = "int32[::1], int32[::1], float64[::1]"
-_STATE = "int64[::1], float64[::1], float64[::1], float64[::1], float64[::1]"
-_BLOCKS = "float64[::1], float64[::1], float64[::1], float64[::1], int64[::1], int64, float64"
 
 
-@kernel(f"void({_CSC}, int64[::1], int64[::1], float64[::1], float64[::1], float64[::1])")
-def column_constants(
-    indptr: Any, indices: Any, data: Floats, order: Ints, ptr: Ints, h: Floats, work: Floats, L: Floats
-) -> None:
+class Csc(NamedTuple):
+    """Some columns of a CSC matrix, in the order of the blocks."""
+
+    indptr: Annotated[Any, "int32[::1]"]
+    indices: Annotated[Any, "int32[::1]"]
+    data: Annotated[Floats, "float64[::1]"]
+    order: Annotated[Ints, "int64[::1]"]
+
+
+class Model(NamedTuple):
+    """The quadratic model: h, u = h * (X d), the point w, the gradient g at the start, and a constant per block."""
+
+    h: Annotated[Floats, "float64[::1]"]
+    u: Annotated[Floats, "float64[::1]"]
+    w: Annotated[Floats, "float64[::1]"]
+    g: Annotated[Floats, "float64[::1]"]
+    L: Annotated[Floats, "float64[::1]"]
+
+
+@kernel("void(Csc, int64[::1], float64[::1], float64[::1], float64[::1])")
+def column_constants(X: Csc, ptr: Ints, h: Floats, work: Floats, L: Floats) -> None:
     """A bound on the largest eigenvalue of X_b^T diag(h) X_b for each block b; `work` is zeros, and stays so.
 
     It is the trace, or the largest row sum times the largest column sum of abs(diag(h)^1/2 X_b), whichever
     is less; for one column the trace is exact.
     """
+    indptr, indices, data, order = X
     for b in range(ptr.size - 1):
         trace, column, row = 0.0, 0.0, 0.0
         for c in range(ptr[b], ptr[b + 1]):
@@ -53,26 +68,12 @@ def column_constants(
         L[b] = max(trace, 1e-300)
 
 
-@kernel(f"float64({_CSC}, int64[::1], {_STATE}, {_BLOCKS})")
-def sparse_epochs(
-    indptr: Any,
-    indices: Any,
-    data: Floats,
-    order: Ints,
-    ptr: Ints,
-    h: Floats,
-    u: Floats,
-    w: Floats,
-    g: Floats,
-    L: Floats,
-    weights: Floats,
-    l1: Floats,
-    ridge: Floats,
-    which: Ints,
-    epochs: int,
-    tol: float,
-) -> float:
+@kernel("float64(Csc, Model, Terms, int64[::1], int64, float64)")
+def sparse_epochs(X: Csc, model: Model, terms: Terms, which: Ints, epochs: int, tol: float) -> float:
     """Up to so many passes over the blocks `which`; u = h * (X d) is kept. The last pass's largest residual."""
+    indptr, indices, data, order = X
+    h, u, w, g, L = model
+    ptr, weights, l1, ridge = terms
     largest = 0.0
     moved, slope = np.empty(w.size), np.empty(w.size)
     for _ in range(epochs):
@@ -101,23 +102,11 @@ def sparse_epochs(
     return largest
 
 
-@kernel(f"float64(float64[:, ::1], {_STATE}, {_BLOCKS})", fastmath={"reassoc"})
-def dense_epochs(
-    rows: Floats,
-    ptr: Ints,
-    h: Floats,
-    u: Floats,
-    w: Floats,
-    g: Floats,
-    L: Floats,
-    weights: Floats,
-    l1: Floats,
-    ridge: Floats,
-    which: Ints,
-    epochs: int,
-    tol: float,
-) -> float:
+@kernel("float64(float64[:, ::1], Model, Terms, int64[::1], int64, float64)", fastmath={"reassoc"})
+def dense_epochs(rows: Floats, model: Model, terms: Terms, which: Ints, epochs: int, tol: float) -> float:
     """As `sparse_epochs`, with the columns of X as the rows of a dense matrix."""
+    h, u, w, g, L = model
+    ptr, weights, l1, ridge = terms
     largest = 0.0
     n = u.size
     moved, slope = np.empty(w.size), np.empty(w.size)
@@ -146,9 +135,10 @@ def dense_epochs(
     return largest
 
 
-@kernel(f"void({_CSC}, int64[::1], float64[::1], float64[::1])")
-def column_product(indptr: Any, indices: Any, data: Floats, order: Ints, d: Floats, out: Floats) -> None:
+@kernel("void(Csc, float64[::1], float64[::1])")
+def column_product(X: Csc, d: Floats, out: Floats) -> None:
     """out += the sum of d_j times column order_j."""
+    indptr, indices, data, order = X
     for j in range(order.size):
         if d[j] != 0.0:
             for e in range(indptr[order[j]], indptr[order[j] + 1]):
@@ -162,7 +152,8 @@ class _Columns:
     h: Floats
     L: Floats
 
-    def _epochs(self, *args: Any) -> float:
+    def _epochs(self, model: Model, which: Ints, tol: float) -> float:
+        """One pass over the blocks `which`; its largest residual."""
         raise NotImplementedError  # sparse and dense have their own
 
     def solve(self, w: Floats, g: Floats, tol: float, rounds: int = 10) -> None:
@@ -172,21 +163,21 @@ class _Columns:
         """
         b, start, u = self.blocks, w.copy(), np.zeros(self.h.size)
         every = np.arange(b.count)
-        fixed = (b.ptr, self.h, u, w, g, self.L, b.weights, b.l1, b.ridge)
+        model = Model(self.h, u, w, g, self.L)
         for _ in range(rounds):
-            if self._epochs(*fixed, every, 1, tol) <= tol:
+            if self._epochs(model, every, tol) <= tol:
                 return
             active = np.flatnonzero((b.sums(np.abs(w)) > 0.0) | b.free)
-            self._accelerate(fixed, active, start, 0.3 * tol)
+            self._accelerate(model, active, start, 0.3 * tol)
 
-    def _accelerate(self, fixed: Any, active: Ints, start: Floats, tol: float) -> None:
+    def _accelerate(self, model: Model, active: Ints, start: Floats, tol: float) -> None:
         """Passes over the active blocks, with an extrapolation every few."""
-        u, w, g = fixed[2:5]
+        u, w, g = model.u, model.w, model.g
         seen_w, seen_u = np.empty((MEMORY + 1, w.size)), np.empty((MEMORY + 1, u.size))
         for _ in range(10):
             seen_w[0], seen_u[0] = w, u
             for k in range(1, MEMORY + 1):
-                if self._epochs(*fixed, active, 1, tol) <= tol:
+                if self._epochs(model, active, tol) <= tol:
                     return
                 seen_w[k], seen_u[k] = w, u
             c = extrapolation(seen_w)
@@ -206,17 +197,17 @@ class SparseColumns(_Columns):
     """Columns of a CSC matrix with 32-bit indices, taken where they lie."""
 
     def __init__(self, X: Any, blocks: Blocks, h: Floats) -> None:
-        self.csc = (X.indptr, X.indices, X.data)
+        self.csc = Csc(X.indptr, X.indices, X.data, blocks.order)
         self.blocks, self.h, self.L = blocks, h, np.empty(blocks.count)
-        column_constants(*self.csc, blocks.order, blocks.ptr, h, np.zeros(h.size), self.L)
+        column_constants(self.csc, blocks.ptr, h, np.zeros(h.size), self.L)
 
-    def _epochs(self, *args: Any) -> float:
-        return float(sparse_epochs(*self.csc, self.blocks.order, *args))
+    def _epochs(self, model: Model, which: Ints, tol: float) -> float:
+        return float(sparse_epochs(self.csc, model, self.blocks.terms, which, 1, tol))
 
     def product(self, d: Floats) -> Floats:
         """X d, for d in the order of the blocks."""
         out = np.zeros(self.h.size)
-        column_product(*self.csc, self.blocks.order, d, out)
+        column_product(self.csc, d, out)
         return out
 
 
@@ -227,8 +218,8 @@ class DenseColumns(_Columns):
         self.rows, self.blocks, self.h = rows, blocks, h
         self.L = dense_constants(rows, blocks.ptr, h)
 
-    def _epochs(self, *args: Any) -> float:
-        return float(dense_epochs(self.rows, *args))
+    def _epochs(self, model: Model, which: Ints, tol: float) -> float:
+        return float(dense_epochs(self.rows, model, self.blocks.terms, which, 1, tol))
 
     def product(self, d: Floats) -> Floats:
         """X d, for d in the order of the blocks."""

@@ -13,7 +13,7 @@ from scipy.linalg.lapack import dposv
 
 from spom.core.arrays import Floats, Ints
 from spom.core.jit import kernel
-from spom.solvers.batch.working_set.blocks import Blocks, prox_step
+from spom.solvers.batch.working_set.blocks import Blocks, Terms, prox_step
 
 # Passes of coordinate descent in a row, and how often.
 PASSES = 5
@@ -25,27 +25,14 @@ NEWTON = 20
 PASS_COST, CHOLESKY_COST, COPY_COST = 0.3, 0.02, 3.0
 
 
-@kernel(
-    "float64(float64[:, ::1], float64[::1], float64[::1], int64[::1], float64[::1], float64[::1],"
-    " float64[::1], float64[::1], int64, float64)"
-)
-def gram_epochs(
-    Q: Floats,
-    w: Floats,
-    g: Floats,
-    ptr: Ints,
-    L: Floats,
-    weights: Floats,
-    l1: Floats,
-    ridge: Floats,
-    epochs: int,
-    tol: float,
-) -> float:
+@kernel("float64(float64[:, ::1], float64[::1], float64[::1], float64[::1], Terms, int64, float64)")
+def gram_epochs(Q: Floats, w: Floats, g: Floats, L: Floats, terms: Terms, epochs: int, tol: float) -> float:
     """Up to so many passes over the blocks; g = Q w - b is kept up to date. The last pass's largest residual.
 
     A block moves to prox(w_b - g_b / L_b) with L_b at least the largest eigenvalue of Q_bb; its residual is
     L_b times the distance moved.
     """
+    ptr, weights, l1, ridge = terms
     m = w.size
     largest = 0.0
     moved = np.empty(m)
@@ -80,7 +67,7 @@ class Gram:
         """Minimise in place, from w with the gradient g of the quadratic there, to residuals of `tol`."""
         b, before = self.blocks, np.inf
         for _ in range(ROUNDS):
-            left = gram_epochs(self.Q, w, g, b.ptr, self.L, b.weights, b.l1, b.ridge, PASSES, tol)
+            left = gram_epochs(self.Q, w, g, self.L, b.terms, PASSES, tol)
             if left <= tol:
                 return
             if self._newton_pays(int(np.count_nonzero(w)), left, before, tol):

@@ -27,7 +27,7 @@ from spom.losses import MulticlassLogistic, Squared
 from spom.solvers.batch.datafit import LinearSmooth
 from spom.solvers.batch.duality import linear_gap
 from spom.solvers.batch.proximal_gradient import SLACK, BatchProximal
-from spom.solvers.batch.working_set.blocks import Blocks, flat_blocks, prox_step, row_blocks
+from spom.solvers.batch.working_set.blocks import Blocks, Terms, flat_blocks, prox_step, row_blocks
 from spom.solvers.batch.working_set.models import PRECISION
 from spom.solvers.batch.working_set.newton import newton_step, prox_newton_step
 
@@ -41,24 +41,11 @@ CHEAP = 300_000_000
 STEPS, NEWTON_AFTER = 2, 4
 
 
-@kernel(
-    "float64(float64[:, ::1], float64[:, ::1], float64[:, ::1], float64, float64[::1], float64[::1],"
-    " float64[::1], int64[::1], int64, float64)"
-)
-def row_epochs(
-    Q: Floats,
-    W: Floats,
-    G: Floats,
-    L: float,
-    weights: Floats,
-    l1: Floats,
-    ridge: Floats,
-    which: Ints,
-    epochs: int,
-    tol: float,
-) -> float:
+@kernel("float64(float64[:, ::1], float64[:, ::1], float64[:, ::1], float64, Terms, int64[::1], int64, float64)")
+def row_epochs(Q: Floats, W: Floats, G: Floats, L: float, terms: Terms, which: Ints, epochs: int, tol: float) -> float:
     """Up to so many passes over the rows `which`; the gradient G is kept. The last pass's largest residual."""
     m, K = W.shape
+    weights, l1, ridge = terms.weights, terms.l1, terms.ridge
     moved, largest = np.empty(K), 0.0
     for _ in range(epochs):
         largest = 0.0
@@ -143,7 +130,7 @@ def metric_step(inner: _Set, blocks: Blocks, Y: Floats, G: Floats, L: float) -> 
     """The minimiser W of the model at Y, to a few per cent, and the model's gradient there."""
     W, slope = Y.copy(), G.copy()
     every = np.arange(blocks.count)
-    fixed = (inner.Q, W, slope, L, blocks.weights, blocks.l1, blocks.ridge)
+    fixed = (inner.Q, W, slope, L, blocks.terms)
     start = row_epochs(*fixed, every, 1, 0.0)
     exact = isinstance(inner.smooth.loss, Squared)
     tol = (1e-6 if exact else 0.1) * start
