@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from spom.cli.output import Whole
+from spom.data.conllu import iter_conllu, read_conllu
 from spom.data.opening import read_all
-from spom.data.tables import read_table
+from spom.data.tables import labels, read_table
 from spom.errors import DataError
 
 
@@ -43,3 +44,38 @@ def test_output_is_whole_where_writes_are_partial() -> None:
     file = Partial()
     assert Whole(file).write(bytes(range(100))) == 100
     assert file.got == bytes(range(100))
+
+
+def test_bytes_of_a_treebank_that_are_no_utf8_are_named_at_reading(tmp_path: Path) -> None:
+    path = tmp_path / "t.conllu"
+    word = b"1\tb%s\ta\tN\t_\t_\t0\troot\t_\t_\n\n"
+    path.write_bytes(word % "é".encode() + word % b"\xff")
+    for read in (read_conllu, lambda source: list(iter_conllu(source, 40))):
+        with pytest.raises(DataError, match=r"t\.conllu, line 3: byte 0xff is not utf-8"):
+            read(path)
+
+
+def test_damaged_parquet_is_named(tmp_path: Path) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    path = tmp_path / "t.parquet"
+    parquet.write_table(pyarrow.table({"x": list(range(3000)), "label": ["a", "b", "c"] * 1000}), path)
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-30] + bytes(22) + whole[-8:])
+    with pytest.raises(DataError, match=r"t\.parquet: expected a whole Parquet file"):
+        list(read_table(path, "parquet"))
+    path.write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(DataError, match=r"t\.parquet: expected a whole Parquet file"):
+        list(read_table(path, "parquet"))
+
+
+def test_labels_of_25_digits_are_text() -> None:
+    long = "1234567890123456789012345"
+    assert labels([long, "2"], "t.csv", [1, 2]).tolist() == [long, "2"]
+
+
+def test_a_bare_carriage_return_in_csv(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_bytes(b"a,b\n1\r2,3\n")
+    with pytest.raises(DataError, match=r"t\.csv, line 2: expected 2 columns, found 1"):
+        list(read_table(path))

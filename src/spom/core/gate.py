@@ -5,6 +5,7 @@ Compiled loops do not check their indices, so that a wrong one reads or writes m
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import numpy as np
@@ -154,6 +155,38 @@ def check_saved(given: dict[str, Array], like: dict[str, Array], rows: int | Non
     if rows is not None and "sample" in known:
         check_range(known["sample"], 0, rows, "sample")
     return known
+
+
+def check_squares(X: Any, name: str = "X") -> Any:
+    """`X` itself, where sums of squares of its entries are finite; else a `DataError` that names one.
+
+    >>> check_squares(np.array([[1.0, 1e300]]))
+    Traceback (most recent call last):
+    spom.errors.DataError: X has the entry 1e+300, whose square is not finite: scale X
+    """
+    numbers = X.data if sparse.issparse(X) else np.asarray(X)
+    largest = max(float(numbers.max()), -float(numbers.min())) if numbers.size else 0.0
+    # The root of the largest float is 1e154: this leaves a factor of 1e8 for sums.
+    if largest > 1e150:
+        raise DataError(f"{name} has the entry {largest:g}, whose square is not finite: scale {name}")
+    return X
+
+
+def check_room(rows: int, columns: int, copies: int, what: str) -> None:
+    """An error where `copies` tables of rows x columns floats need more memory than this machine has.
+
+    >>> check_room(10, 10, 1, "the weights")
+    """
+    try:
+        memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):
+        # No such call on Windows: what cannot be allocated there ends with a MemoryError.
+        return
+    needed = 8 * copies * rows * columns
+    if needed > memory:
+        raise DataError(
+            f"{what} need about {needed / 1e9:,.0f} GB, more than this machine has: take fewer classes or features"
+        )
 
 
 def check_range(array: Array, low: int, high: int, name: str) -> Array:

@@ -42,6 +42,7 @@ def read_conllu(source: Any) -> Treebank:
 
 def parse_conllu(content: bytes, name: str = "", first_line: int = 1) -> Treebank:
     """The sentences in the bytes of a CoNLL-U file, whose first line has the number `first_line`."""
+    _check_utf8(content, name, first_line)
     text = np.frombuffer(content, dtype=np.uint8)
     lines = content.count(b"\n") + 2
     start, length = np.empty((lines, parser.WIDTH), dtype=np.int64), np.empty((lines, parser.WIDTH), dtype=np.int32)
@@ -64,6 +65,17 @@ def parse_conllu(content: bytes, name: str = "", first_line: int = 1) -> Treeban
         name,
     )
     return Treebank(columns, heads[:words].copy(), spans)
+
+
+def _check_utf8(content: bytes, name: str, first_line: int) -> None:
+    if content.isascii():
+        return
+    try:
+        content.decode()
+    except UnicodeDecodeError as error:
+        line = first_line + content.count(b"\n", 0, error.start)
+        what = f"byte {content[error.start]:#04x} is not utf-8, which CoNLL-U files must be"
+        raise DataError(what, name or None, line) from None
 
 
 def _explain(code: int, content: bytes, line: int, number: int) -> str:

@@ -222,8 +222,9 @@ def _parquet(source: Any, block_rows: int | None) -> Iterator[Table]:
             cells = {column: batch.column(k).to_pylist() for k, column in enumerate(names)}
             yield Table(names, cells, range(before, before + batch.num_rows), name)
             before += batch.num_rows
-    except pyarrow.ArrowException as error:
-        raise DataError(f"expected a Parquet file ({str(error).splitlines()[0]})", name) from None
+    except (pyarrow.ArrowException, OSError, ValueError, ArithmeticError, MemoryError) as error:
+        told = (str(error).splitlines() or [type(error).__name__])[0]
+        raise DataError(f"expected a whole Parquet file ({told})", name) from None
     if before == 1:
         raise DataError("expected rows, found none", name)
 
@@ -240,6 +241,7 @@ def labels(values: Sequence[Any], source: str, lines: Sequence[int]) -> NDArray[
     try:
         if all(isinstance(v, (str, int)) for v in values):
             return np.array([int(v) for v in values], dtype=np.int64)
-    except ValueError:
+    except (ValueError, OverflowError):
+        # Text, or more digits than 64 bits hold.
         pass
     return np.array([str(v) for v in values])

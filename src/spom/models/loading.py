@@ -59,6 +59,9 @@ def save_model(estimator: Any, path: str | Path, training: dict[str, Any] | None
 
 def _kept(name: str, value: Any) -> Any:
     """A generator is used up by the run that it seeded; what is learnt does not need it."""
+    if name == "templates" and hasattr(value, "templates"):
+        # The learnt features are in the file themselves; the parameter comes back as the text of the templates.
+        return [template.text for template in value.templates]
     drawn = isinstance(value, (np.random.RandomState, np.random.Generator))
     return None if name == "random_state" and drawn else value
 

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from spom.core.arrays import Floats
+from spom.core.gate import check_room
 from spom.core.registry import register
 from spom.estimators.checking import (
     all_or_nothing,
@@ -171,6 +172,9 @@ class OnlineClassifier(Online, LinearClassifier):
             weight = check_weights(sample_weight, X)
             counted = labels if weight is None else labels[weight > 0]
             self._start(check_classes(counted) if classes is None else check_classes(classes))
+            if self._outputs() is not None:
+                many = self.classes_.size
+                check_room(X.shape[1], many, 2, f"the weights of {many:,} classes and {X.shape[1]:,} features")
             by_class = class_weights(self.class_weight, self.classes_, labels)
             target, weight = self._encoded(labels, weight, by_class)
             self._fit_memory((X, target, weight), self.loss_, self._outputs(), watch)

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 
 from spom.core.arrays import Floats
+from spom.core.gate import check_room
 from spom.core.registry import register
 from spom.estimators.checking import (
     all_or_nothing,
@@ -356,6 +357,8 @@ class ProximalClassifier(LinearClassifier, Proximal):
         index = encode(labels, self.classes_)
         weights = combined_weights(sample, class_weights(self.class_weight, self.classes_, labels), index)
         classes = int(self.classes_.size)
+        if classes > 2:
+            check_room(X.shape[1], classes, 2, f"the weights of {classes:,} classes and {X.shape[1]:,} features")
         loss = loss_for(None if is_auto(self.loss) else self.loss, classes, "logistic")
         targets = index if loss.target == "class" else 2.0 * index - 1.0
         return self._problem(X, targets, weights, loss, classes)

@@ -14,6 +14,7 @@ import numpy as np
 from scipy import sparse
 
 from spom.core.arrays import Floats
+from spom.core.gate import check_squares
 
 # A column of sparse data is scaled where its entries are this much larger or smaller than those of the median
 # column. Measured on training rows: columns of words differ by a factor of at most 4.6 from the median (trec tf-idf;
@@ -69,6 +70,7 @@ def measured(X: Any, weight: Floats | None, intercept: bool) -> Scaling | None:
     """
     if sparse.issparse(X):
         return _sparse(X)
+    check_squares(X)
     share = None if weight is None else weight / weight.sum()
     center = np.average(X, axis=0, weights=share)
     spread = np.sqrt(np.average((X - center) ** 2, axis=0, weights=share))

@@ -16,7 +16,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from spom.core.arrays import Floats, Ints
-from spom.core.gate import checked_csr
+from spom.core.gate import check_squares, checked_csr
 from spom.core.registry import register
 from spom.errors import DataError, ModelFileError
 from spom.estimators.checking import (
@@ -195,7 +195,7 @@ class MKLClassifier(Saving, ClassifierMixin, BaseEstimator):  # type: ignore[mis
     def _fit_rows(self, X: Any, y: Any, sample_weight: ArrayLike | None, trainer: Trainer, dev: Any) -> None:
         kinds = [np.float64, np.float32]
         X = checked_csr(X) if sparse.issparse(X) else X
-        X = validate_data(self, X, accept_sparse="csr", dtype=kinds, order="C")
+        X = check_squares(validate_data(self, X, accept_sparse="csr", dtype=kinds, order="C"))
         given = as_kernels(self._given())
         index, weight = self._labels(y, X, check_weights(sample_weight, X))
         total = float(X.shape[0] if weight is None else weight.sum())

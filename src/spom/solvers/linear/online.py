@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from spom.core.arrays import Floats, Ints, all_finite
-from spom.core.gate import check_range, check_restored, check_saved, restore_random
+from spom.core.gate import check_range, check_restored, check_room, check_saved, restore_random
 from spom.core.registry import make, register
 from spom.core.state import Counters, State
 from spom.errors import DataError, Unsupported
@@ -206,6 +206,8 @@ class _Run:
         outputs = self._outputs(rows)
         size = rows.columns + s.fit_intercept
         shape: tuple[int, ...] = (size,) if outputs is None else (size, outputs)
+        if outputs is not None:
+            check_room(size, outputs, 2, f"the weights of {outputs:,} classes and {size:,} features")
         self.step = resolve_step(s.step, s.loss, s.penalty, s.mirror, rows)
         self.batch = len(rows) if s.batch_size is None else s.batch_size
         problem = Problem(
