@@ -10,7 +10,7 @@ from scipy.optimize import brentq
 from spom.core.arrays import Floats
 from spom.errors import Unsupported
 from spom.norms.base import NORMS
-from spom.norms.result import ProxResult, conjugate_of, finish
+from spom.norms.result import ProxResult, Question, conjugate_of, finish
 
 # The local conjugate looks for L in this range, as powers of ten around a first guess.
 _DECADES = 40
@@ -37,7 +37,7 @@ class EuclideanProx:
     def _result(self, u: Floats, z: Floats, x: Floats, p: Floats, L: float, t: float) -> ProxResult:
         value = float(self.penalty.value(x))
         reached = float(np.linalg.norm(x - u))
-        return finish(NORMS["l2"], conjugate_of(self.penalty), u, z, x, p, value, L, t, reached)
+        return finish(Question(NORMS["l2"], conjugate_of(self.penalty), u, z, L, t), x, p, value, reached)
 
     def _local(self, u: Floats, z: Floats, t: float) -> ProxResult:
         """The prox whose distance is t: distances fall as L grows."""

@@ -11,7 +11,7 @@ from spom.norms.base import NORMS
 from spom.norms.exchange import l1_ball_greedy, simplex_dual, simplex_greedy
 from spom.norms.l1 import l1_dual, l1_greedy, peak
 from spom.norms.linf import linf_ball_greedy, linf_greedy
-from spom.norms.result import Conjugate, ProxResult, finish
+from spom.norms.result import Conjugate, ProxResult, Question, finish
 
 # How far below the least possible distance a local conjugate may be asked for: rounding.
 _SLACK = 1e-12
@@ -46,7 +46,7 @@ class L1Greedy:
         units, gain = l1_greedy(u, z, self.strength, 1.0 / L if L > 0 else 0.0, 0.0 if L > 0 else t, x)
         l1_dual(u, z, x, L * units if L > 0 else gain, self.strength, p)
         value = self.strength * float(np.abs(x).sum())
-        return finish(NORMS["l1"], self._conjugate, u, z, x, p, value, L, t, units)
+        return finish(Question(NORMS["l1"], self._conjugate, u, z, L, t), x, p, value, units)
 
 
 class L1BallGreedy:
@@ -65,7 +65,7 @@ class L1BallGreedy:
         x, p = np.empty_like(u), np.empty_like(u)
         reached, mu, nu = l1_ball_greedy(u, z, self.radius, L, t, x)
         l1_dual(u, z, x, mu, nu, p)
-        return finish(NORMS["l1"], self._conjugate, u, z, x, p, 0.0, L, t, reached)
+        return finish(Question(NORMS["l1"], self._conjugate, u, z, L, t), x, p, 0.0, reached)
 
 
 class SimplexGreedy:
@@ -85,7 +85,7 @@ class SimplexGreedy:
         x, p = np.empty_like(u), np.empty_like(u)
         reached, mu, nu = simplex_greedy(u, z, self.radius, L, t, x)
         simplex_dual(u, z, x, mu, nu, p)
-        return finish(NORMS["l1"], self._conjugate, u, z, x, p, 0.0, L, t, reached)
+        return finish(Question(NORMS["l1"], self._conjugate, u, z, L, t), x, p, 0.0, reached)
 
 
 class LInfGreedy:
@@ -111,4 +111,4 @@ class LInfGreedy:
             reached = float(np.abs(x - u).max(initial=0.0))
         value = 0.0 if self.ball else self.size * float(np.abs(x).max(initial=0.0))
         conjugate: Conjugate = self._conjugate
-        return finish(NORMS["linf"], conjugate, u, z, x, p, value, L, t, reached)
+        return finish(Question(NORMS["linf"], conjugate, u, z, L, t), x, p, value, reached)

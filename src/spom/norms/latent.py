@@ -20,7 +20,7 @@ from scipy import sparse
 from spom.core.arrays import Floats
 from spom.core.lp import LinearProgram
 from spom.norms.base import NORMS
-from spom.norms.result import ProxResult, conjugate_of, finish
+from spom.norms.result import ProxResult, Question, conjugate_of, finish
 from spom.norms.search import Cut, tangent_search
 
 
@@ -66,7 +66,7 @@ class LatentLInf:
         x, value = self._point(sign * v, z, cut)
         reached = cut.t if L > 0 else float(np.abs(x - u).max(initial=0.0))
         conjugate = conjugate_of(self.penalty)
-        return finish(NORMS["linf"], conjugate, u, z, x, sign * p, value, L, t, reached, programs)
+        return finish(Question(NORMS["linf"], conjugate, u, z, L, t), x, sign * p, value, reached, programs)
 
     def _point(self, u: Floats, z: Floats, cut: Cut) -> tuple[Floats, float]:
         """(x, penalty there): as far against z as t and the groups' weights allow."""

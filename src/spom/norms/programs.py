@@ -19,7 +19,7 @@ from spom.norms.atomic import AtomicPenalty
 from spom.norms.base import Norm
 from spom.norms.greedy import too_near
 from spom.norms.polyhedral import Polyhedral, Rows, as_rows
-from spom.norms.result import ProxResult, finish
+from spom.norms.result import ProxResult, Question, finish
 from spom.norms.search import Cut, tangent_search
 
 
@@ -117,7 +117,7 @@ class PolyhedralProx:
         x = np.clip(cut.point, *self.bounds)
         value = cut.h - float(z @ cut.point)
         reached = self.norm.value(x - u) if L == 0 else cut.t
-        return finish(self.norm, self._conjugate_near(x), u, z, x, p, value, L, t, reached, programs)
+        return finish(Question(self.norm, self._conjugate_near(x), u, z, L, t), x, p, value, reached, programs)
 
     def _conjugate_near(self, x: Floats) -> Any:
         """The conjugate over a large box around x, which is as good: what is best there is best at all."""

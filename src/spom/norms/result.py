@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -62,20 +62,21 @@ class ProxResult:
         return Certificate(self.objective - bound, bound)
 
 
-def finish(
-    norm: Any,
-    conjugate: Conjugate,
-    u: Floats,
-    z: Floats,
-    x: Floats,
-    p: Floats,
-    value: float,
-    L: float,
-    t: float,
-    reached: float,
-    programs: int = 0,
-) -> ProxResult:
+class Question(NamedTuple):
+    """What was asked: the norm, the conjugate of the penalty, u and z, and L or the distance t."""
+
+    norm: Any
+    conjugate: Conjugate
+    u: Floats
+    z: Floats
+    L: float
+    t: float
+
+
+def finish(asked: Question, x: Floats, p: Floats, value: float, reached: float, programs: int = 0) -> ProxResult:
     """A result with its certificate: of the general prox for L > 0, of the local conjugate at t for L = 0."""
+
+    norm, conjugate, u, z, L, t = asked
 
     def bound() -> float:
         q, support = conjugate(p - z)

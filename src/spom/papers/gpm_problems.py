@@ -11,7 +11,7 @@ from spom.core.arrays import Floats
 from spom.losses import Squared
 from spom.papers.optional import cvxpy
 from spom.penalties import L1, LatentGroupLasso
-from spom.penalties.latent_projections import cyclic_projections
+from spom.penalties.latent_projections import Balls, cyclic_projections
 from spom.solvers import GeneralProximal, LinearSmooth
 
 
@@ -43,7 +43,8 @@ def projections(penalty: LatentGroupLasso, u: Floats, exact: Floats, tol: float,
     y = np.empty_like(u)
     wanted = tol * float(np.linalg.norm(exact))
     limit = 5_000_000
-    cycles, _ = cyclic_projections(u, groups.ptr, indices, penalty.strength, True, dykstra, limit, wanted, u - exact, y)
+    balls = Balls(groups.ptr, indices, float(penalty.strength), True)
+    cycles, _ = cyclic_projections(u, balls, dykstra, limit, wanted, u - exact, y)
     return int(cycles)
 
 
@@ -67,7 +68,8 @@ class CyclicProx(LatentGroupLasso):
         groups, _, indices = self._structure(w.shape)
         y = np.empty_like(w)
         radius = step * self.strength
-        cyclic_projections(w, groups.ptr, indices, radius, True, False, 100_000, self.precision, np.zeros(0), y)
+        balls = Balls(groups.ptr, indices, float(radius), True)
+        cyclic_projections(w, balls, False, 100_000, self.precision, np.zeros(0), y)
         np.subtract(w, y, out=out)
 
 

@@ -16,7 +16,7 @@ from spom.penalties.balls import SLACK
 from spom.penalties.grouped import Grouped
 from spom.penalties.groups import Groups
 from spom.penalties.latent_newton import LatentProx, newton_prox
-from spom.penalties.latent_projections import cyclic_projections
+from spom.penalties.latent_projections import Balls, cyclic_projections
 from spom.penalties.latent_value import l2_value, linf_value
 
 METHODS = ("newton", "cyclic", "dykstra")
@@ -153,7 +153,7 @@ class LatentGroupLasso(Grouped):
         B = self.membership(shape)
         y = np.empty_like(u)
         l1 = self.q == np.inf
-        rounds, _ = cyclic_projections(u, groups.ptr, indices, t, l1, dykstra, limit, tol, goal, y)
+        rounds, _ = cyclic_projections(u, Balls(groups.ptr, indices, float(t), l1), dykstra, limit, tol, goal, y)
         x = u - y
         norm, _ = linf_value(x, B) if l1 else l2_value(x, B)
         size = self.dual_norm(y.reshape(shape))

@@ -10,15 +10,21 @@ not the nearest one; two repairs are known:
 
 from __future__ import annotations
 
+from typing import Annotated, NamedTuple
+
 import numpy as np
 
 from spom.core.arrays import Floats, Ints
 from spom.core.jit import kernel
 
-_RUN = (
-    "Tuple((int64, float64))(float64[::1], int64[::1], int64[::1], float64, boolean, boolean, int64, float64, "
-    "float64[::1], float64[::1])"
-)
+
+class Balls(NamedTuple):
+    """A ball for each group of coordinates: their members, one radius for all, and l1 or l2."""
+
+    ptr: Annotated[Ints, "int64[::1]"]
+    indices: Annotated[Ints, "int64[::1]"]
+    radius: Annotated[float, "float64"]
+    l1: Annotated[bool, "boolean"]
 
 
 @kernel("void(float64[::1], int64, float64, boolean)")
@@ -52,23 +58,15 @@ def _project(v: Floats, n: int, radius: float, l1: bool) -> None:
         v[i] = 0.0 if a <= 0.0 else (a if v[i] > 0.0 else -a)
 
 
-@kernel(_RUN)
+@kernel("Tuple((int64, float64))(float64[::1], Balls, boolean, int64, float64, float64[::1], float64[::1])")
 def cyclic_projections(
-    u: Floats,
-    ptr: Ints,
-    indices: Ints,
-    radius: float,
-    l1: bool,
-    dykstra: bool,
-    limit: int,
-    tol: float,
-    target: Floats,
-    y: Floats,
+    u: Floats, balls: Balls, dykstra: bool, limit: int, tol: float, target: Floats, y: Floats
 ) -> tuple[int, float]:
     """Write the projection of u to y; returns (cycles, last distance).
 
     Stops when the l2 distance of y from `target`, or from the last y where that is empty, is at most tol.
     """
+    ptr, indices, radius, l1 = balls
     p, count = u.size, ptr.size - 1
     longest = 0
     for m in range(count):

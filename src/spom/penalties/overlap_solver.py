@@ -8,6 +8,8 @@ convex with constant 1, the norm of any subgradient at x bounds the distance to 
 
 from __future__ import annotations
 
+from typing import Annotated, NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -16,26 +18,31 @@ from spom.core.jit import kernel
 from spom.penalties.groups import Groups
 
 
-@kernel(
-    "float64(float64[::1], float64[::1], float64[::1], float64[::1],"
-    " int64[::1], int64[::1], float64[::1], float64, float64, int64)"
-)
-def _dual_steps(
-    w: Floats,
-    x: Floats,
-    z: Floats,
-    y: Floats,
-    ptr: Ints,
-    indices: Ints,
-    radius: Floats,
-    lipschitz: float,
-    t: float,
-    n: int,
-) -> float:
+class DualPoint(NamedTuple):
+    """x = w - sum z, the dual vectors z, and the point y ahead of them."""
+
+    x: Annotated[Floats, "float64[::1]"]
+    z: Annotated[Floats, "float64[::1]"]
+    y: Annotated[Floats, "float64[::1]"]
+
+
+class DualBalls(NamedTuple):
+    """The members of each group, the radius of its ball, and the most groups that a coordinate is in."""
+
+    ptr: Annotated[Ints, "int64[::1]"]
+    indices: Annotated[Ints, "int64[::1]"]
+    radius: Annotated[Floats, "float64[::1]"]
+    lipschitz: Annotated[float, "float64"]
+
+
+@kernel("float64(float64[::1], DualPoint, DualBalls, float64, int64)")
+def _dual_steps(w: Floats, point: DualPoint, balls: DualBalls, t: float, n: int) -> float:
     """n accelerated projected gradient steps on the dual, restarted when they turn back; x = w - sum z at the end.
 
-    `y` is the point ahead of z, `t` the momentum, which is returned. `lipschitz`: the most groups of a coordinate.
+    `t` is the momentum, which is returned.
     """
+    x, z, y = point
+    ptr, indices, radius, lipschitz = balls
     old = z.copy()
     for _ in range(n):
         x[:] = w
@@ -76,9 +83,10 @@ def solve_overlap(w: Floats, groups: Groups, radius: Floats, tolerance: float) -
     # In units of the largest entry nothing over- or underflows; beyond norm2(w) a radius makes no difference.
     target, cut = w / scale, np.minimum(radius / max(scale, 1e-290), 2.0 * np.sqrt(w.size))
     x, z, y = target.copy(), np.zeros(indices.size), np.zeros(indices.size)
+    balls = DualBalls(groups.ptr, indices, cut, lipschitz)
     best, error, steps, momentum = x, np.inf, 0, 1.0
     for more in (20, 30, 50, 100, 200, 400, 800, 1600, 3200, 6400):
-        momentum = _dual_steps(target, x, z, y, groups.ptr, indices, cut, lipschitz, momentum, more)
+        momentum = _dual_steps(target, DualPoint(x, z, y), balls, momentum, more)
         steps += more
         norms = np.sqrt(np.bincount(owner, weights=x[indices] ** 2, minlength=groups.count))
         # Which groups are zero is a guess, and a wrong one does no harm: its certificate is bad.
