@@ -9,7 +9,7 @@ export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 export SPOM_DATA ?= $(if $(wildcard ../shared/data),$(abspath ../shared/data),)
 
-.PHONY: demo test check bench docs lock clean mutate faults
+.PHONY: demo test check bench docs lock clean mutate faults fuzz
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -44,6 +44,10 @@ check: $(VENV)/.test
 # Kills, stops and fills the disk of real training runs, and resumes them: 100 trials for each of six settings.
 faults: $(VENV)/.test
 	$(BIN)/python -m tests.faults.kills $(or $(TRIALS),100)
+
+# Mutated inputs for readers, model files and checkpoints, with checks of bounds in compiled code.
+fuzz: $(VENV)/.test
+	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(VENV)/fuzz $(BIN)/python -m tests.fuzz.fuzz $(or $(INPUTS),1000000)
 
 bench: $(VENV)/.bench
 	$(BIN)/python -m benchmarks

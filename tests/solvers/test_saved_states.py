@@ -96,3 +96,9 @@ def test_outputs_that_are_no_labels_are_refused(key: str) -> None:
         bad = np.full_like(state.internal[key], number)
         with pytest.raises(SpomError):
             run(replace(state, internal={**state.internal, key: bad}))
+
+
+def test_a_negative_number_of_epochs_is_refused() -> None:
+    state = linear(None)
+    with pytest.raises(SpomError, match="has made -5 epochs"):
+        linear(replace(state, internal={**state.internal, "epoch": np.array(-5)}))

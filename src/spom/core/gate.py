@@ -123,6 +123,9 @@ def check_restored(given: dict[str, Array], like: dict[str, Array], todo: str = 
             )
         if array.dtype.kind == "f" and not np.isfinite(array).all():
             raise ModelFileError(f"the saved state has numbers in {name!r} that are not finite: it is damaged")
+        if name == "epoch" and int(array) < 0:
+            # A run would make passes until it has caught up.
+            raise ModelFileError(f"the saved state has made {int(array)} epochs: it is damaged")
         found[name] = array
     return found
 

@@ -1,0 +1,1 @@
+"""Mutated files for every reader, model file and checkpoint."""
