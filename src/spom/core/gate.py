@@ -149,7 +149,10 @@ def check_saved(given: dict[str, Array], like: dict[str, Array], rows: int | Non
                 f"the saved state is of another run: {name!r} is {array.dtype}{array.shape}, this run needs "
                 f"{mine.dtype}{mine.shape}"
             )
-        bad = np.isnan(array) if name == "scalars" and array.dtype.kind == "f" else ~np.isfinite(array)
+        bad = ~np.isfinite(array)
+        if name == "scalars":
+            # Infinite only where no value is known before the first pass.
+            bad &= np.isnan(array) | np.isfinite(mine)
         if bad.any():
             raise ModelFileError(f"the saved state has numbers in {name!r} that are not finite: it is damaged")
     if known and len(known) < len(like):
