@@ -9,7 +9,7 @@ export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 export SPOM_DATA ?= $(if $(wildcard ../shared/data),$(abspath ../shared/data),)
 
-.PHONY: demo test check bench docs lock clean mutate faults fuzz
+.PHONY: demo test check bench docs lock clean mutate faults fuzz wheel
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -49,6 +49,11 @@ faults: $(VENV)/.test
 fuzz: $(VENV)/.test
 	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(VENV)/fuzz $(BIN)/python -m tests.fuzz.fuzz $(or $(INPUTS),1000000)
 
+# A wheel with compiled kernels, and a new environment in which it is tried: its first fit compiles nothing.
+wheel: $(VENV)/.test
+	$(BIN)/python tools/wheel.py --out dist
+	$(BIN)/python tools/try_wheel.py dist
+
 bench: $(VENV)/.bench
 	$(BIN)/python -m benchmarks
 
@@ -63,7 +68,7 @@ lock:
 	rm -rf $(VENV)-lock
 
 clean:
-	rm -rf $(VENV) docs/_build docs/auto_examples docs/generated .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) dist docs/_build docs/auto_examples docs/generated .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 # Changes single lines of compiled loops and prints what no test noticed; MUTATE="--sample 10 --paths src/spom/solvers/mkl" narrows it.
 mutate: $(VENV)/.test

@@ -26,7 +26,7 @@ def main() -> int:
     if arguments.list:
         print("\n".join(names()))
         return 0
-    failed = 0
+    failed: list[str] = []
     for wanted in arguments.names or names():
         name, _, part = wanted.partition(":")
         if name not in names():
@@ -40,9 +40,10 @@ def main() -> int:
         try:
             module.main(part) if part else module.main()
         except Exception as error:
-            failed += 1
+            failed.append(wanted)
             print(f"  FAILED: {type(error).__name__}: {error}", file=sys.stderr)
         print(f"=== {wanted}: {time.perf_counter() - begin:.0f} s")
+    print(f"failed, or missed a floor: {', '.join(failed)}" if failed else "no benchmark failed")
     return 1 if failed else 0
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import typer
 
-from spom.cli import data, demo, evaluate, inspect, predict, report, train
+from spom.cli import data, demo, evaluate, inspect, predict, report, train, warmup
 from spom.cli.stopping import Stopped, end_on_sigterm
 
 ABOUT = """Learn taggers, parsers, classifiers and regressors, and which features they need.
@@ -45,6 +45,7 @@ def build(argv: Sequence[str]) -> typer.Typer:
         ("evaluate", evaluate.evaluate, "Score a model on a file with the right answers."),
         ("inspect", inspect.inspect, "What a model kept, and how much each part weighs."),
         ("report", report.report, "One self-contained page about a training run."),
+        ("warmup", warmup.warmup, "Compile ahead of time what the first run would."),
         ("reproduce", _reproduce(argv), "A table or figure of a paper beside ours."),
     ):
         app.command(name, short_help=short)(command)

@@ -28,11 +28,17 @@ main({folder!r})
 
 def compile_for(kernel: Any) -> None:
     """Compile a kernel that is called, and with it what the estimators in use will call next."""
-    wanted = {k.name: k for k in (kernel, *jobs.together_with(kernel.name))}
+    compile_missing([kernel, *jobs.together_with(kernel.name)])
+
+
+def compile_missing(kernels: Sequence[Any]) -> int:
+    """Compile those of the kernels that are nowhere to be found; how many they were."""
+    wanted = {k.name: k for k in kernels}
     with _turn() as folder:
         missing = [name for name, k in wanted.items() if store.find(name, key_of(k), running.temporary) is None]
         if missing:
             compile_all(missing, folder, len(wanted))
+    return len(missing)
 
 
 @contextmanager

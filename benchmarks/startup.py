@@ -1,0 +1,106 @@
+"""What a person waits for before the first result: importing, loading, compiling, one sentence per call.
+
+CPU seconds of new processes, children included; medians of five.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+_DATA = """
+import random
+random.seed(0)
+words = [f"w{i}" for i in range(200)]
+X = [[[random.choice(words), "T"] for _ in range(24)] for _ in range(100)]
+y = [["B" if w[-1] in "13579" else "O" for w, _ in x] for x in X]
+"""
+_TAGGER = _DATA + "from spom import SequenceTagger\nSequenceTagger(verbose=0).fit(X, y)\n"
+_SGD = """
+import numpy as np
+from sklearn.linear_model import SGDClassifier
+rng = np.random.default_rng(0)
+X = rng.normal(size=(200, 20))
+SGDClassifier().fit(X, X[:, 0] > 0)
+"""
+_PARSER = """
+from spom import DependencyParser
+from spom.data import Treebank
+words = [{"form": f"w{i}", "upos": "NOUN", "head": i, "deprel": "root" if i == 0 else "dep"} for i in range(21)]
+DependencyParser(verbose=0).fit(Treebank.from_sentences([words] * 20))
+"""
+_MKL = """
+import numpy as np
+from spom import MKLClassifier
+X = np.random.default_rng(0).normal(size=(60, 4))
+MKLClassifier().fit(X, X[:, 0] > 0)
+"""
+
+
+def cpu_seconds(command: list[str], **environment: str) -> float:
+    """CPU seconds of a process and of those that it starts."""
+    before = os.times()
+    subprocess.run(command, env={**os.environ, **environment}, check=True, capture_output=True)
+    after = os.times()
+    return after.children_user + after.children_system - before.children_user - before.children_system
+
+
+def typical(code: str, times: int = 5) -> float:
+    cpu_seconds([sys.executable, "-c", code])
+    return statistics.median(cpu_seconds([sys.executable, "-c", code]) for _ in range(times))
+
+
+def predict_seconds(folder: Path) -> float:
+    """`spom predict` of 100 sentences."""
+    scope: dict[str, object] = {}
+    exec(_DATA, scope)
+    pairs = zip(scope["X"], scope["y"], strict=True)  # type: ignore[call-overload]
+    text = "".join("".join(f"{w} {p} {t}\n" for (w, p), t in zip(*pair, strict=True)) + "\n" for pair in pairs)
+    (folder / "a.txt").write_text(text)
+    spom = [sys.executable, "-m", "spom"]
+    model = str(folder / "a.spom")
+    cpu_seconds([*spom, "train", "tagger", "--train", str(folder / "a.txt"), "--model", model])
+    command = [*spom, "predict", "--model", model, str(folder / "a.txt"), "-o", str(folder / "b.txt")]
+    cpu_seconds(command)
+    return statistics.median(cpu_seconds(command) for _ in range(5))
+
+
+def sentence_seconds() -> float:
+    """One sentence of 24 tokens per call."""
+    from spom import SequenceTagger
+
+    scope: dict[str, object] = {}
+    exec(_DATA, scope)
+    X: list[list[list[str]]] = scope["X"]  # type: ignore[assignment]
+    tagger = SequenceTagger(verbose=0).fit(X, scope["y"])
+    taken = []
+    for x in X * 10:
+        begin = time.perf_counter()
+        tagger.predict([x])
+        taken.append(time.perf_counter() - begin)
+    return float(np.median(taken))
+
+
+def main() -> None:
+    """Print each figure beside its floor; fail where one is missed."""
+    rows: list[tuple[str, float, float, str]] = []
+    with tempfile.TemporaryDirectory() as folder:
+        for name, code, floor in (("tagger", _TAGGER, 15.0), ("parser", _PARSER, 25.0), ("MKL", _MKL, 15.0)):
+            taken = cpu_seconds([sys.executable, "-c", code], NUMBA_CACHE_DIR=f"{folder}/{name}")
+            rows.append((f"cold first fit from source, {name}", taken, floor, "CPU s"))
+        sgd = typical(_SGD)
+        rows.append(("import and first tagger fit, over SGDClassifier's", typical(_TAGGER) / sgd, 1.0, "times"))
+        rows.append(("spom predict of 100 sentences", predict_seconds(Path(folder)), 0.5, "CPU s"))
+    rows.append(("one sentence of 24 tokens per call, tagger", 1e6 * sentence_seconds(), 100.0, "us"))
+    for name, figure, floor, unit in rows:
+        print(f"  {name:52s} {figure:8.2f} {unit:6s} floor {floor:6.1f} {'' if figure <= floor else 'MISSED'}")
+    missed = [name for name, figure, floor, _ in rows if figure > floor]
+    if missed:
+        raise AssertionError(f"floors missed: {'; '.join(missed)}")
