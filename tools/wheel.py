@@ -2,8 +2,9 @@
 
     python tools/wheel.py [--out dist] [--all]
 
-It carries the kernels of the jobs in `jobs.json`: every estimator with its defaults, and the command. `--all` adds every
-other kernel; there are about 400.
+It carries the kernels of the jobs in `jobs.json`: every estimator with its defaults, and the command. `--all` adds
+every other kernel; there are about 400.
+
 The wheel requires the very versions of numba and llvmlite that compiled its kernels; a source distribution takes any.
 """
 

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import typer
 
-EXAMPLES = """Compile the kernels of some jobs, or of all, on every core. What is there already is left alone.
-
-\b
-Examples:
-  spom warmup
-  spom warmup tagger parser
-"""
+JOBS = typer.Argument(None, metavar="[JOB]...", help="tagger, parser, mkl, classifier or proximal; default: all.")
 
 
-def warmup(
-    jobs: list[str] = typer.Argument(None, metavar="[JOB]...", help="tagger, parser, mkl, classifier, proximal."),
-) -> None:
+def warmup(jobs: list[str] = JOBS) -> None:
+    """Compile the kernels of some jobs, or of all, on every core. What is there already is left alone.
+
+    \b
+    Examples:
+      spom warmup
+      spom warmup tagger parser
+    """
     from spom.core.compiled.jobs import MODULES, kernels_of
     from spom.core.compiled.pool import compile_missing
 
@@ -25,6 +24,3 @@ def warmup(
     kernels = {k.name: k for job in jobs or MODULES for k in kernels_of(job)}
     made = compile_missing(list(kernels.values()))
     print(f"{len(kernels)} kernels are ready, {made} of them compiled now")
-
-
-warmup.__doc__ = EXAMPLES
