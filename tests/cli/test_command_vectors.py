@@ -148,7 +148,7 @@ def test_parquet(spom: Command, here: Path, tmp_path: Path) -> None:
     out = spom.well("predict", "--model", tmp_path / "m", tmp_path / "test.parquet").out
     assert out == spom.well("predict", "--model", here / "csv.spom", here / "test.csv").out
     (tmp_path / "bad.parquet").write_text("no parquet")
-    assert "expected a Parquet file" in spom.fails("predict", "--model", tmp_path / "m", tmp_path / "bad.parquet")
+    assert "expected a whole Parquet file" in spom.fails("predict", "--model", tmp_path / "m", tmp_path / "bad.parquet")
 
 
 def test_regressors(spom: Command, tmp_path: Path) -> None:

@@ -142,7 +142,8 @@ def _tagger(model: Any, top: int) -> Described:
 def _kernel_tagger(model: Any) -> Described:
     """Kernels have no features to show; with templates beside them the blocks are of both kinds."""
     return Described(
-        block="kernel" if model.templates is None else "block",
+        # Beside the kernels there may be a block of transitions; more blocks are those of templates.
+        block="kernel" if len(model.blocks_) <= len(model.kernels) + 1 else "block",
         blocks=_named_blocks(model),
         kept=int(model.selected_.size),
         transitions=_chain(model),

@@ -325,9 +325,12 @@ class LinearLearner(Learner):
             "block_norms": state.block_norms,
         }
         if self.callbacks.wanted:
-            weights = state.theta[: self.estimator.n_features_in_]
+            scaling = getattr(self.estimator, "_scaling", None)
+            theta = state.theta if scaling is None else scaling.unfold(state.theta, self.estimator.fit_intercept)
+            weights = theta[: self.estimator.n_features_in_]
             norms = state.block_norms
-            if norms is None:
+            # Single features are shown in the user's scale; groups keep the scale in which they were learnt.
+            if norms is None or (scaling is not None and norms.size == weights.shape[0]):
                 norms = np.abs(weights) if weights.ndim == 1 else np.sqrt((weights**2).sum(axis=1))
             whole = norms.sum()
             found["nonzeros"], found["blocks_kept"] = int(np.count_nonzero(weights)), int(np.count_nonzero(norms))
