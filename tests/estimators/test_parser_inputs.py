@@ -16,6 +16,14 @@ def parser() -> DependencyParser:
     return DependencyParser(min_count=1, random_state=0, verbose=0).fit(Treebank.from_sentences([sentence] * 20))
 
 
+@pytest.mark.parametrize("jobs", [None, 2, -1])
+def test_jobs_follow_joblibs_rule(parser: DependencyParser, jobs: int | None) -> None:
+    sentences = [[("the", "DET"), ("cat", "NOUN"), ("sleeps", "VERB")]] * 40
+    parser.n_jobs = jobs
+    assert parser.predict(sentences).heads.tolist() == [2, 3, 0] * 40
+    parser.n_jobs = None
+
+
 def test_pairs_and_dicts(parser: DependencyParser) -> None:
     pairs = [[("the", "DET"), ("cat", "NOUN"), ("sleeps", "VERB")]]
     found = parser.predict(pairs)

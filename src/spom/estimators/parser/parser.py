@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
+from joblib import effective_n_jobs  # type: ignore[import-untyped]  # joblib has no types
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
@@ -280,7 +281,7 @@ class DependencyParser(SavingParser, BaseEstimator):  # type: ignore[misc]  # sc
         check_is_fitted(self)
         bank = as_treebank(X, tuple(self.arcs_.templates.columns))
         codes = self.arcs_.templates.transform(bank)
-        jobs = self.n_jobs or 1
+        jobs = int(effective_n_jobs(self.n_jobs))
         heads, _ = self.arcs_.parse(codes, self.projective_, None, jobs)
         if self.second_ is not None:
             heads, _ = self.second_.parse(codes, self.projective_, heads, jobs)
@@ -368,7 +369,7 @@ class DependencyParser(SavingParser, BaseEstimator):  # type: ignore[misc]  # sc
             **{"loss": self.loss, "penalty": penalty, "step": self.step, "cost": self.cost},
             **{"projective": projective, "seed": seed},
         }
-        return Run(settings, trainer, self.n_jobs or 1)
+        return Run(settings, trainer, int(effective_n_jobs(self.n_jobs)))
 
     def _seed(self) -> int:
         """The seed of a run: `random_state` itself where it is a number."""
