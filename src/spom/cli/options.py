@@ -60,7 +60,10 @@ ModelOut = Annotated[
 ]
 ModelIn = Annotated[Path, typer.Option("--model", metavar="M", help="The model, as `spom train` wrote it.")]
 Format = Annotated[
-    str | None, typer.Option("--format", metavar="NAME", help="Format of the data; left out, the file's name decides.")
+    str | None,
+    typer.Option(
+        "--format", metavar="NAME", help="conll, conllu, crfsuite; svmlight, csv, parquet. Left out: by name."
+    ),
 ]
 Encoding = Annotated[
     str, typer.Option("--encoding", metavar="NAME", help="Encoding of text files: utf-8, latin-1, cp1252, ...")
@@ -76,23 +79,48 @@ ZeroBased = Annotated[
     str,
     typer.Option("--zero-based", metavar="auto|yes|no", help="Whether the indices of an svmlight file start at 0."),
 ]
+# Written out, so that `--help` need not import every operator; a test compares them with the registry.
+PENALTIES = (
+    *("l1", "squared-l2", "elastic-net", "l2", "linf", "squared-l1", "power", "zero"),
+    *("group-lasso", "group-linf", "sparse-group-lasso", "tree-group-lasso", "overlapping-group-lasso"),
+    *("latent-group-lasso", "sparse-mkl", "lq-mkl", "elastic-net-mkl"),
+    *("l1-ball", "l2-ball", "linf-ball", "simplex", "box"),
+)
+LOSSES = (
+    "logistic",
+    "hinge",
+    "power-hinge",
+    "squared",
+    "power-absolute",
+    "log",
+    "softmax-margin",
+    "perceptron",
+    "mira",
+)
 Penalty = Annotated[
     str | None,
     typer.Option(
         "--penalty",
         metavar="NAME",
-        help="Penalty, by its registered name: l1, group-lasso, sparse-mkl, ...",
+        help=f"Penalty by name; left out, kind and strength are chosen from the data. {', '.join(PENALTIES)}.",
         autocompletion=_names("penalty"),
     ),
 ]
 Strength = Annotated[
-    float | None, typer.Option("--strength", metavar="S", help="Strength of the penalty; more is sparser.")
+    float | None, typer.Option("--strength", metavar="S", help="Strength of the penalty; left out, from the data.")
 ]
 Loss = Annotated[
     str | None,
-    typer.Option("--loss", metavar="NAME", help="Loss, by its registered name.", autocompletion=_names("loss")),
+    typer.Option(
+        "--loss",
+        metavar="NAME",
+        help=f"Loss by name; left out, the one that suits the task: {', '.join(LOSSES)}.",
+        autocompletion=_names("loss"),
+    ),
 ]
-Epochs = Annotated[int | None, typer.Option("--epochs", metavar="N", help="Passes over the data.")]
+Epochs = Annotated[
+    int | None, typer.Option("--epochs", metavar="N", help="Passes over the data; left out, by the task and the data.")
+]
 Seed = Annotated[int, typer.Option("--seed", metavar="N", help="The same seed gives the same model, to the bit.")]
 Checkpoint = Annotated[
     Path | None,

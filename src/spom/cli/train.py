@@ -59,7 +59,11 @@ Stream = Annotated[
 ]
 Templates = Annotated[
     str | None,
-    typer.Option("--templates", metavar="T", help="Name of a ready set, or a file of templates (CRF++'s too)."),
+    typer.Option(
+        "--templates",
+        metavar="T",
+        help="chunking, pos, entities, tags; default, large; or a file.",
+    ),
 ]
 Prune = Annotated[
     str | None,
