@@ -58,15 +58,15 @@ class Store:
             # Rows that are all there do not age.
             np.zeros(self.rows.shape[0] if self.computed else 0, dtype=np.int64),
             np.array(pointers, dtype=np.int64).reshape(len(sparse), n + 1),
-            _joined([matrix.indices for matrix in matrices], np.int32),
-            _joined([matrix.data for matrix in matrices], np.float64),
+            joined([matrix.indices for matrix in matrices], np.int32),
+            joined([matrix.data for matrix in matrices], np.float64),
         )
 
     def _place_rows(self, slots: int | None) -> Ints:
         """Where each row of a dense matrix is in `rows`."""
         grams, n, count = self.problem.grams, self.problem.n_tokens, len(self.dense)
         if not self.computed:
-            self.rows = _stacked([grams[m] for m in self.dense], n, self.dtype)
+            self.rows = stacked([grams[m] for m in self.dense], n, self.dtype)
             return np.arange(count * n, dtype=np.int64).reshape(count, n)
         kept = n * count if slots is None else min(slots, n * count)
         if kept < self.longest * count:
@@ -95,7 +95,7 @@ class Store:
                 indices.append(block.indices)
             values.append(np.asarray(block.values if block.values.size else np.ones(size), dtype=self.dtype))
             at, feature = at + size, feature + block.n_features
-        return Explicit(ptr, _joined(indices, np.int32), _joined(values, np.float64), shapes)
+        return Explicit(ptr, joined(indices, np.int32), joined(values, np.float64), shapes)
 
     def _within_sequences(self, explicit: Explicit) -> tuple[Floats, Ints]:
         """K_m(a, b) for tokens of the same sequence, and where each sequence's square begins."""
@@ -104,9 +104,9 @@ class Store:
         starts = np.concatenate([[0], np.cumsum(lengths**2)]).astype(np.int64)
         local = np.zeros((self.problem.n_blocks, int(starts[-1])))
         rows = np.repeat(np.arange(offsets[-1]), np.repeat(lengths, lengths))
-        columns = _columns(offsets, lengths)
+        columns = columns_within(offsets, lengths)
         for m, gram in enumerate(self.problem.grams):
-            local[m] = _pairs(gram, rows, columns, offsets)
+            local[m] = pairs_within(gram, rows, columns, offsets)
         for e, block in enumerate(self.problem.explicit):
             within(explicit, e, offsets, starts, np.zeros(block.n_features), local[len(self.problem.grams) + e])
         return local, starts
@@ -148,7 +148,7 @@ def likely_wrong(scores: Floats, gold: Ints) -> Any:
     return right - scores.max(axis=0) < 1.0
 
 
-def _stacked(grams: list[Gram], n: int, dtype: Any) -> Reals:
+def stacked(grams: list[Gram], n: int, dtype: Any) -> Reals:
     """The dense matrices below one another: a view where they lie so in memory already."""
     arrays: list[Any] = [gram.values for gram in grams if isinstance(gram, DenseGram)]
     if not arrays:
@@ -163,18 +163,20 @@ def _stacked(grams: list[Gram], n: int, dtype: Any) -> Reals:
     return np.concatenate([np.asarray(a, dtype=dtype) for a in arrays])
 
 
-def _joined(parts: list[Any], dtype: Any) -> Any:
+def joined(parts: list[Any], dtype: Any) -> Any:
+    """The parts one after another, as one array of this type."""
     return np.ascontiguousarray(np.concatenate(parts), dtype=dtype) if parts else np.zeros(0, dtype=dtype)
 
 
-def _columns(offsets: Ints, lengths: Ints) -> Ints:
+def columns_within(offsets: Ints, lengths: Ints) -> Ints:
     """For each token of a sequence in turn, all tokens of the sequence."""
     first = np.repeat(offsets[:-1], lengths**2)
     inside = np.arange(first.size) - np.repeat(np.concatenate([[0], np.cumsum(lengths**2)[:-1]]), lengths**2)
     return np.asarray(first + inside % np.maximum(np.repeat(lengths, lengths**2), 1), dtype=np.int64)
 
 
-def _pairs(gram: Gram, rows: Ints, columns: Ints, offsets: Ints) -> Floats:
+def pairs_within(gram: Gram, rows: Ints, columns: Ints, offsets: Ints) -> Floats:
+    """K(row, column) for pairs of tokens of the same sequence."""
     if rows.size == gram.n:
         return gram.diagonal()
     if isinstance(gram, DenseGram):

@@ -9,12 +9,13 @@ import numpy as np
 from spom.core.arrays import Floats, Ints
 from spom.errors import DataError
 from spom.kernels.building import row_maker
-from spom.kernels.gram import DenseGram, Gram, Reals, RowGram, SparseGram
+from spom.kernels.gram import Reals, RowGram, SparseGram
 from spom.kernels.memory import show_bytes
 from spom.solvers.mkl.online.coefficients import rescale
 from spom.solvers.mkl.online.pieces import within
 from spom.solvers.mkl.online.rounds import AT, CLOCK, DENSE, EXPLICIT, PEAK, READ, SCALE, SIGMA, SPARSE, SQUARED, WANTED
 from spom.solvers.mkl.problem import KernelProblem
+from spom.solvers.mkl.store import columns_within, joined, pairs_within, stacked
 
 # Rows that are computed together, where rows are computed.
 BATCH = 128
@@ -86,7 +87,7 @@ class Workspace:
             self.owner = np.full(count, -1, dtype=np.int64)
             self.make_rows = row_maker([grams[m] for m in self.dense])
         else:
-            self.store = _stacked([grams[m] for m in self.dense], n, self.dtype)
+            self.store = stacked([grams[m] for m in self.dense], n, self.dtype)
             self.slots = np.arange(len(self.dense) * n, dtype=np.int64).reshape(len(self.dense), n)
         # Rows that are all there do not age.
         self.ages = np.zeros(self.store.shape[0] if self.computed else 0, dtype=np.int64)
@@ -94,8 +95,8 @@ class Workspace:
         ends = np.cumsum([0, *(matrix.nnz for matrix in matrices)])
         pointers = [matrix.indptr.astype(np.int64) + end for matrix, end in zip(matrices, ends, strict=False)]
         self.sparse_ptr = np.array(pointers, dtype=np.int64).reshape(len(sparse), n + 1)
-        self.sparse_indices = _joined([matrix.indices for matrix in matrices], np.int32)
-        self.sparse_values = _joined([matrix.data for matrix in matrices], self.dtype)
+        self.sparse_indices = joined([matrix.indices for matrix in matrices], np.int32)
+        self.sparse_values = joined([matrix.data for matrix in matrices], self.dtype)
 
     def _place_explicit(self) -> None:
         blocks, n = self.problem.explicit, self.problem.n_tokens
@@ -115,7 +116,7 @@ class Workspace:
                 indices.append(block.indices)
             values.append(block.values if block.values.size else np.ones(size, dtype=self.dtype))
             at, feature = at + size, feature + block.n_features
-        self.indices, self.values, self.features = _joined(indices, np.int32), _joined(values, self.dtype), feature
+        self.indices, self.values, self.features = joined(indices, np.int32), joined(values, self.dtype), feature
 
     def _within_sequences(self) -> tuple[Floats, Ints]:
         """K_m(a, b) for tokens of the same sequence, and where each sequence's square begins."""
@@ -124,9 +125,9 @@ class Workspace:
         starts = np.concatenate([[0], np.cumsum(lengths**2)]).astype(np.int64)
         local = np.zeros((self.problem.n_blocks, int(starts[-1])))
         rows = np.repeat(np.arange(offsets[-1]), np.repeat(lengths, lengths))
-        columns = _columns(offsets, lengths)
+        columns = columns_within(offsets, lengths)
         for m, gram in enumerate(self.problem.grams):
-            local[m] = _pairs(gram, rows, columns, offsets)
+            local[m] = pairs_within(gram, rows, columns, offsets)
         for e in range(len(self.problem.explicit)):
             out = local[len(self.problem.grams) + e]
             shift, _, dense, features = (int(x) for x in self.shapes[e])
@@ -257,45 +258,3 @@ class Workspace:
     def rows_read(self) -> int:
         """Rows of Gram matrices that were read so far."""
         return int(self.counts[READ])
-
-
-def _stacked(grams: list[Gram], n: int, dtype: Any) -> Reals:
-    """The dense matrices below one another: a view where they lie so in memory already."""
-    arrays: list[Any] = [gram.values for gram in grams if isinstance(gram, DenseGram)]
-    if not arrays:
-        return np.empty((0, n), dtype=dtype)
-    base: Any = arrays[0].base
-    together = isinstance(base, np.ndarray) and base.shape == (len(arrays), n, n) and base.flags.c_contiguous
-    if together and all(a.base is base and a.ctypes.data == base[m].ctypes.data for m, a in enumerate(arrays)):
-        whole: Reals = base.reshape(-1, n)
-        return whole
-    if len(arrays) == 1:
-        return np.ascontiguousarray(arrays[0], dtype=dtype)
-    return np.concatenate([np.asarray(a, dtype=dtype) for a in arrays])
-
-
-def _joined(parts: list[Any], dtype: Any) -> Any:
-    return np.ascontiguousarray(np.concatenate(parts), dtype=dtype) if parts else np.zeros(0, dtype=dtype)
-
-
-def _columns(offsets: Ints, lengths: Ints) -> Ints:
-    """For each token of a sequence in turn, all tokens of the sequence."""
-    first = np.repeat(offsets[:-1], lengths**2)
-    inside = np.arange(first.size) - np.repeat(np.concatenate([[0], np.cumsum(lengths**2)[:-1]]), lengths**2)
-    return np.asarray(first + inside % np.maximum(np.repeat(lengths, lengths**2), 1), dtype=np.int64)
-
-
-def _pairs(gram: Gram, rows: Ints, columns: Ints, offsets: Ints) -> Floats:
-    if rows.size == gram.n:
-        return gram.diagonal()
-    if isinstance(gram, DenseGram):
-        return np.asarray(gram.values[rows, columns], dtype=np.float64)
-    if isinstance(gram, SparseGram):
-        return np.asarray(gram.matrix[rows, columns], dtype=np.float64).reshape(-1)
-    parts = []
-    for a, b in zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True):
-        some = np.arange(a, b)
-        block = gram.kernel.block(gram.X[some]) if isinstance(gram, RowGram) else gram.rows(some)[:, some]
-        dense = block.toarray() if hasattr(block, "toarray") else block
-        parts.append(np.asarray(dense, dtype=np.float64).reshape(-1))
-    return np.concatenate(parts) if parts else np.zeros(0)
