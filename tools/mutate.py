@@ -33,6 +33,7 @@ ALSO = {
     "solvers/batch": ["tests/solvers/test_every_solver.py", "tests/estimators/test_proximal.py"],
     "solvers/structured/chains": ["tests/estimators/test_tagger.py"],
     "solvers/structured/trees": ["tests/estimators/test_parser.py"],
+    "decoders": ["tests/solvers/structured/chains", "tests/solvers/structured/trees"],
     "solvers/mkl": ["tests/estimators/test_mkl_classifier.py", "tests/estimators/test_mkl_tagger.py"],
 }
 
