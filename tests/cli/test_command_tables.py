@@ -104,6 +104,8 @@ def test_a_file_without_header_and_in_another_encoding(spom: Command, tmp_path: 
     spom.well(*words, "--encoding", "latin-1")
     assert "2=g\u00fcard" in library.load_model(tmp_path / "m").feature_names_in_
     assert spom.well("evaluate", "--model", tmp_path / "m", train, "--json").json["accuracy"] > 0.8
+    out = list(csv.reader(io.StringIO(spom.well("predict", "--model", tmp_path / "m", train).out)))
+    assert [row[:-1] for row in out] == lines
 
 
 def test_indices_from_zero_are_found(spom: Command, tmp_path: Path) -> None:

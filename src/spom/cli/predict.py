@@ -137,7 +137,7 @@ def _vectors(asked: Asked, sources: list[str]) -> None:
         layout = replace(layout, form=replace(layout.form, encoding=asked.encoding))
     blocks = (block for source in sources for block in blocks_to_predict(source, layout))
     parts = (predicted_by(estimator, X, block, asked.probabilities) for X, block in blocks)
-    write_predicted(parts, asked.output, asked.only)
+    write_predicted(parts, asked.output, asked.only, layout.form.header)
 
 
 def _explained(asked: Asked, sources: list[str]) -> None:

@@ -92,7 +92,8 @@ class Recorder:
         if self.options["json"]:
             print_json({"model": str(self.model), **result, "stopped": self.stopped})
         elif not self.options["quiet"]:
-            print(f"{self.model}: {summary(result, self.record)}, {size(result['bytes'])}, {clock(result['seconds'])}")
+            parts = (summary(result, self.record), size(result["bytes"]), clock(result["seconds"]))
+            print(f"{self.model}: {', '.join(part for part in parts if part)}")
             if "settings" in result:
                 print(result["settings"])
 

@@ -49,14 +49,17 @@ def predicted_by(estimator: Any, X: Any, block: Table | Lines, probabilities: bo
     return Predicted(block, as_text(best), tuple(as_text(estimator.classes_)), found)
 
 
-def write_predicted(parts: Iterator[Predicted], output: str, only: bool) -> None:
-    """Write the input with its predictions, or the predictions alone; a file that ends in .parquet is Parquet."""
+def write_predicted(parts: Iterator[Predicted], output: str, only: bool, header: bool = True) -> None:
+    """Write the input with its predictions, or the predictions alone; a file that ends in .parquet is Parquet.
+
+    Without `header` the names of the columns are left out, as in the file that was read.
+    """
     if output.lower().endswith((".parquet", ".pq")):
         _write_parquet(parts, output, only)
         return
     with writing(output) as out:
         for i, part in enumerate(parts):
-            out.write(_text(part, only, first=i == 0))
+            out.write(_text(part, only, first=header and i == 0))
 
 
 def _text(part: Predicted, only: bool, first: bool) -> bytes:
