@@ -29,12 +29,12 @@ def features_of(labels: Any, tokens: Any, X: Any, k: int, roots: tuple[float, fl
     return np.concatenate([roots[0] * unary.ravel(), roots[1] * pairs.ravel()])
 
 
-def naive_pegasos(problem: KernelProblem, X: Any, strength: float, passes: int, seed: int) -> Any:
+def naive_pegasos(problem: KernelProblem, X: Any, strength: float, passes: int, seed: int, t: int = 0) -> Any:
     """1/2 norm(w)^2 + mean loss by Pegasos with every output written down; K has the scale 1 / strength."""
     k, rng = problem.n_labels, np.random.default_rng(seed)
     root = (strength**-0.5, strength**-0.5)
     radius = np.sqrt(np.diff(problem.offsets).mean())
-    w, t = np.zeros(k * X.shape[1] + k * k), 0
+    w = np.zeros(k * X.shape[1] + k * k)
     for _ in range(passes):
         for i in rng.permutation(problem.n_sequences):
             t += 1
@@ -52,13 +52,14 @@ def naive_pegasos(problem: KernelProblem, X: Any, strength: float, passes: int, 
     return w
 
 
-def test_the_machine_is_pegasos() -> None:
+@pytest.mark.parametrize("offset", [0, 3])
+def test_the_machine_is_pegasos(offset: int) -> None:
     problem, features = tiny(0, sequences=5)
     one = KernelProblem.of([problem.grams[0]], problem.y, problem.n_labels, problem.offsets)
-    solver = WrapperMKL(one, SparseMKL(S), epochs=4, first=4, random_state=1).solve()
+    solver = WrapperMKL(one, SparseMKL(S), epochs=4, first=4, offset=offset, random_state=1).solve()
     coefficients, _, T = solver.parts()
     theta = (coefficients[0].T @ features[0]).ravel()
-    w = naive_pegasos(one, features[0], S, 4, 1)
+    w = naive_pegasos(one, features[0], S, 4, 1, offset * one.n_sequences)
     # theta = sqrt(scale) w, block by block.
     assert np.concatenate([theta, T.ravel()]) == pytest.approx(w * S**-0.5, abs=1e-9)
 

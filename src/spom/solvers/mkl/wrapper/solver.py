@@ -35,7 +35,9 @@ class WrapperMKL:
     """min over kernel weights s of [min over w of 1/2 norm(w)^2 + mean hinge loss, with the kernel sum_m s_m K_m].
 
     The machine inside is structured Pegasos, `first` passes in the first call and `later` passes in the others, which
-    start from where the one before ended and go on counting their steps. What is done with its answer:
+    start from where the one before ended and keep counting their steps. Pegasos takes the step 1 / t; with `offset` = c
+    its counter starts at c times the number of sequences, so that the first steps are smaller. What is done with its
+    answer:
 
     - `method="gauss-seidel"`: the weights become the best ones for the block norms (Kloft et al. 2010);
     - `method="simple"`: a step along the reduced gradient, to where a weight reaches zero, or as far as the slope is
@@ -61,6 +63,7 @@ class WrapperMKL:
         epochs: int = 100,
         first: int = 20,
         later: int = 3,
+        offset: float = 0.0,
         cost: float = 1.0,
         random_state: Any = None,
     ) -> None:
@@ -77,6 +80,7 @@ class WrapperMKL:
         if method == "simple" and not (isinstance(self.blocks, SquaredSum) and self.blocks.ratio == 1.0):
             raise Unsupported(f"method='simple' has kernel weights on a simplex: it takes SparseMKL, not {penalty!r}")
         self.epochs, self.first, self.later = int(epochs), int(first), int(later)
+        self.offset = check_positive(offset, "offset")
         self.cost, self.random_state = check_positive(cost, "cost", zero=False), random_state
 
     def solve(self) -> WrapperMKL:
@@ -158,7 +162,8 @@ class WrapperMKL:
         self._work = np.zeros((2, longest, k)), np.zeros(longest * longest), labels, self._tally
         self._largest = self.cost * float(self._weight @ np.diff(p.offsets)) / p.n_sequences
         self._random = np.random.default_rng(self.random_state)
-        self._passes = self._calls = self._steps = 0
+        self._passes = self._calls = 0
+        self._steps = round(self.offset * p.n_sequences)
 
     def _take(self, scales: Floats) -> None:
         """These scales of the blocks: the sum of the kernels, and the scores and the norm that go with it."""
