@@ -392,7 +392,7 @@ def test_a_damaged_model_file_is_refused() -> None:
         ([["a"]], [["X"], ["Y"]], "X has 1 sentences and y has 2"),
         ([], [], "no tokens to learn from"),
         ([[], []], [[], []], "no tokens to learn from"),
-        ([["a"]], [[None]], "sentence 0, token 0 has no label"),
+        ([["a"]], [[None]], "no label is known"),
         ([["a"], ["b"]], [["X"], [float("nan")]], "sentence 1, token 0 has no label"),
         ([["a"]], ["X"], "y, sentence 0: expected a list of labels"),
         ([[{"w": float("nan")}]], [["X"]], "finite"),

@@ -15,6 +15,7 @@ _NAMES: dict[str, str] = {
     "BatchProximal": "spom.solvers.batch.proximal_gradient",
     "FrankWolfeMKL": "spom.solvers.mkl.frank_wolfe.solver",
     "GeneralProximal": "spom.solvers.batch.general_proximal",
+    "KernelRegression": "spom.solvers.mkl.regression",
     "LinearSmooth": "spom.solvers.batch.datafit",
     "OnlineProximal": "spom.solvers.linear.online",
     "WorkingSet": "spom.solvers.batch.working_set.solver",

@@ -23,6 +23,14 @@ def two_kernels() -> Any:
     return KernelProblem.of([X @ X.T, (1.0 + X @ X.T) ** 2], (y > 0).astype(np.int64))
 
 
+def two_grams() -> tuple[Any, Any, Any]:
+    """(Gram matrices, real targets, penalty) of two kernels."""
+    from spom.penalties import SparseMKL
+
+    X, _ = signs()
+    return [X @ X.T, (1.0 + X @ X.T) ** 2], X[:, 0] - X[:, 1] ** 2, SparseMKL(0.01)
+
+
 def two_sentences() -> tuple[Any, Any, int]:
     """(rows, labels, how many labels) of two sentences with a feature a token."""
     rows = SimpleNamespace(indptr=[0, 1, 2, 3, 4, 5], indices=[0, 1, 0, 1, 0], values=[], offsets=[0, 2, 5])

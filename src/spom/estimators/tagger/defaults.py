@@ -26,6 +26,7 @@ from spom.penalties import L1, GroupLasso, Zero
 from spom.solvers.steps import AdaGrad
 from spom.solvers.structured.chains.data import Tokens
 from spom.solvers.structured.chains.solver import forbidden_scores
+from spom.solvers.structured.partial import agrees
 
 # The strength of the l1 norm times the number of sentences. Phrases: .1 to .3 are within .002 of each other from 250
 # sentences on; other labels: .03 to .1 within .001.
@@ -143,6 +144,8 @@ def broken_sentences(constraints: Constraints, y: Ints, offsets: Ints) -> Ints:
     if some.size == 0:
         return some
     forbidden = forbidden_scores(constraints, constraints.begin.size)
+    if y.min() < 0:
+        return np.array([i for i in some if not agrees(forbidden, y[offsets[i] : offsets[i + 1]])], dtype=np.int64)
     bad = np.zeros(y.size, dtype=bool)
     bad[1:] = forbidden[y[:-1], y[1:]] < 0
     first, last, k = offsets[some], offsets[some + 1] - 1, constraints.begin.size

@@ -186,6 +186,7 @@ class Words:
     labels: int
     rows: Rows | None = None
     blocks: Blocks | None = None
+    weight: Floats | None = None
 
 
 def fit_kernel_chain(
@@ -217,7 +218,14 @@ def fit_kernel_chain(
     extra = [] if rows is None or blocks is None else template_blocks(rows, blocks)
     chain = options.transitions != "none"
     problem = KernelProblem.of(
-        made.grams, words.codes, words.labels, words.offsets, chain, [*made.explicit, *extra], check=False
+        made.grams,
+        words.codes,
+        words.labels,
+        words.offsets,
+        chain,
+        [*made.explicit, *extra],
+        weight=words.weight,
+        check=False,
     )
     count = problem.n_blocks + (options.transitions == "learnt")
     found = chosen_penalty(options.penalty, count, max(1, problem.n_sequences))

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_random_state
 
+from spom.core.arrays import Floats, Ints
 from spom.errors import DataError, Unsupported
 from spom.estimators.checking import operator
 from spom.estimators.mkl.training import SOLVERS, UPDATES, KernelFit, Options
@@ -24,8 +25,9 @@ from spom.estimators.tagger.kernel_chain import (
     stacked,
 )
 from spom.estimators.tagger.labels import label_names
+from spom.estimators.tagger.weights import check_sample_weight, is_per_token, sentence_weights
 from spom.estimators.training import Trainer, described, digest
-from spom.solvers.structured.chains.data import padded
+from spom.solvers.structured.chains.data import check_sentence_weights, padded
 from spom.solvers.structured.chains.solver import forbidden_scores
 
 
@@ -41,9 +43,14 @@ def check_options(tagger: Any) -> None:
 
 
 def fit_with_kernels(
-    tagger: Any, X: Any, y: Any, classes: Any, dev: Any, make_trainer: Callable[[Callable[[], dict[str, Any]]], Trainer]
+    tagger: Any,
+    data: tuple[Any, Any, Any],
+    classes: Any,
+    dev: Any,
+    make_trainer: Callable[[Callable[[], dict[str, Any]]], Trainer],
 ) -> None:
-    """Learn, and leave behind what a fitted tagger has; `dev` chooses the best pass."""
+    """Learn from (X, y, sample_weight), and set what a fitted tagger has; `dev` chooses the best pass."""
+    X, y, sample_weight = data
     if y is None:
         raise ValueError("y is missing: with kernels X has vectors, and y the labels of each sentence")
     named = not (tagger.templates is None or is_auto(tagger.templates))
@@ -53,6 +60,9 @@ def fit_with_kernels(
     if vectors.shape[0] == 0:
         raise DataError("there are no tokens to learn from: X has no sentence with one")
     codes, labels = tagger._labels(y, offsets, classes)
+    if (codes < 0).any():
+        raise Unsupported("unknown labels (None) are for templates alone: with kernels every label must be known")
+    weight = _weights(sample_weight, offsets)
     tagger.classes_, k = labels, labels.size
     tagger.templates_, source = "kernels", None
     if both:
@@ -72,6 +82,7 @@ def fit_with_kernels(
         return {
             "data": {"sentences": offsets.size - 1, "tokens": int(offsets[-1]), "digest": kept},
             "targets": digest(codes),
+            **({} if weight is None else {"weights": digest(weight)}),
             "labels": described(labels.tolist()),
             "templates": list(blocks.names) if blocks is not None else [],
             "dev": None if dev is None else digest(*_dev_parts(dev, both)),
@@ -84,12 +95,22 @@ def fit_with_kernels(
 
     trainer = make_trainer(contents)
     with trainer.running():
-        words = Words(vectors, offsets, codes, k, rows, blocks)
+        words = Words(vectors, offsets, codes, k, rows, blocks, weight)
         options = _options(tagger, trainer)
         found, tagger.penalty_ = fit_kernel_chain(
             tagger.kernels, words, options, trainer, tagger.memory, None if dev is None else score
         )
     _keep(tagger, found, source, blocks)
+
+
+def _weights(sample_weight: Any, offsets: Ints) -> Floats | None:
+    """One weight per sentence, with mean one."""
+    if sample_weight is None:
+        return None
+    found = check_sample_weight(sample_weight, offsets)
+    if is_per_token(found):
+        raise Unsupported("weights of single tokens are for templates alone: with kernels give one for each sentence")
+    return check_sentence_weights(sentence_weights(found), len(found))
 
 
 def _options(tagger: Any, trainer: Trainer) -> Options:

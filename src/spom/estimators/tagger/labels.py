@@ -40,7 +40,11 @@ def label_names(y: Any) -> list[str]:
     """The distinct labels as text, in order of first occurrence; whether they fit the sentences is checked later."""
     if isinstance(y, Columns):
         return [str(label) for label in y.distinct(0)[1].tolist()]
-    return [str(label) for label in dict.fromkeys(chain.from_iterable(y if isinstance(y, list) else []))]
+    return [
+        str(label)
+        for label in dict.fromkeys(chain.from_iterable(y if isinstance(y, list) else []))
+        if label is not None
+    ]
 
 
 def check_dev(labels: Names, classes: Names) -> None:
@@ -50,8 +54,14 @@ def check_dev(labels: Names, classes: Names) -> None:
         raise DataError(f"dev has the labels {shown[0]}, none of which is learnt ({shown[1]}): give data of one kind")
 
 
-def label_codes(y: Any, offsets: Ints) -> tuple[Ints, Names]:
-    """(a number for each token, the sorted labels they stand for); labels must fit the sentences."""
+def label_codes(y: Any, offsets: Ints, *, unknown: bool = False) -> tuple[Ints, Names]:
+    """(a number for each token, the sorted labels they stand for); labels must fit the sentences.
+
+    With `unknown` a label may be None, and its number is -1.
+
+    >>> label_codes([["N", None, "D"]], np.array([0, 3]), unknown=True)
+    (array([ 1, -1,  0]), array(['D', 'N'], dtype='<U1'))
+    """
     if isinstance(y, Columns):
         numbers, strings = y.distinct(0)
         _same_lengths(np.diff(y.offsets), offsets)
@@ -62,10 +72,24 @@ def label_codes(y: Any, offsets: Ints) -> tuple[Ints, Names]:
             raise DataError(f"y, sentence {i}: expected a list of labels, found {labels!r}")
     _same_lengths(np.array([len(labels) for labels in sentences], dtype=np.int64), offsets)
     flat = list(chain.from_iterable(sentences))
+    if unknown and None in flat:
+        return _some_codes(flat, offsets)
     _check_present(flat, offsets)
     seen: dict[Any, int] = {}
     codes = np.fromiter((seen.setdefault(label, len(seen)) for label in flat), dtype=np.int64, count=len(flat))
     return _sorted(codes, np.array(list(seen)) if seen else np.empty(0, dtype=np.str_))
+
+
+def _some_codes(flat: list[Any], offsets: Ints) -> tuple[Ints, Names]:
+    """The numbers of labels of which some are None, which is -1."""
+    known = np.array([label is not None for label in flat], dtype=bool)
+    labels = [label for label in flat if label is not None]
+    if not labels:
+        raise DataError("no label is known: y has nothing but None")
+    _check_present(["" if label is None else label for label in flat], offsets)
+    found = np.full(known.size, -1, dtype=np.int64)
+    found[known], names = label_codes([labels], np.array([0, len(labels)]))
+    return found, names
 
 
 def _check_present(flat: list[Any], offsets: Ints) -> None:
@@ -96,8 +120,8 @@ def recode(codes: Ints, labels: Names, classes: Names, offsets: Ints) -> Ints:
     """The numbers of labels among `classes`; an error names the first that is not there."""
     known = {label: c for c, label in enumerate(classes.tolist())}
     place = np.array([known.get(label, -1) for label in labels.tolist()], dtype=np.int64)
-    found = place[codes] if codes.size else codes
-    unknown = np.flatnonzero(found < 0)
+    found = np.where(codes < 0, -1, place[codes]) if codes.size else codes
+    unknown = np.flatnonzero((found < 0) & (codes >= 0))
     if unknown.size:
         t = int(unknown[0])
         i = int(np.searchsorted(offsets, t, side="right")) - 1

@@ -27,6 +27,7 @@ from spom.estimators.tagger.model import TaggerModel
 from spom.estimators.tagger.pruning import Pruning
 from spom.estimators.tagger.saving import SavingTagger
 from spom.estimators.tagger.training import ChainLearner, Weights
+from spom.estimators.tagger.weights import check_sample_weight, weighted
 from spom.estimators.training import Trainer, described, digest
 from spom.features.rows import Blocks
 from spom.solvers.steps import InverseSqrtEpoch, LinearDecay
@@ -152,6 +153,7 @@ class SequenceTagger(SavingTagger, TaggerModel):
         self,
         X: Any,
         y: Any = None,
+        sample_weight: Any = None,
         *,
         dev: Any = None,
         classes: ArrayLike | None = None,
@@ -163,9 +165,12 @@ class SequenceTagger(SavingTagger, TaggerModel):
 
         X is `Columns` (y may be left out: the last column; or name a column), or a list of sentences, whose tokens are
         words, tuples of fields, feature dicts, lists of feature strings, or rows of a matrix (dense or CSR); or `Rows`.
-        y has a list of labels a sentence. `dev` is (X, y), or `Columns`: the epoch with the best score there is kept.
+        y has a list of labels for each sentence; None is a label that is not known, and the sentence is learnt by all
+        sequences that agree with the others. `sample_weight` has a number for each sentence, or a list of numbers for
+        its tokens (`spom.estimators.tagger.weights` says what these mean). `dev` is (X, y),
+        or `Columns`: the epoch with the best score there is kept.
         `checkpoint` is a file for the state of the run, written every so many epochs, or seconds ("60s"), or only where
-        the run was stopped ("stop"); with `resume` it goes on from there, to the same bits.
+        the run was stopped ("stop"); with `resume` the run continues from there, to the same bits.
         """
         self._check()
 
@@ -175,9 +180,9 @@ class SequenceTagger(SavingTagger, TaggerModel):
 
         with all_or_nothing(self):
             if self.kernels is not None:
-                fit_with_kernels(self, X, y, classes, dev, make_trainer)
+                fit_with_kernels(self, (X, y, sample_weight), classes, dev, make_trainer)
                 return self
-            task = self._first_task(*split_labels(X, y), classes)
+            task = self._first_task(*split_labels(X, y), classes).weighted(sample_weight)
             whole = task
             trainer = make_trainer(lambda: self._contents(whole, dev))
             with trainer.running():
@@ -186,8 +191,10 @@ class SequenceTagger(SavingTagger, TaggerModel):
             self._going: OnlineChain | None = None
         return self
 
-    def partial_fit(self, X: Any, y: Any = None, *, classes: ArrayLike | None = None) -> Self:
-        """One more pass, over these sentences; `classes` announces labels, at the first call and at any later one.
+    def partial_fit(
+        self, X: Any, y: Any = None, sample_weight: Any = None, *, classes: ArrayLike | None = None
+    ) -> Self:
+        """Make one more pass, over these sentences; `classes` announces labels, at the first call or at a later one.
 
         The features are those of the first call (of `fit`, those that have a weight): with templates that hash,
         `Templates(..., table=2**20)`, every feature has a place from the beginning.
@@ -210,7 +217,7 @@ class SequenceTagger(SavingTagger, TaggerModel):
                 if rows.n_tokens == 0:
                     return self
                 task = self._task(self._source, rows, codes, labels)
-            solver = self._going_on(task, before)
+            solver = self._going_on(task.weighted(sample_weight), before)
             trainer = Trainer(self)
             if not first:
                 trainer.history = list(self.history_)
@@ -241,7 +248,7 @@ class SequenceTagger(SavingTagger, TaggerModel):
         self, y: Any, offsets: Ints, classes: ArrayLike | None, before: Names | None = None
     ) -> tuple[Ints, Names]:
         """(numbers of labels, all classes): those that were there come first, in their order, then what is new."""
-        codes, labels = label_codes(y, offsets)
+        codes, labels = label_codes(y, offsets, unknown=True)
         if classes is None and before is None:
             return codes, labels
         known = [] if before is None else before.tolist()
@@ -298,6 +305,7 @@ class SequenceTagger(SavingTagger, TaggerModel):
             shuffle=self.shuffle,
             random_state=seed,
             start=start,
+            weight=task.weight,
         )
 
     def _seed(self) -> int:
@@ -340,7 +348,9 @@ class SequenceTagger(SavingTagger, TaggerModel):
     def _contents(self, task: _Task, dev: Any) -> dict[str, Any]:
         """What the fingerprint of a checkpoint says of the sentences."""
         tokens = task.tokens
+        weights = {} if task.weight is None else {"weights": digest(task.weight)}
         return {
+            **weights,
             "data": {
                 **{"sentences": len(tokens), "tokens": int(tokens.total), "features": int(task.blocks.total)},
                 "digest": digest(tokens.indptr, tokens.indices, tokens.values, tokens.offsets),
@@ -362,6 +372,8 @@ class SequenceTagger(SavingTagger, TaggerModel):
         blocks = task.blocks
         if self.prune is None:
             return None
+        if task.weight is not None or task.y.min() < 0:
+            raise Unsupported("prune= takes sentences whose labels are all known and count the same: set prune=None")
         if self.prune == "auto":
             return pruned_on_held_out(self._trial(task), self._seed())
         if not isinstance(self.prune, (str, float)) and self.prune > len(blocks):
@@ -458,6 +470,15 @@ class _Task:
     y: Ints
     blocks: Blocks
     ids: Ints | None = None
+    weight: Floats | None = None
+
+    def weighted(self, sample_weight: Any) -> _Task:
+        """The same with weights of sentences or tokens."""
+        if sample_weight is None:
+            return self
+        weights = check_sample_weight(sample_weight, self.tokens.offsets)
+        tokens, y, weight = weighted(self.tokens, self.y, weights)
+        return replace(self, tokens=tokens, y=y, weight=weight)
 
     def only(self, used: Ints) -> _Task:
         """The same with some of these features."""

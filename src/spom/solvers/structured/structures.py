@@ -17,6 +17,8 @@ from spom.decoders.nonprojective import matrix_tree
 from spom.decoders.quick_marginals import quick_marginals
 from spom.decoders.viterbi import viterbi
 from spom.solvers.pointers import pointer
+from spom.solvers.structured.partial import augment_known, partial_best, partial_sums
+from spom.solvers.structured.paths import add_path, path_score
 from spom.solvers.structured.residual import AUGMENT, DECODE, Parts, Structure
 
 # --- chains --------------------------------------------------------------------------------------------
@@ -30,31 +32,6 @@ def augment_tokens(scores: Parts, gold: Ints, cost: float) -> None:
         for a in range(k):
             scores.unary[t, a] += cost
         scores.unary[t, gold[t]] -= cost
-
-
-@kernel("float64(Parts, int64[::1])")
-def path_score(scores: Parts, y: Ints) -> float:
-    """The score of a path: its labels, steps, beginning and end."""
-    unary, chain = scores
-    n, k = unary.shape
-    s = float(chain[k, y[0]] + chain[k + 1, y[n - 1]])
-    for t in range(n):
-        s += unary[t, y[t]]
-        if t > 0:
-            s += chain[y[t - 1], y[t]]
-    return s
-
-
-@kernel("void(int64[::1], float64, Parts)")
-def add_path(y: Ints, sign: float, out: Parts) -> None:
-    """Add `sign` for each label, each step, the beginning and the end of a path."""
-    n, k = out.unary.shape
-    for t in range(n):
-        out.unary[t, y[t]] += sign
-        if t > 0:
-            out.shared[y[t - 1], y[t]] += sign
-    out.shared[k, y[0]] += sign
-    out.shared[k + 1, y[n - 1]] += sign
 
 
 @kernel(DECODE)
@@ -214,6 +191,7 @@ def class_sums(scores: Parts, gold: Ints, scratch: Floats, out: Parts) -> float:
 KINDS = {
     "chain": (augment_tokens, chain_best, chain_sums),
     "quick-chain": (augment_tokens, chain_best, quick_chain_sums),
+    "partial-chain": (augment_known, partial_best, partial_sums),
     "tree": (augment_arcs, tree_best, tree_sums),
     "projective-tree": (augment_arcs, projective_best, projective_sums),
     "classes": (augment_tokens, class_best, class_sums),
@@ -222,5 +200,5 @@ KINDS = {
 
 @cache
 def structure(kind: str) -> Structure:
-    """The structure of a kind of output: `"chain"`, `"quick-chain"`, `"tree"`, `"projective-tree"`, `"classes"`."""
+    """The structure of a kind of output: one of `KINDS`."""
     return Structure(*(pointer(function) for function in KINDS[kind]))

@@ -124,7 +124,7 @@ def adaptive_rounds(rounds: Rounds, sums: Sums, rates: Rates) -> tuple[float, fl
         t, eta = float(rounds.done + r), rounds.steps[r]
         shrunk_scores(tokens, first, sums.table, shrink_at(rates, t, eta), work.acc, work.unary[:n])
         chain_weights(sums, rates, t, eta, work.chain)
-        value, count = sentence_gradient(rounds, work, first, n)
+        value, count = sentence_gradient(rounds, work, order[r], first, n)
         total += value
         touched += count
         if count > 0.0:

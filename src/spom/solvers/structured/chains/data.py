@@ -154,11 +154,23 @@ def as_blocks(blocks: Any, features: int | None = None) -> Blocks:
     return Blocks(names, starts)
 
 
-def check_gold(y: ArrayLike, tokens: Tokens, k: int) -> Ints:
-    """Label numbers in 0..k-1, one per token."""
+def check_sentence_weights(weight: ArrayLike | None, sentences: int) -> Floats:
+    """Finite weights >= 0 with mean one, one per sentence; empty for None, and where all are equal."""
+    if weight is None:
+        return np.zeros(0)
+    found = np.ascontiguousarray(weight, dtype=np.float64)
+    if found.shape != (sentences,) or not np.isfinite(found).all() or (found < 0.0).any():
+        raise DataError(f"weights must be finite and >= 0, one for each of the {sentences} sentences")
+    if sentences and not found.any():
+        raise DataError("the weights are all zero: no sentence would count")
+    return np.zeros(0) if sentences == 0 or found.min() == found.max() else found * (sentences / found.sum())
+
+
+def check_gold(y: ArrayLike, tokens: Tokens, k: int, least: int = 0) -> Ints:
+    """Label numbers from `least` to k - 1, one per token; -1 is an unknown label, where it is allowed."""
     gold = np.ascontiguousarray(y, dtype=np.int64)
     if gold.shape != (tokens.total,):
         raise DataError(f"there are {gold.size} labels for {tokens.total} tokens: there must be one for each")
-    if gold.size and (gold.min() < 0 or gold.max() >= k):
+    if gold.size and (gold.min() < least or gold.max() >= k):
         raise DataError(f"labels must be numbers from 0 to {k - 1}; they go from {gold.min()} to {gold.max()}")
     return gold

@@ -55,7 +55,7 @@ def field_sums(
         if n == 0:
             continue
         plain_scores(tokens, first, table, work.acc, work.unary[:n])
-        value, _ = sentence_gradient(rounds, work, first, n)
+        value, _ = sentence_gradient(rounds, work, rounds.order[r], first, n)
         entropy = value
         for t in range(n):
             for a in range(k):

@@ -28,17 +28,22 @@ def sentence_losses(rounds: Rounds, table: Singles, chain: Floats, out: Floats) 
         out[r, 0] = out[r, 1] = 0.0
         if n > 0:
             plain_scores(rounds.tokens, first, table, work.acc, work.unary[:n])
-            out[r, 0], _ = sentence_gradient(rounds, work, first, n)
+            out[r, 0], _ = sentence_gradient(rounds, work, rounds.order[r], first, n)
             for t in range(n):
                 if work.active[t]:
                     for a in range(k):
                         out[r, 1] += work.grad[t, a] * work.grad[t, a]
 
 
+def kind_of(y: Ints) -> str:
+    """The kind of structure for these gold labels, of which -1 is an unknown one."""
+    return "partial-chain" if y.size and y.min() < 0 else "quick-chain"
+
+
 def losses(tokens: Tokens, y: Ints, order: Ints, weights: tuple[Singles, Floats], loss: Loss) -> Floats:
     """(sentences, 2): the loss, and norm(expected - gold)^2 over tokens: that of a block without repetitions."""
     out = np.empty((order.size, 2))
-    rounds = Rounds(tokens, y, order, np.empty(0), structure("quick-chain"), loss, 1.0, 0)
+    rounds = Rounds(tokens, y, order, np.empty(0), structure(kind_of(y)), loss, 1.0, 0)
     sentence_losses(rounds, *weights, out)
     return out
 

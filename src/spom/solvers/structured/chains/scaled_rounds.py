@@ -240,7 +240,7 @@ def block_rounds(rounds: Rounds, to: Scaled, rule: BlockRule) -> tuple[float, fl
             for a in range(k + 2):
                 for b in range(k):
                     work.chain[a, b] = numbers[SCALE, last] * to.chain[a, b] + to.forbidden[a, b]
-            value, count = sentence_gradient(rounds, work, first, n)
+            value, count = sentence_gradient(rounds, work, order[r], first, n)
             total += value
             touched += count
         if count > 0.0:

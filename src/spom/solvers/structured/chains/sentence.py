@@ -17,7 +17,8 @@ from spom.solvers.structured.residual import Parts, Structure, residual
 class Rounds(NamedTuple):
     """Sentences `order` of `tokens` with their gold labels, one round each; `done` rounds were made before.
 
-    Tokens whose gold label has a probability above `skip` get no update.
+    Tokens whose gold label has a probability above `skip` get no update. A gold label of -1 is unknown, which takes the
+    structure "partial-chain". `weight` has a weight for each sentence of `tokens`, and is empty where all are one.
     """
 
     tokens: Tokens
@@ -28,6 +29,7 @@ class Rounds(NamedTuple):
     loss: Loss
     skip: Annotated[float, "float64"]
     done: Annotated[int, "int64"]
+    weight: Annotated[Floats, "float64[::1]"] = np.zeros(0)
 
 
 class Work(NamedTuple):
@@ -67,8 +69,29 @@ def make_work(longest: int, k: int, lanes: int) -> Any:
     )
 
 
-@kernel("UniTuple(float64, 2)(Rounds, Work, int64, int64)", inline="always")
-def sentence_gradient(rounds: Rounds, work: Work, first: int, n: int) -> tuple[float, float]:
+@kernel("boolean(float64[::1], int64, boolean, float64)", inline="always")
+def has_update(expected: Floats, gold: int, smooth: bool, skip: float) -> bool:
+    """Whether the difference at a token is large enough for an update: at its gold label, or at any if unknown."""
+    if gold >= 0:
+        return bool(1.0 + expected[gold] <= skip if smooth else expected[gold] != 0.0)
+    most = 0.0
+    for a in range(expected.size):
+        most = max(most, abs(expected[a]))
+    return most >= 1.0 - skip if smooth else most != 0.0
+
+
+@kernel("void(Work, int64, float64)")
+def scale_gradient(work: Work, n: int, weight: float) -> None:
+    """Multiply the gradient of a sentence by its weight."""
+    work.expected[:n] *= weight
+    work.parts[:] *= weight
+    for t in range(n):
+        for a in range(work.unary.shape[1]):
+            work.grad[t, a] *= np.float32(weight)
+
+
+@kernel("UniTuple(float64, 2)(Rounds, Work, int64, int64, int64)", inline="always")
+def sentence_gradient(rounds: Rounds, work: Work, sentence: int, first: int, n: int) -> tuple[float, float]:
     """The loss of a sentence whose scores are in `work`, and the number of tokens with an update.
 
     The derivative in the unary scores is in `grad` at tokens that are `active`, that in the chain's in `parts`.
@@ -78,10 +101,12 @@ def sentence_gradient(rounds: Rounds, work: Work, first: int, n: int) -> tuple[f
     value = residual(rounds.structure, rounds.loss, scores, gold, work.scratch, out)
     smooth, count, skip, grad, active = is_sum(rounds.loss.code), 0.0, rounds.skip, work.grad, work.active
     for t in range(n):
-        wrong = expected[t, gold[t]]
-        active[t] = 1.0 + wrong <= skip if smooth else wrong != 0.0
+        active[t] = has_update(expected[t], gold[t], smooth, skip)
         if active[t]:
             for a in range(k):
                 grad[t, a] = expected[t, a]
             count += 1.0
+    if rounds.weight.size:
+        value *= rounds.weight[sentence]
+        scale_gradient(work, n, rounds.weight[sentence])
     return value, count

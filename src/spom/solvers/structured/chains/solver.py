@@ -19,7 +19,14 @@ from spom.decoders.schemes import Constraints
 from spom.errors import DataError
 from spom.penalties import Zero
 from spom.solvers import examples
-from spom.solvers.structured.chains.data import Singles, as_blocks, as_tokens, block_weights, check_gold
+from spom.solvers.structured.chains.data import (
+    Singles,
+    as_blocks,
+    as_tokens,
+    block_weights,
+    check_gold,
+    check_sentence_weights,
+)
 from spom.solvers.structured.chains.dispatch import (
     Combination,
     Engine,
@@ -28,9 +35,10 @@ from spom.solvers.structured.chains.dispatch import (
     make_engine,
     on_coordinates,
 )
-from spom.solvers.structured.chains.objective import penalty_value, summarised, total_loss
+from spom.solvers.structured.chains.objective import kind_of, losses, penalty_value, summarised
 from spom.solvers.structured.chains.sentence import Rounds
 from spom.solvers.structured.losses import Loss, loss_code
+from spom.solvers.structured.partial import agrees
 from spom.solvers.structured.structures import structure
 
 LOSSES = ("hinge", "perceptron", "log", "softmax-margin")
@@ -75,7 +83,9 @@ class OnlineChain:
     Parameters
     ----------
     rows : `spom.features.Rows`, or anything with `indptr`, `indices`, `values` and `offsets`.
-    y : the number of the label of each token, all sentences in a row.
+    y : the number of the label of each token, all sentences in a row; -1 where it is unknown (see
+        `spom.solvers.structured.partial`).
+    weight : a weight for the loss of each sentence; their mean is taken as one.
     labels : how many labels there are.
     blocks : anything with `starts`: block m has the features starts[m] .. starts[m + 1] - 1. One block by default.
     loss : `"log"` (a conditional random field), `"hinge"`, `"perceptron"`, `"softmax-margin"`.
@@ -129,11 +139,14 @@ class OnlineChain:
         objective: bool = False,
         random_state: Any = None,
         start: State | None = None,
+        weight: ArrayLike | None = None,
     ) -> None:
         self.blocks = as_blocks(blocks, _features(rows))
         self.tokens = as_tokens(rows, self.blocks.total)
         self.labels, self.loss = int(labels), loss
-        self.y: Ints = check_gold(y, self.tokens, self.labels)
+        self.y: Ints = check_gold(y, self.tokens, self.labels, least=-1)
+        self.weight = check_sentence_weights(weight, len(self.tokens))
+        self._kind = kind_of(self.y)
         self.penalty = Zero() if penalty is None else make("penalty", penalty) if isinstance(penalty, str) else penalty
         self.update = chain_update(update, self.penalty, len(self.blocks))
         if not isinstance(epochs, (int, np.integer)) or epochs < 0:
@@ -165,6 +178,12 @@ class OnlineChain:
         if self.constraints is None:
             return
         y, offsets, k = self.y, self.tokens.offsets, self.labels
+        if self._kind == "partial-chain":
+            for i, (a, b) in enumerate(pairwise(offsets.tolist())):
+                if b > a and not agrees(self.forbidden, y[a:b]):
+                    what = "the known labels break the constraints; mend them, or set constraints=None"
+                    raise DataError(f"sentence {i}: {what}")
+            return
         bad = self.forbidden[y[:-1], y[1:]] < 0 if y.size else np.zeros(0, dtype=bool)
         bad = np.append(bad, False)[: y.size]
         some = np.flatnonzero(np.diff(offsets) > 0)
@@ -205,8 +224,9 @@ class OnlineChain:
         begin, n = time.perf_counter(), len(self.tokens)
         order = self.random.permutation(n) if self.shuffle else np.arange(n)
         steps = self.step.sizes(self.rounds + 1, n, n)
-        done, kind = self.engine.rounds, structure("quick-chain")
-        total, touched = self.engine.run(Rounds(self.tokens, self.y, order, steps, kind, self._loss, self.skip, done))
+        done, kind = self.engine.rounds, structure(self._kind)
+        rounds = Rounds(self.tokens, self.y, order, steps, kind, self._loss, self.skip, done, self.weight)
+        total, touched = self.engine.run(rounds)
         self.rounds += n
         self.done += 1
         self.seconds += time.perf_counter() - begin
@@ -235,9 +255,10 @@ class OnlineChain:
     def objective_now(self) -> float:
         """Omega(theta) + the mean loss of all sentences at the present weights: one more pass, without updates."""
         W, chain = self.weights()
-        losses = total_loss(self.tokens, self.y, W, chain + self.forbidden, self._loss)
+        every = losses(self.tokens, self.y, np.arange(len(self.tokens)), (W, chain + self.forbidden), self._loss)[:, 0]
+        total = float(every @ self.weight) if self.weight.size else float(every.sum())
         omega = penalty_value(self.penalty, summarised(W, chain, self.blocks.starts), self.transitions)
-        return omega + losses / max(1, len(self.tokens))
+        return omega + total / max(1, len(self.tokens))
 
     def state(self, epoch: Epoch | None = None) -> State:
         """The run so far, as a copy that can be saved and resumed from."""
