@@ -18,6 +18,7 @@ _NAMES: dict[str, str] = {
     "KernelRegression": "spom.solvers.mkl.regression",
     "LinearSmooth": "spom.solvers.batch.datafit",
     "OnlineProximal": "spom.solvers.linear.online",
+    "QuasiNewton": "spom.solvers.batch.quasi_newton",
     "WorkingSet": "spom.solvers.batch.working_set.solver",
     "WrapperMKL": "spom.solvers.mkl.wrapper.solver",
 }

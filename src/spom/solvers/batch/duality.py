@@ -13,7 +13,7 @@ import numpy as np
 
 from spom.core.arrays import Floats
 from spom.errors import SpomError, Unsupported
-from spom.losses import Logistic, MulticlassLogistic, Squared
+from spom.losses import Logistic, MulticlassLogistic, MulticlassPowerHinge, PowerHinge, Squared
 from spom.solvers.batch.datafit import LinearSmooth, Smooth
 
 
@@ -100,24 +100,31 @@ def balance(smooth: LinearSmooth, alpha: Floats, scores: Floats) -> Floats | Non
 def best_intercept(smooth: LinearSmooth, alpha: Floats, scores: Floats) -> tuple[Any, Floats]:
     """(b, alpha): what to add to these scores for the least loss, by Newton's method, and the derivatives there.
 
-    b is 0 for losses other than the logistic ones.
+    b is 0 for losses other than the logistic ones and the squared hinge.
     """
     b: Any = np.zeros(alpha.shape[1:])
-    if not isinstance(smooth.loss, (Logistic, MulticlassLogistic)):
+    squares = isinstance(smooth.loss, (PowerHinge, MulticlassPowerHinge)) and smooth.loss.q == 2
+    if not squares and not isinstance(smooth.loss, (Logistic, MulticlassLogistic)):
         return b, alpha
     for _ in range(30):
         total = alpha.sum(axis=0)
         if np.abs(total).max() <= 1e-15:
             break
-        H = _intercept_hessian(smooth, alpha)
-        if alpha.ndim == 1:
-            step = -float(total) / max(float(H[0, 0]), 1e-300)
-        else:
-            # The scores of all classes may move together: one direction is flat.
-            step = -np.linalg.lstsq(H, total, rcond=1e-12)[0]
-        b = b + np.clip(step, -5.0, 5.0)
+        b = b + np.clip(_intercept_step(smooth, alpha, total, squares), -5.0, 5.0)
         alpha = smooth.dual_at(scores + b)
     return b, alpha
+
+
+def _intercept_step(smooth: LinearSmooth, alpha: Floats, total: Any, squares: bool) -> Any:
+    """Newton's step for the intercept, from the derivatives and their sums."""
+    if squares:
+        # Each class has its own intercept; the loss has curvature 2 where it is not zero.
+        return -total / np.maximum(2.0 * (smooth.weights @ (alpha != 0.0)), 1e-300)
+    H = _intercept_hessian(smooth, alpha)
+    if alpha.ndim == 1:
+        return -float(total) / max(float(H[0, 0]), 1e-300)
+    # The scores of all classes may move together: one direction is flat.
+    return -np.linalg.lstsq(H, total, rcond=1e-12)[0]
 
 
 def _intercept_hessian(smooth: LinearSmooth, alpha: Floats) -> Floats:

@@ -16,11 +16,12 @@ from spom.penalties import Zero
 from spom.solvers.batch.datafit import LinearSmooth
 from spom.solvers.batch.duality import best_intercept
 from spom.solvers.batch.proximal_gradient import BatchProximal
+from spom.solvers.batch.quasi_newton import QuasiNewton, is_smooth
 from spom.solvers.batch.working_set.blocks import blocks_of, row_blocks
 from spom.solvers.batch.working_set.solver import WorkingSet
 from spom.solvers.iterate import History, halt, progress, record, rounds, small
 
-SOLVERS = ("auto", "working-set", "fista", "ista")
+SOLVERS = ("auto", "working-set", "quasi-newton", "fista", "ista")
 # A residual this small against the gradient at zero is all that rounding allows.
 FLOOR = 1e-11
 
@@ -52,7 +53,7 @@ def solve(
     """Minimise f + Omega until the duality gap is at most tol times the loss of the best constant score.
 
     Where there is no gap, until the proximal residual is at most tol times the gradient's norm there.
-    `solver` is "working-set", "fista", "ista", or "auto": the first where it can be used, else the second.
+    `solver` is "working-set", "quasi-newton", "fista", "ista", or "auto": the first of them that can be used.
 
     >>> import numpy as np
     >>> from spom.losses import Squared
@@ -109,9 +110,12 @@ def make_solver(smooth: LinearSmooth, penalty: Any, solver: str, start: Floats |
     if solver not in SOLVERS:
         raise ValueError(f"solver must be one of {', '.join(SOLVERS)}; it is {solver!r}")
     if solver == "auto":
-        solver = "working-set" if fits_working_set(smooth, penalty) else "fista"
+        smoothly = "quasi-newton" if is_smooth(penalty) else "fista"
+        solver = "working-set" if fits_working_set(smooth, penalty) else smoothly
     if solver == "working-set":
         return WorkingSet(smooth, penalty, start=start)
+    if solver == "quasi-newton":
+        return QuasiNewton(smooth, penalty, start=start)
     return BatchProximal(smooth, penalty, accelerated=solver == "fista", start=start)
 
 
