@@ -86,6 +86,11 @@ class Table:
         """How many targets were not met."""
         return sum(row[-1] == "NO" for row in self.rows)
 
+    def hold(self) -> None:
+        """Fail where a target was not met, so that the exit status says so."""
+        if self.missed:
+            raise AssertionError(f"floors missed: {'; '.join(row[0] for row in self.rows if row[-1] == 'NO')}")
+
 
 def _number(x: float) -> str:
     if math.isnan(x):

@@ -141,6 +141,22 @@ def bench_zipf(n: int = 1_000_000, d: int = 1_000_000) -> None:
               value(two.result) <= 1.01 * value(one.result))  # fmt: skip
 
 
+def bench_shuffled(n: int = 300_000, d: int = 1_000_000) -> None:
+    """A pass over shuffled rows, the default of both sides."""
+    table = Table(f"Zipf {n:,} x {d:,}, l1-logistic 1e-6, one pass over shuffled rows")
+    X, y = zipf(n, d)
+    mine, peer, ordered = race(
+        ours(X, y, 1e-6, 1),
+        lambda: sgd(1e-6, 1, learning_rate="optimal", random_state=0).fit(X, y).coef_[0],
+        ours(X, y, 1e-6, 1, shuffle=False),
+        repeats=7,
+    )
+    table.add("CPU seconds (SGDClassifier, shuffle=True)", mine.seconds, peer.seconds, "ratio >= 1.5",
+              1.5 * mine.seconds <= peer.seconds)  # fmt: skip
+    table.add("CPU seconds (peer: ours in the order of the rows)", mine.seconds, ordered.seconds)
+    table.hold()
+
+
 def bench_polarity() -> None:
     folder = data_folder()
     if folder is None:
@@ -349,6 +365,7 @@ PARTS: dict[str, Callable[[], None]] = {
     "auto": bench_auto,
     "dimension": bench_dimension,
     "zipf": bench_zipf,
+    "shuffled": bench_shuffled,
     "file": bench_file,
 }
 

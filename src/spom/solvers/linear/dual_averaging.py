@@ -23,7 +23,7 @@ from spom.core.arrays import Floats, Ints
 from spom.core.jit import kernel
 from spom.errors import Unsupported
 from spom.penalties.forms import Elastic
-from spom.solvers.linear.data import Examples, Rows, not_lazy, too_wide
+from spom.solvers.linear.data import Examples, Rows, look_ahead_in, not_lazy, too_wide
 from spom.solvers.linear.full_update import DISTANCE, FullUpdate
 from spom.solvers.linear.problem import Arrays, Engine, Loss, Problem, Rounds, compiled_loss
 from spom.solvers.steps import DIAGONAL, FREE, PLAIN
@@ -89,6 +89,7 @@ def averaging_rounds(
         for place in range(first, past):
             i = rows.order[place]
             shift = indptr[i] if rows.dense else 0
+            look_ahead_in(rows, place, table)
             a = point(table, bias, count, beta, 0.0, 0.0, mode, delta) if rounds.intercept else 0.0
             for k in range(indptr[i], indptr[i + 1]):
                 a += data[k] * point(table, indices[k - shift], count, beta, l1, l2, mode, delta)

@@ -24,7 +24,7 @@ from spom.core.arrays import Floats, Ints
 from spom.core.jit import kernel
 from spom.errors import Unsupported
 from spom.penalties.forms import Elastic
-from spom.solvers.linear.data import Examples, Rows
+from spom.solvers.linear.data import Examples, Rows, look_ahead_in
 from spom.solvers.linear.problem import Arrays, Loss, Problem, Rounds, compiled_loss
 from spom.solvers.steps import DIAGONAL, FREE, PLAIN
 
@@ -133,6 +133,7 @@ def lazy_rounds(
         for place in range(first, past):
             i = rows.order[place]
             shift = indptr[i] if dense else 0
+            look_ahead_in(rows, place, table)
             score = table[bias, W] if intercept else 0.0
             for k in range(indptr[i], indptr[i + 1]):
                 j = indices[k - shift]

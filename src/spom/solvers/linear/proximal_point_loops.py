@@ -11,7 +11,7 @@ from typing import Annotated, NamedTuple
 from spom.core.arrays import Floats
 from spom.core.jit import kernel
 from spom.core.prefetch import prefetch
-from spom.solvers.linear.data import Examples
+from spom.solvers.linear.data import CONTENTS, Examples, look_ahead
 from spom.solvers.linear.problem import Loss
 
 # Losses whose implicit step has a form of its own; OTHER is solved by bisection.
@@ -109,6 +109,8 @@ def dual_pass(rows: Examples, loss: Loss, state: DualSteps) -> float:
         low, high = indptr[i], indptr[i + 1]
         start = 0 if dense else low
         count = high - low
+        look_ahead(rows, place)
+        prefetch(slopes, order[min(place + CONTENTS, order.size - 1)])
         if not dense:
             # The places of the next row, so that they are there when it comes.
             following = order[min(place + 1, order.size - 1)]

@@ -16,7 +16,7 @@ import numpy as np
 from spom.core.arrays import Floats, Ints
 from spom.core.jit import kernel
 from spom.errors import DataError
-from spom.solvers.linear.data import Examples, Rows
+from spom.solvers.linear.data import Examples, Rows, look_ahead_in
 from spom.solvers.linear.lazy_multiclass import ENTRIES, LINF_ROWS, RowPenalty, shrink_largest
 from spom.solvers.linear.problem import Arrays, Problem, RowLoss, compiled_row_loss
 from spom.solvers.linear.proximal_point import DOWN, LEAST, MOST, ROOM, UP, first_scale
@@ -67,6 +67,7 @@ def rows_dual_pass(rows: Examples, loss: RowLoss, penalty: RowPenalty, state: Ro
     row = np.empty((1, size))
     for place in range(order.size):
         i = order[place]
+        look_ahead_in(rows, place, u)
         shift = indptr[i] if dense else 0
         q = inverse[bias] if intercept else 0.0
         for c in range(size):

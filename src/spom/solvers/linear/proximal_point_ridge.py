@@ -11,7 +11,7 @@ import numpy as np
 
 from spom.core.arrays import Floats
 from spom.core.jit import kernel
-from spom.solvers.linear.data import Examples
+from spom.solvers.linear.data import Examples, look_ahead_in
 from spom.solvers.linear.problem import Arrays, RowLoss
 from spom.solvers.linear.proximal_point import SMALL
 from spom.solvers.linear.proximal_point_multiclass import ProximalPointRows, RowSteps
@@ -30,6 +30,7 @@ def ridge_dual_pass(rows: Examples, loss: RowLoss, state: RowSteps, least: float
     scores, new = np.empty(size), np.empty(size)
     for place in range(rows.order.size):
         i = rows.order[place]
+        look_ahead_in(rows, place, u)
         low, high = rows.indptr[i], rows.indptr[i + 1]
         shift = low if rows.dense else 0
         q = first
