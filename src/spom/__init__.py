@@ -36,6 +36,7 @@ _NAMES: dict[str, str] = {
     "ProximalRegressor": "spom.estimators",
     "ProximalRegressorCV": "spom.estimators",
     "MKLClassifier": "spom.estimators",
+    "MKLRegressor": "spom.estimators",
     "OnlineClassifier": "spom.estimators",
     "OnlineRegressor": "spom.estimators",
     "SequenceTagger": "spom.estimators",

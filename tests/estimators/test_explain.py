@@ -7,9 +7,11 @@ import pytest
 from scipy import sparse
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris
 
-from spom import OnlineClassifier, ProximalRegressor, SequenceTagger
+from spom import DependencyParser, OnlineClassifier, ProximalRegressor, SequenceTagger
+from spom.data import Treebank
 from spom.data.generated import ingredients
 from spom.errors import DataError
+from spom.kernels import Gaussian, Linear
 from spom.penalties import L1
 
 
@@ -78,3 +80,57 @@ def test_labels_that_are_given_stay() -> None:
     ):
         with pytest.raises(DataError, match=message):
             tagger.predict(sentence, given=bad)
+
+
+@pytest.mark.parametrize("both", [False, True])
+def test_kernels_of_a_tagger(both: bool) -> None:
+    rng = np.random.default_rng(0)
+    V = [rng.standard_normal((4, 3)) for _ in range(40)]
+    y = [["p" if v[0] * v[1] > 0 else "q" if v[2] > 0 else "r" for v in x] for x in V]
+    words = [["w" + label for label in labels] for labels in y]
+    tagger = SequenceTagger(["w[0]"] if both else "auto", kernels=[Linear(), Gaussian(1.0)], random_state=0, verbose=0)
+    X = (words, V) if both else V
+    tagger.fit(X, y)
+    some = (words[:5], V[:5]) if both else V[:5]
+    checked = 0
+    for i, (found, labels) in enumerate(zip(tagger.explain(some), tagger.predict(some), strict=True)):
+        assert [why.label for why in found] == labels
+        one = (words[i : i + 1], V[i : i + 1]) if both else V[i : i + 1]
+        scores = {tuple(path): score for path, score in tagger.predict_kbest(one, 81)[0]}
+        for t, why in enumerate(found):
+            other = (*labels[:t], why.against, *labels[t + 1 :])
+            assert why.lead == pytest.approx(scores[tuple(labels)] - scores[other], abs=1e-3)
+            checked += 1
+        wanted = "w[0]=" if both else "Gaussian"
+        assert any(wanted in name for why in found for name in why.names)
+    assert checked == 20
+
+
+@pytest.mark.parametrize("second", [False, True])
+def test_heads_of_a_parser(second: bool) -> None:
+    rng = np.random.default_rng(0)
+    bank = []
+    for _ in range(30):
+        nouns = rng.permutation(["dog", "cat", "bird"]).tolist()
+        sentence = [("the", "DET", 2, "det"), (nouns[0], "NOUN", 3, "nsubj"), ("sees", "VERB", 0, "root")]
+        sentence += [("a", "DET", 5, "det"), (nouns[1], "NOUN", 3, "obj")]
+        bank.append([dict(zip(("form", "upos", "head", "deprel"), word, strict=True)) for word in sentence])
+    trees = Treebank.from_sentences(bank)
+    parser = DependencyParser(epochs=3, label_epochs=1, second_stage=second, random_state=0, verbose=0).fit(trees)
+    some = trees[:3] if isinstance(trees[:3], Treebank) else Treebank.from_sentences(bank[:3])
+    found, predicted = parser.explain(some), parser.predict(some)
+    model = parser.second_ or parser.arcs_
+    codes = parser.arcs_.templates.transform(some)
+    guides = parser.arcs_.parse(codes, parser.projective_)[0] if second else None
+    for s, whys in enumerate(found):
+        scores = model.scores(codes, s, guides)
+        heads = predicted.heads[predicted.offsets[s] : predicted.offsets[s + 1]].tolist()
+        assert [why.of for why in whys] == [word["form"] for word in bank[s]]
+        for m, (why, head) in enumerate(zip(whys, heads, strict=True), 1):
+            assert why.label == ("the root" if head == 0 else f"{head} {bank[s][head - 1]['form']}")
+            others = np.delete(scores[:, m], [head, m])
+            others = others[np.isfinite(others)]
+            expected = scores[head, m] - (others.max() if others.size else 0.0)
+            assert why.lead == pytest.approx(expected, abs=1e-3)
+            assert (why.against == "no other head") == (others.size == 0)
+            assert set(why.names) <= set(model.templates.blocks)

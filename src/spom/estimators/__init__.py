@@ -13,6 +13,7 @@ _NAMES: dict[str, str] = {
     "ProximalRegressor": "spom.estimators.linear.proximal",
     "ProximalRegressorCV": "spom.estimators.linear.proximal_cv",
     "MKLClassifier": "spom.estimators.mkl.classifier",
+    "MKLRegressor": "spom.estimators.mkl.regressor",
     "OnlineClassifier": "spom.estimators.linear.online",
     "OnlineRegressor": "spom.estimators.linear.online",
     "SequenceTagger": "spom.estimators.tagger.tagger",

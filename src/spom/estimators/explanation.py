@@ -116,7 +116,37 @@ def _winner(coef: Floats, bias: Floats, classes: Any, scores: Floats) -> tuple[F
     return coef[first] - coef[second], float(bias[first] - bias[second]), labels[first], labels[second]
 
 
-def explain_tokens(model: Any, rows: Any, codes: Any, words: Sequence[str]) -> list[Explanation]:
+def explain_blocks(labels: Sequence[Any] | None, names: Sequence[str], parts: Floats) -> list[Explanation]:
+    """Why each row has its label: `parts` is (blocks, rows, labels), what each block adds to each score.
+
+    Without labels there is one score per row, and the contributions sum to it.
+    """
+    found = []
+    for i in range(parts.shape[1]):
+        own = parts[:, i]
+        if labels is None:
+            found.append(ordered(None, None, names, own[:, 0]))
+            continue
+        first, second = np.argsort(-own.sum(axis=0), kind="stable")[:2].tolist()
+        found.append(ordered(labels[first], labels[second], names, own[:, first] - own[:, second]))
+    return found
+
+
+Emissions = Sequence[tuple[Sequence[str], Floats]]
+
+
+def emissions_of(model: Any, rows: Any) -> Emissions:
+    """(names of features, what each adds to the score of each label) for each token of one sentence."""
+    k, found = model.classes_.size, []
+    for t in range(rows.indptr.size - 1):
+        part = slice(int(rows.indptr[t]), int(rows.indptr[t + 1]))
+        values = rows.values[part][:, None] if rows.values.size else 1.0
+        names = [model._source.features.name(int(j)) for j in rows.indices[part]]
+        found.append((names, model.weights_[rows.indices[part], :k].astype(np.float64) * values))
+    return found
+
+
+def explain_tokens(model: Any, emissions: Emissions, codes: Any, words: Sequence[str]) -> list[Explanation]:
     """Why each token of one sentence has its label and not the next best one, with its neighbours as they are.
 
     The contributions are those of its features and of the transitions to its neighbours; their sum is the difference
@@ -128,23 +158,17 @@ def explain_tokens(model: Any, rows: Any, codes: Any, words: Sequence[str]) -> l
     labels, n = model.classes_.tolist(), len(codes)
     found = []
     for t in range(n):
-        part = slice(int(rows.indptr[t]), int(rows.indptr[t + 1]))
-        indices = rows.indices[part]
-        values = rows.values[part][:, None] if rows.values.size else 1.0
-        emissions = model.weights_[indices, :k].astype(np.float64) * values
+        own, scores = emissions[t]
         a = int(codes[t])
         # Where the scheme leaves no other label between these neighbours, the runner-up is one that it forbids.
         for chain in (model._scores_of_chain(), model.chain_):
             before = chain[codes[t - 1]] if t else chain[k]
             after = chain[:k, codes[t + 1]] if t + 1 < n else chain[k + 1]
-            others = np.where(np.arange(k) == a, -np.inf, emissions.sum(axis=0) + before + after)
+            others = np.where(np.arange(k) == a, -np.inf, scores.sum(axis=0) + before + after)
             if np.isfinite(others).any():
                 break
         b = int(np.argmax(others))
-        names = [model._source.features.name(int(j)) for j in indices]
-        names += ["transition from the left", "transition to the right"]
+        names = [*own, "transition from the left", "transition to the right"]
         edges = [before[a] - before[b], after[a] - after[b]]
-        found.append(
-            ordered(labels[a], labels[b], names, np.append(emissions[:, a] - emissions[:, b], edges), words[t])
-        )
+        found.append(ordered(labels[a], labels[b], names, np.append(scores[:, a] - scores[:, b], edges), words[t]))
     return found

@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from spom.core.arrays import Floats, Ints
 from spom.core.gate import check_squares, checked_csr
 from spom.core.registry import register
-from spom.errors import DataError, ModelFileError
+from spom.errors import DataError, ModelFileError, Unsupported
 from spom.estimators.checking import (
     all_or_nothing,
     check_classes,
@@ -31,8 +31,11 @@ from spom.estimators.checking import (
     merged,
     operator,
 )
+from spom.estimators.explanation import Explanation, explain_blocks
 from spom.estimators.linear.choosing import FEW_ROWS
-from spom.estimators.mkl.model import KernelModel
+from spom.estimators.linear.strength import calibrated
+from spom.estimators.mkl.held_out import held_out_scores
+from spom.estimators.mkl.model import KernelModel, named_blocks
 from spom.estimators.mkl.training import KernelFit, Options, as_kernels, blocks_of, fit_kernels, grams_of
 from spom.estimators.saving import Saving
 from spom.estimators.training import Trainer, described, digest
@@ -44,13 +47,14 @@ from spom.solvers.mkl.problem import KernelProblem
 # What a model file keeps beside the model itself.
 FITTED = (
     *("classes_", "penalty_", "n_features_in_", "feature_names_in_"),
-    *("converged_", "memory_plan_", "n_support_", "solver_", "update_"),
+    *("converged_", "memory_plan_", "n_support_", "solver_", "update_", "calibration_"),
 )
 
 
 def _gives_probabilities(estimator: Any) -> bool:
-    if estimator.loss != "log":
-        raise AttributeError(f"loss={estimator.loss!r} gives no probabilities; loss='log' does")
+    if estimator.loss != "log" and not estimator.probability and not hasattr(estimator, "calibration_"):
+        how = "probability=True, fit(..., dev=...), calibrate(X, y) on held-out rows and loss='log' do"
+        raise AttributeError(f"loss={estimator.loss!r} alone gives no probabilities; {how}")
     return True
 
 
@@ -67,7 +71,7 @@ class MKLClassifier(Saving, ClassifierMixin, BaseEstimator):  # type: ignore[mis
     ----------
     kernels : a list of kernels (`spom.kernels`), their registered names, names of scikit-learn's pairwise kernels,
         functions of two matrices, or `Nystroem(...)` features; None is a linear, a quadratic and a Gaussian kernel;
-        `"precomputed"` means that X is a list of Gram matrices, one a kernel.
+        `"precomputed"` means that X is a list of Gram matrices, one per kernel.
     loss : `"hinge"`, `"log"` (gives probabilities) or `"perceptron"`.
     penalty : a penalty of block norms: `SparseMKL`, `LqMKL`, `ElasticNetMKL`, `GroupLasso`, `SquaredL2` (a plain sum of
         the kernels), or any other with such a form. `"auto"` is `SparseMKL(1 / (2 N))`, which is C = 2; None is none.
@@ -79,6 +83,8 @@ class MKLClassifier(Saving, ClassifierMixin, BaseEstimator):  # type: ignore[mis
     memory : what Gram matrices may take: they are kept where they fit, else rows are computed and cached, else kernels
         become explicit features. `memory_plan_` says what was chosen; so does the log, `spom.kernels`.
     precision : of the Gram matrices, `"single"` or `"double"`.
+    probability : with a loss that is no likelihood, fit up to five more times on parts of the rows and calibrate scores
+        on the others, for `predict_proba`. Without it, `dev=` in `fit` and `calibrate` do the same for nothing.
     patience : with `dev=` in `fit`, stop after that many passes without a better score there; None makes all epochs.
     class_weight, random_state, n_jobs, verbose : as in scikit-learn; `n_jobs` threads build the Gram matrices.
     callbacks : objects with `on_epoch(info)` (True stops the run) and `on_end(info)`; see `spom.core.callbacks`.
@@ -88,6 +94,7 @@ class MKLClassifier(Saving, ClassifierMixin, BaseEstimator):  # type: ignore[mis
     classes_ : the labels as they were given.
     blocks_, block_weights_, selected_ : the kernels; beta, which sums to one; the kernels that are not switched off.
     n_support_ : how many training rows carry weight; the model keeps these alone.
+    calibration_ : the softmax of this number times the scores is `predict_proba`, where the loss is no likelihood.
     history_, converged_, memory_plan_ : a dict for each pass; whether the loss settled; the form of the matrices.
 
     Examples
@@ -117,6 +124,7 @@ class MKLClassifier(Saving, ClassifierMixin, BaseEstimator):  # type: ignore[mis
         memory: Any = "2GB",
         precision: str = "single",
         class_weight: Any = None,
+        probability: bool = False,
         patience: int | None = None,
         n_jobs: int | None = None,
         random_state: Any = None,
@@ -135,6 +143,7 @@ class MKLClassifier(Saving, ClassifierMixin, BaseEstimator):  # type: ignore[mis
         self.memory = memory
         self.precision = precision
         self.class_weight = class_weight
+        self.probability = probability
         self.patience = patience
         self.n_jobs = n_jobs
         self.random_state = random_state
@@ -176,6 +185,31 @@ class MKLClassifier(Saving, ClassifierMixin, BaseEstimator):  # type: ignore[mis
             with trainer.running():
                 fit = self._fit_grams if self._is_precomputed() else self._fit_rows
                 fit(X, y, sample_weight, trainer, dev)
+            self._calibrate(X, y, sample_weight, dev)
+        return self
+
+    def _calibrate(self, X: Any, y: Any, sample_weight: Any, dev: Any) -> None:
+        """Set `calibration_` where rows were held out, or are to be."""
+        self.__dict__.pop("calibration_", None)
+        if self.loss == "log":
+            return
+        if dev is not None:
+            self.calibrate(*dev)
+        elif self.probability:
+            scores, index, weight = held_out_scores(self, X, y, sample_weight)
+            self.calibration_ = calibrated(scores, index, weight)[0] if index.size else 1.0
+
+    def calibrate(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
+        """Make scores probabilities: the factor at which held-out rows X with labels y have the least log-loss.
+
+        The rows must not be those of `fit`, whose scores are too good.
+        """
+        check_is_fitted(self)
+        if self.loss == "log":
+            raise Unsupported("loss='log' gives probabilities as it is: there is nothing to calibrate")
+        index = encode(check_labels(y), self.classes_)
+        weight = np.ones(index.size) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+        self.calibration_ = calibrated(self._scores(X), index, weight)[0]
         return self
 
     def _contents(self, X: Any, y: Any, sample_weight: Any, dev: Any) -> dict[str, Any]:
@@ -315,7 +349,7 @@ class MKLClassifier(Saving, ClassifierMixin, BaseEstimator):  # type: ignore[mis
         return self._model.scores(validate_data(self, X, reset=False, accept_sparse="csr", dtype=kinds, order="C"))
 
     def decision_function(self, X: Any) -> Floats:
-        """The scores: a vector for two classes (positive means `classes_[1]`), else a column a class."""
+        """The scores: a vector for two classes (positive means `classes_[1]`), else one column per class."""
         scores = self._scores(X)
         return scores[:, 1] - scores[:, 0] if self.classes_.size == 2 else scores
 
@@ -326,15 +360,25 @@ class MKLClassifier(Saving, ClassifierMixin, BaseEstimator):  # type: ignore[mis
 
     @available_if(_gives_probabilities)  # type: ignore[untyped-decorator]  # scikit-learn has no types
     def predict_proba(self, X: Any) -> Floats:
-        """The probability of each class, a column a class."""
+        """The probability of each class, one column per class; `calibration_` says how scores become probabilities."""
         return np.asarray(np.exp(self.predict_log_proba(X)))
 
     @available_if(_gives_probabilities)  # type: ignore[untyped-decorator]  # scikit-learn has no types
     def predict_log_proba(self, X: Any) -> Floats:
         """The logarithm of the probability of each class."""
-        scores = self._scores(X)
+        scores = getattr(self, "calibration_", 1.0) * self._scores(X)
         scores -= scores.max(axis=1, keepdims=True)
         return np.asarray(scores - np.log(np.exp(scores).sum(axis=1, keepdims=True)))
+
+    def explain(self, X: Any) -> list[Explanation]:
+        """Say why each row has its class and not the runner-up: what each kernel contributes to the lead."""
+        check_is_fitted(self)
+        if self._is_precomputed():
+            raise Unsupported("explain needs rows and kernels; with kernels='precomputed' there are none")
+        X = checked_csr(X) if sparse.issparse(X) else X
+        X = validate_data(self, X, reset=False, accept_sparse="csr", dtype=[np.float64, np.float32], order="C")
+        numbers, parts = self._model.by_block(X)
+        return explain_blocks(self.classes_.tolist(), named_blocks(self.blocks_, numbers), parts)
 
     def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
         """The share of labels that are right; a label that was not there in `fit` is an error."""

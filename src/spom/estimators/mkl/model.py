@@ -61,6 +61,19 @@ class KernelModel:
             K = kernel._of_products(P.copy(), x, z) if own else kernel._block(some, self.support)
             out += K @ a.astype(K.dtype, copy=False)
 
+    def by_block(self, X: Any) -> tuple[list[int], Floats]:
+        """(numbers of the blocks, (blocks, rows, labels)): what each kernel adds to the scores, explicit ones last.
+
+        Explicit blocks are numbered from -1 downwards: they are the blocks that are no kernels, in their order.
+        """
+        found = [
+            np.asarray(kernel._block(X, self.support) @ a, dtype=np.float64)
+            for kernel, a in zip(self.kernels, self.coef, strict=True)
+        ]
+        found += [np.asarray(phi.transform(X) @ w) for phi, w in zip(self.features, self.weights, strict=True)]
+        numbers = [*self.kept.tolist(), *(-1 - e for e in range(len(self.features)))]
+        return numbers, np.array(found).reshape(len(numbers), X.shape[0], self.coef.shape[2])
+
     def scores_precomputed(self, blocks: Sequence[Any], n_train: int, count: int) -> Floats:
         """The same from Gram blocks between test and training examples, one for each kernel that was given."""
         if len(blocks) != count:
@@ -131,6 +144,18 @@ class KernelModel:
         if any(w.shape != (phi.map_.shape[1], coef.shape[2]) for w, phi in zip(weights, features, strict=True)):
             raise ModelFileError("the weights of explicit features do not fit them: the file is damaged")
         return cls(kept, state["kernels"], coef, support, columns, features, weights)
+
+
+def named_blocks(blocks: Sequence[Any], numbers: Sequence[int]) -> list[str]:
+    """The names of blocks as `KernelModel.by_block` numbers them: `blocks` are the kernels as they were given.
+
+    >>> from spom.kernels import Gaussian, Linear
+    >>> named_blocks([Gaussian(1.0), Linear()], [1, 0])
+    ['Linear()', 'Gaussian(variance=1.0)']
+    """
+    explicit = [block for block in blocks if isinstance(block, Features)]
+    explicit = explicit if len(explicit) == sum(m < 0 for m in numbers) else list(blocks)
+    return [repr(blocks[m] if m >= 0 else explicit[-1 - m]) for m in numbers]
 
 
 def model_of(

@@ -19,7 +19,9 @@ from spom.data.treebank import Treebank
 from spom.decoders.inside_outside import inside_outside
 from spom.decoders.nonprojective import matrix_tree
 from spom.errors import DataError, Unsupported
+from spom.estimators.explanation import Explanation
 from spom.estimators.parser.defaults import chosen_projective
+from spom.estimators.parser.explaining import explain_heads, template_scores
 from spom.estimators.parser.inputs import as_treebank
 from spom.estimators.parser.pruning import Pruning, select_templates
 from spom.estimators.parser.saving import SavingParser
@@ -313,6 +315,23 @@ class DependencyParser(SavingParser, BaseEstimator):  # type: ignore[misc]  # sc
             if scores.shape[0] > 1:
                 _ = (inside_outside if self.projective_ else matrix_tree)(scores, True, out)
             found.append(out)
+        return found
+
+    def explain(self, X: Any) -> list[list[Explanation]]:
+        """Say why each word has its head and not the runner-up: what each template contributes to the lead."""
+        check_is_fitted(self)
+        bank = as_treebank(X, tuple(self.arcs_.templates.columns))
+        codes = self.arcs_.templates.transform(bank)
+        heads, _ = self.arcs_.parse(codes, self.projective_)
+        model, guides = self.arcs_, None
+        if self.second_ is not None:
+            model, guides = self.second_, heads
+            heads, _ = model.parse(codes, self.projective_, guides)
+        parts, heads, at = template_scores(model, codes, guides), heads[words_of(codes)], bank.offsets
+        found = []
+        for s in range(len(bank)):
+            words = [row[1] for row in bank[s]]
+            found.append(explain_heads(model.templates.blocks, parts[s], heads[at[s] : at[s + 1]], words))
         return found
 
     def score(self, X: Treebank, y: Any = None) -> float:

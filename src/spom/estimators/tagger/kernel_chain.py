@@ -58,6 +58,23 @@ class KernelScores:
         ids = np.tile(np.arange(k, dtype=np.int32), n)
         return Rows(np.arange(n + 1, dtype=np.int64) * k, ids, scores.reshape(-1), offsets)
 
+    def emissions(self, X: Any, blocks: Sequence[str]) -> list[tuple[list[str], Floats]]:
+        """(names, what each adds to the score of each label) for each token: kernels, then features of templates."""
+        sentences, parts = split_pair(X, self.source is not None)
+        V, _ = stacked(parts)
+        numbers, by_kernel = self.model.by_block(V)
+        names = [blocks[m] if m >= 0 else f"explicit features {-1 - m}" for m in numbers]
+        found = [(list(names), by_kernel[:, t]) for t in range(V.shape[0])]
+        if self.source is None:
+            return found
+        rows = self.source.transform(sentences)
+        for t, (own, scores) in enumerate(found):
+            at = slice(int(rows.indptr[t]), int(rows.indptr[t + 1]))
+            values = rows.values[at][:, None] if rows.values.size else 1.0
+            own += [self.source.features.name(int(j)) for j in rows.indices[at]]
+            found[t] = (own, np.concatenate([scores, self.weights[rows.indices[at]] * values]))
+        return found
+
     def keep(self, blocks: Any) -> KernelScores:
         """There is one block only."""
         return self

@@ -12,9 +12,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from spom.core.arrays import Floats, Ints
 from spom.decoders import Chain, ChainParts
-from spom.estimators.explanation import Explanation, explain_tokens
+from spom.estimators.explanation import Explanation, emissions_of, explain_tokens
 from spom.estimators.tagger.given import forbid_others
 from spom.estimators.tagger.inputs import Source
+from spom.estimators.tagger.kernel_chain import is_pair
 from spom.estimators.tagger.labels import Names, evaluate, in_sentences, label_codes, metric, split_labels
 from spom.metrics.phrases import PhraseScores
 from spom.solvers.mkl.norms import block_weights
@@ -89,15 +90,22 @@ class TaggerModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
         return found
 
     def explain(self, X: Any) -> list[list[Explanation]]:
-        """Say why each token has its label and not the runner-up: what each feature and transition contributes."""
+        """Say why each token has its label and not the runner-up: what each feature and transition contributes.
+
+        With kernels it is what each kernel, and each template feature beside them, contributes.
+        """
         check_is_fitted(self)
         rows = self._source.transform(X)
         tokens = as_tokens(rows, self.weights_.shape[0])
         codes = tag(tokens, self.weights_, self._scores_of_chain())
+        kernels = getattr(self._source.features, "emissions", None)
+        every = None if kernels is None else kernels(X, self.blocks_)
+        sentences = X[0] if is_pair(X) else X
         found = []
         for i, (a, b) in enumerate(pairwise(tokens.offsets.tolist())):
-            words = [_word(token) for token in X[i]]
-            found.append(explain_tokens(self, rows[i], codes[a:b], words))
+            emissions = emissions_of(self, rows[i]) if every is None else every[a:b]
+            words = [_word(token) for token in sentences[i]]
+            found.append(explain_tokens(self, emissions, codes[a:b], words))
         return found
 
     def score(self, X: Any, y: Any = None) -> float:

@@ -1,0 +1,327 @@
+"""A regressor that learns the combination of its kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Self
+
+import numpy as np
+from joblib import effective_n_jobs  # type: ignore[import-untyped]  # joblib has no types
+from numpy.typing import ArrayLike
+from scipy import sparse
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from spom.core.arrays import Floats, Ints
+from spom.core.gate import check_squares, checked_csr
+from spom.core.registry import register
+from spom.core.state import State
+from spom.errors import DataError, ModelFileError
+from spom.estimators.checking import (
+    all_or_nothing,
+    check_same_length,
+    check_targets,
+    check_weights,
+    merged,
+    operator,
+)
+from spom.estimators.explanation import Explanation, explain_blocks
+from spom.estimators.linear.choosing import FEW_ROWS
+from spom.estimators.mkl.model import KernelModel, model_of, named_blocks
+from spom.estimators.mkl.strength import MULTIPLES, Path, chosen_multiple
+from spom.estimators.mkl.training import Blocks, as_kernels, blocks_of
+from spom.estimators.saving import Saving, last_entry
+from spom.estimators.training import Arrays, Learner, Trainer
+from spom.kernels import Gaussian, Linear, Polynomial
+from spom.kernels.gram import DenseGram, Gram
+from spom.models.checks import check_shape, take
+from spom.penalties import SparseMKL
+from spom.solvers.batch.path import with_strength
+from spom.solvers.mkl.norms import block_weights
+from spom.solvers.mkl.regression import FeatureGram, KernelRegression
+
+# What a model file keeps beside the model itself.
+FITTED = (
+    *("penalty_", "n_features_in_", "feature_names_in_", "intercept_", "converged_", "memory_plan_", "n_support_"),
+    *("strengths_", "held_out_errors_"),
+)
+
+
+@register(
+    "estimator", "mkl-regressor", examples=lambda: [MKLRegressor()], cost="a product with each Gram matrix a step"
+)
+class MKLRegressor(Saving, RegressorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+    r"""min over theta, b of Omega(theta) + 1/(2 N) sum_i (y_i - b - f(x_i))^2, with a block theta_m for each kernel.
+
+    f(x) is the sum of <theta_m, phi_m(x)>. The penalty decides how much of each kernel is used, and which are switched
+    off. Each kernel is divided by the mean of its diagonal on the training rows, so that their units do not matter.
+    With one kernel and `SquaredL2(s)` this is kernel ridge regression with alpha = s N.
+
+    Parameters
+    ----------
+    kernels : a list of kernels (`spom.kernels`), their registered names, names of scikit-learn's pairwise kernels,
+        functions of two matrices, or `Nystroem(...)` features; None is a linear, a quadratic and a Gaussian kernel.
+    penalty : a penalty of block norms: `SparseMKL`, `LqMKL`, `ElasticNetMKL`, `GroupLasso`, `SquaredL2`, or any other
+        with such a form. `"auto"` is `SparseMKL` with the strength that is best on held-out rows; the name of another
+        penalty gets its strength in the same way; None is no penalty.
+    epochs, tol : at most so many steps; stop at a duality gap of `tol` times the variance of y over two.
+    memory, precision, n_jobs : of the Gram matrices, as in `MKLClassifier`.
+    random_state : of the rows that are held out.
+    callbacks, verbose : as everywhere; see `spom.core.callbacks`.
+
+    Attributes
+    ----------
+    blocks_, block_weights_, selected_ : the kernels; beta, which sums to one; the kernels that are not switched off.
+    penalty_ : the penalty with its strength. strengths_, held_out_errors_ : what was tried, where it was chosen.
+    intercept_ : b. n_support_ : how many training rows the model keeps.
+    history_, converged_, memory_plan_ : a dict for each step; whether `tol` was reached; the form of the matrices.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from spom import MKLRegressor
+    >>> from spom.kernels import Gaussian, Linear
+    >>> x = np.linspace(-3.0, 3.0, 60)[:, None]
+    >>> model = MKLRegressor([Linear(), Gaussian(1.0)]).fit(x, np.sin(2.0 * x[:, 0]))
+    >>> bool(model.score(x, np.sin(2.0 * x[:, 0])) > 0.99)
+    True
+    """
+
+    def __init__(
+        self,
+        kernels: Any = None,
+        penalty: Any = "auto",
+        *,
+        epochs: int = 1000,
+        tol: float = 1e-4,
+        memory: Any = "2GB",
+        precision: str = "double",
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        callbacks: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.kernels = kernels
+        self.penalty = penalty
+        self.epochs = epochs
+        self.tol = tol
+        self.memory = memory
+        self.precision = precision
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.callbacks = callbacks
+        self.verbose = verbose
+
+    # --- learning ----------------------------------------------------------------------------------------
+
+    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
+        """Learn from rows X with real targets y."""
+        if self.precision not in ("single", "double"):
+            raise ValueError(f"precision must be 'single' or 'double'; it is {self.precision!r}")
+        with all_or_nothing(self):
+            X = checked_csr(X) if sparse.issparse(X) else X
+            kinds = [np.float64, np.float32]
+            X = check_squares(validate_data(self, X, accept_sparse="csr", dtype=kinds, order="C"))
+            targets, weight = check_targets(y), check_weights(sample_weight, X)
+            check_same_length(X, targets)
+            if X.shape[0] <= FEW_ROWS:
+                # Equal rows become one with a weight, so that a weight counts just as a repetition does.
+                X, targets, weight = merged(X, targets, weight)
+            given = as_kernels(self._given())
+            blocks = self._blocks(given, X)
+            grams, scales = _scaled(blocks, weight)
+            self.blocks_: list[Any] = list(given)
+            trainer = Trainer(self)
+            with trainer.running():
+                self.penalty_ = self._chosen(grams, targets, weight)
+                learner = _Steps(KernelRegression(grams, targets, self.penalty_, weight=weight, **self._limits()))
+                state = trainer.run(learner).model
+            self.converged_, self.history_ = learner.solver.converged, trainer.history
+            self._keep(blocks, scales, state, X)
+        return self
+
+    def _given(self) -> Any:
+        return [Linear(), Polynomial(2, bias=1.0), Gaussian()] if self.kernels is None else self.kernels
+
+    def _limits(self) -> dict[str, Any]:
+        if not isinstance(self.epochs, (int, np.integer)) or self.epochs < 1:
+            raise ValueError(f"epochs must be an integer >= 1; it is {self.epochs!r}")
+        return {"epochs": int(self.epochs), "tol": self.tol}
+
+    def _blocks(self, given: Sequence[Any], X: Any) -> Blocks:
+        found = blocks_of(
+            given,
+            X,
+            memory=self.memory,
+            labels=1,
+            longest=1,
+            dtype=np.float32 if self.precision == "single" else np.float64,
+            n_jobs=int(effective_n_jobs(self.n_jobs)),
+            averaged=False,
+            verbose=self.verbose,
+            label=type(self).__name__,
+        )
+        self.memory_plan_ = found.message
+        return found
+
+    def _chosen(self, grams: list[Gram], y: Floats, weight: Floats | None) -> Any:
+        """The penalty, with a strength from held-out rows where none was given."""
+        self.strengths_: list[float] = []
+        self.held_out_errors_: list[float] = []
+        if self.penalty is None:
+            return operator("penalty", "zero")
+        if not isinstance(self.penalty, str):
+            return operator("penalty", self.penalty)
+        penalty = SparseMKL(1.0) if self.penalty == "auto" else operator("penalty", self.penalty)
+        if not hasattr(penalty, "strength"):
+            return penalty
+        path = Path(grams, y, weight, penalty, self._limits())
+        size = path.size()
+        if y.size < 10:
+            return with_strength(penalty, MULTIPLES[len(MULTIPLES) // 2] * size)
+        multiple, self.held_out_errors_ = chosen_multiple(path, check_random_state(self.random_state))
+        self.strengths_ = [float(f"{m * size:.3g}") for m in MULTIPLES[: len(self.held_out_errors_)]]
+        return with_strength(penalty, float(f"{multiple * size:.3g}"))
+
+    def _keep(self, blocks: Blocks, scales: Floats, state: Arrays, X: Any) -> None:
+        """Store the model in the units of the kernels as they were given."""
+        A = state["theta"].reshape(scales.size, -1) / scales[:, None]
+        count = len(blocks.kernels)
+        weights = [
+            np.ascontiguousarray((block.matrix().T @ a)[:, None])
+            for block, a in zip(blocks.explicit, A[count:], strict=True)
+        ]
+        self._model = model_of(blocks.kernels, A[:count, :, None], X, blocks.features, weights)
+        if blocks.kernels:
+            self._model.kept = np.asarray([blocks.order[m] for m in self._model.kept], dtype=np.int64)
+        self.n_support_ = int(self._model.columns.size)
+        self.intercept_ = float(state["intercept"])
+        self.block_norms_ = state["norms"][np.argsort(blocks.order)]
+        self.block_weights_ = block_weights(self.block_norms_, self.penalty_)
+
+    # --- what was learnt ---------------------------------------------------------------------------------
+
+    @property
+    def selected_(self) -> Ints:
+        """The kernels that are not switched off, as indices into `blocks_`."""
+        check_is_fitted(self)
+        return np.flatnonzero(self.block_norms_)
+
+    def predict(self, X: Any) -> Floats:
+        """b + f(x) of each row."""
+        rows = self._rows(X)
+        return self._model.scores(rows)[:, 0] + self.intercept_
+
+    def explain(self, X: Any) -> list[Explanation]:
+        """Say what each kernel contributes to the prediction of each row."""
+        X = self._rows(X)
+        numbers, parts = self._model.by_block(X)
+        names = [*named_blocks(self.blocks_, numbers), "intercept"]
+        b = np.full((1, X.shape[0], 1), self.intercept_)
+        return explain_blocks(None, names, np.concatenate([parts, b]))
+
+    def _rows(self, X: Any) -> Any:
+        check_is_fitted(self)
+        X = checked_csr(X) if sparse.issparse(X) else X
+        return validate_data(self, X, reset=False, accept_sparse="csr", dtype=[np.float64, np.float32], order="C")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    # --- files -------------------------------------------------------------------------------------------
+
+    def model_state(self) -> tuple[dict[str, Any], dict[str, np.ndarray[Any, Any]]]:
+        """What `spom.models` writes."""
+        check_is_fitted(self)
+        state, arrays = self._model.packed()
+        state |= {name: vars(self)[name] for name in FITTED if name in vars(self)}
+        arrays |= {"block_norms_": self.block_norms_, "block_weights_": self.block_weights_}
+        state["history"] = last_entry(self.history_)
+        return state, arrays
+
+    @classmethod
+    def from_model_state(cls, state: dict[str, Any], arrays: dict[str, np.ndarray[Any, Any]]) -> Self:
+        """The estimator again."""
+        model = cls(**state["params"])
+        model.__dict__.update({name: state[name] for name in FITTED if name in state})
+        model.block_norms_ = take(arrays, "block_norms_", "f")
+        shape = model.block_norms_.shape
+        model.block_weights_ = check_shape(take(arrays, "block_weights_", "f"), shape, "block_weights_")
+        model.history_, model.blocks_ = state["history"], list(as_kernels(model._given()))
+        model._model = found = KernelModel.unpacked(state, arrays)
+        count = model.block_norms_.size
+        width = found.support.shape[1] if found.support is not None else model.n_features_in_
+        fits = len(model.blocks_) == count and found.coef.shape[2] == 1 and width == model.n_features_in_
+        if not fits or bool((found.kept >= count).any()) or not np.isfinite(model.intercept_):
+            raise ModelFileError("the coefficients do not fit the kernels and features: the file is damaged")
+        return model
+
+    def _training(self) -> dict[str, Any]:
+        kept = int(self.selected_.size)
+        return {"blocks_kept": kept, "blocks": int(self.block_norms_.size), "support": self.n_support_}
+
+
+class _Steps(Learner):
+    """Steps of the solver, for the trainer."""
+
+    def __init__(self, solver: KernelRegression) -> None:
+        self.solver = solver
+
+    def states(self, start: State | None, done: int) -> Iterable[State]:
+        """The solver."""
+        return self.solver
+
+    def entry(self, state: State) -> dict[str, Any]:
+        """An entry of the history."""
+        norms = np.asarray(state.block_norms)
+        total = float(norms.sum())
+        return {
+            **{"epoch": state.k, "objective": state.objective, "loss": state.loss},
+            **{"blocks_kept": int(np.count_nonzero(norms)), "block_norms": norms.tolist()},
+            "block_weights": (norms / total if total > 0.0 else norms).tolist(),
+        }
+
+    def model(self, state: State) -> Arrays:
+        """Coefficients, norms and the intercept."""
+        found: Arrays = {"theta": state.theta, "norms": np.asarray(state.block_norms)}
+        return {**found, "intercept": state.internal["intercept"]}
+
+
+def _scaled(blocks: Blocks, weight: Floats | None) -> tuple[list[Gram], Floats]:
+    """(Gram matrices with a mean diagonal of one, what they were divided by): kernels, then explicit features."""
+    every: list[Any] = [*blocks.grams, *(FeatureGram(block.matrix()) for block in blocks.explicit)]
+    scales = np.array([max(float(np.average(gram.diagonal(), weights=weight)), 0.0) for gram in every])
+    if not np.isfinite(scales).all():
+        raise DataError("a kernel is not finite on the diagonal: scale the columns of X")
+    scales[scales == 0.0] = 1.0
+    found: list[Gram] = []
+    for gram, scale in zip(every, scales.tolist(), strict=True):
+        if isinstance(gram, DenseGram):
+            found.append(DenseGram(gram.values / gram.values.dtype.type(scale)))
+        elif isinstance(gram, FeatureGram):
+            found.append(FeatureGram(gram.features / np.sqrt(scale)))
+        else:
+            found.append(_Divided(gram, scale))
+    return found, scales
+
+
+class _Divided(Gram):
+    """A Gram matrix over a number, without a copy."""
+
+    def __init__(self, gram: Gram, scale: float) -> None:
+        self.gram, self.scale, self.n = gram, scale, gram.n
+
+    def diagonal(self) -> Floats:
+        """K(x_i, x_i)."""
+        return self.gram.diagonal() / self.scale
+
+    def rows(self, indices: ArrayLike) -> Any:
+        """These rows."""
+        return self.gram.rows(indices) / self.scale
+
+    def dot(self, A: ArrayLike) -> Floats:
+        """K A."""
+        return self.gram.dot(A) / self.scale
