@@ -45,7 +45,7 @@ check: $(VENV)/.test
 faults: $(VENV)/.test
 	$(BIN)/python -m tests.faults.kills $(or $(TRIALS),100)
 
-# Mutated inputs for readers, model files and checkpoints, with checks of bounds in compiled code.
+# Mutated inputs for readers, model files, checkpoints and states, with checks of bounds in compiled code.
 fuzz: $(VENV)/.test
 	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(VENV)/fuzz $(BIN)/python -m tests.fuzz.fuzz $(or $(INPUTS),1000000)
 

@@ -24,5 +24,9 @@ class ModelFileError(SpomError, ValueError):
     """A model file that is truncated, altered, of a newer format, or no model file at all."""
 
 
+class Diverged(SpomError, FloatingPointError):
+    """A run whose numbers are no longer finite; the message says what to change."""
+
+
 class Unsupported(SpomError, ValueError):
     """A combination that has no known method; the message names the ones that do."""

@@ -138,7 +138,10 @@ def test_same_seed_same_bits_and_parameters_reach_inside() -> None:
     assert clone(one).get_params()["kernels"] is not None
 
 
-@pytest.mark.parametrize("kernels", [KERNELS, [BSpline(zeros=0.9), Linear()], [Nystroem(Gaussian(5.0), 60), Linear()]])
+@pytest.mark.parametrize(
+    "kernels",
+    [KERNELS, [BSpline(zeros=0.9), Linear()], [Nystroem(Gaussian(5.0), 60), Linear()], [Nystroem(Gaussian(5.0), 60)]],
+)
 def test_a_file_gives_the_same_model(tmp_path: Path, kernels: Any) -> None:
     model = MKLClassifier(kernels[:], random_state=0, epochs=3).fit(X, np.array(list("abcdefghij"))[Y])
     model.save(tmp_path / "model")

@@ -158,6 +158,17 @@ def test_what_a_killed_process_left_is_removed_and_what_others_write_stays(tmp_p
     assert sorted(p.name for p in tmp_path.iterdir()) == ["state", "state.previous"]
 
 
+def test_a_kill_while_the_old_checkpoint_is_kept_leaves_nothing_behind(tmp_path: Path) -> None:
+    path = tmp_path / "state"
+    path.write_text("first")
+    # As a kill between the two moves leaves it: one file under both names.
+    os.link(path, previous(path))
+    with replacing(path, keep=True) as file:
+        file.write(b"second")
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["state", "state.previous"]
+    assert (path.read_text(), previous(path).read_text()) == ("second", "first")
+
+
 def test_a_folder_that_cannot_be_written_to_is_noticed_before_training(tmp_path: Path) -> None:
     seen = StopAt(1)
     with pytest.raises(OSError, match="no such folder"):

@@ -1,7 +1,8 @@
 """`python -m tests.faults.kills 100`: kill, stop and fill the disk of `spom train` at random moments, then resume.
 
 Each trial starts a run with checkpoints after every epoch, ends it by SIGKILL, SIGTERM or a full disk after a random
-time, resumes until it ends well, and compares the model file with that of a run that was never stopped.
+time (a limit of the size of its files, so that the next write stops in the middle), resumes until it ends well, and
+compares the model file with that of a run that was never stopped.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from spom.cli.main import main
 
 FAULTS = ("kill", "term", "full")
 TASKS = ("tagger", "parser", "classifier")
-# The largest file that a process with a full disk can write, in bytes: less than any checkpoint.
+# The largest file that a process with a full disk can write is drawn below this, in bytes: less than any checkpoint.
 SMALL = 2000
 
 
@@ -59,12 +60,7 @@ def command(task: str, folder: Path, model: Path, dev: bool, more: list[str]) ->
     return [*words, "--model", str(model), "--epochs", epochs, "--quiet", *patience, *more]
 
 
-def _limited() -> None:
-    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (SMALL, SMALL))
-
-
-def start(words: list[str], limited: bool) -> int:
+def start(words: list[str]) -> int:
     """A process of its own that runs the command; forked, so that nothing is imported or compiled again."""
     sys.stdout.flush()
     sys.stderr.flush()
@@ -79,24 +75,32 @@ def start(words: list[str], limited: bool) -> int:
         # A test runner's own files would count against the limit of a full disk.
         sys.stdout = sys.stderr = open(silent, "w", closefd=False)  # noqa: SIM115
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        if limited:
-            _limited()
+        # As Python itself does: a file that is too large is an error of `write`, not the end of the process.
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         status = main(words)
     finally:
         os._exit(status)
 
 
-def run_until(words: list[str], fault: str | None, after: float) -> int:
-    """The exit status of a run that is ended by a fault after so many seconds, if it has not ended before."""
-    process, begin, sent = start(words, fault == "full"), time.perf_counter(), False
+def strike(process: int, fault: str, size: int) -> None:
+    """Let the fault happen to a process that runs."""
+    if fault == "full":
+        resource.prlimit(process, resource.RLIMIT_FSIZE, (size, size))
+    else:
+        os.kill(process, signal.SIGKILL if fault == "kill" else signal.SIGTERM)
+
+
+def run_until(words: list[str], fault: str | None, after: float, size: int = 0) -> int:
+    """The exit status of a run that meets a fault after so many seconds, if it has not ended before."""
+    process, begin, struck = start(words), time.perf_counter(), fault is None
     while True:
         ended, status = os.waitpid(process, os.WNOHANG)
         if ended:
             return os.waitstatus_to_exitcode(status)
         spent = time.perf_counter() - begin
-        if fault in ("kill", "term") and not sent and spent >= after:
-            os.kill(process, signal.SIGKILL if fault == "kill" else signal.SIGTERM)
-            sent = True
+        if fault is not None and not struck and spent >= after:
+            strike(process, fault, size)
+            struck = True
         if spent > 120:
             os.kill(process, signal.SIGKILL)
             os.waitpid(process, 0)
@@ -117,7 +121,7 @@ def trial(task: str, dev: bool, folder: Path, whole: bytes, seconds: tuple[float
         fault = draw.choice(FAULTS) if attempt < 3 else None
         resume = ["--resume"] if state.exists() or Path(f"{state}.previous").exists() else []
         words = command(task, folder, model, dev, [*checkpoint, *resume])
-        status = run_until(words, fault, draw.uniform(*seconds))
+        status = run_until(words, fault, draw.uniform(*seconds), draw.randrange(SMALL))
         told.append(f"{fault}:{status}")
         if status == 0:
             break

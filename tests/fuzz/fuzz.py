@@ -1,244 +1,197 @@
-"""`python -m tests.fuzz.fuzz 100000`: mutated inputs for readers, model files and checkpoints.
+"""`python -m tests.fuzz.fuzz 1000000`: mutated inputs for readers, model files and checkpoints.
 
 Inputs run in forked processes, many in each. Allowed is a result or a `SpomError`; an input that kills its process,
-raises anything else, takes over a second of CPU time or grows memory by over 500 MB is a finding, and is kept.
+raises anything else, takes over a second of CPU time or grows memory by over 500 MB is a finding. So is an index out of
+bounds in compiled code, which `NUMBA_BOUNDSCHECK=1` lets it raise, whoever catches it. Findings are printed as JSON;
+`cases.jsonl` keeps those of earlier runs, and `test_fuzz.py` runs them again.
 """
 
 from __future__ import annotations
 
-import io
+import argparse
 import json
+import mmap
 import os
 import random
 import resource
-import shutil
+import signal
 import sys
 import tempfile
 import time
 import warnings
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from spom import OnlineClassifier, load_model
-from spom.core import container
-from spom.data import Treebank, read_conll, read_conllu, read_items, read_svmlight
-from spom.data.tables import read_table
 from spom.errors import SpomError
+from tests.fuzz.checkpoints import checkpoints, states
+from tests.fuzz.models import model_files
+from tests.fuzz.mutations import mutated
+from tests.fuzz.readers import reading
 
-FIXTURES = Path(__file__).parents[1] / "models" / "fixtures"
-SECONDS, GROWTH, BATCH = 1.0, 500 << 10, 20
-WORDS = (
-    b"\t",
-    b"\n",
-    b"\r",
-    b"\n\n",
-    b"\0",
-    b"\xff",
-    b"_",
-    b"-1",
-    b"9" * 25,
-    b"1e999",
-    b"nan",
-    b"1-2",
-    b"1.1",
-    b":",
-    b'"',
-)
-SEEDS: dict[str, bytes] = {
-    "conll": "The DT B-NP\ncat NN I-NP\n\nsleeps VBZ B-VP\nä X O\n".encode(),
-    "conllu": b"# text = a b\n1\ta\ta\tN\t_\tA=B\t2\tdet\t_\t_\n2\tb\tb\tV\t_\t_\t0\troot\t_\t_\n\n",
-    "svmlight": b"1 1:0.5 3:2e-3 # note\n-1 2:1\n2 1:1 2:-7.25\n",
-    "csv": b'a,b,label\n1,2.5,x\n3,"4",y\n-1e5,0,x\n',
-    "items": b"B\tw=the\tcap:0.5\nI\tw=cat\n\nO\tx\n",
-}
-READERS: dict[str, Callable[[Any], Any]] = {
-    "conll": read_conll,
-    "conllu": lambda file: read_conllu(file).columns.strings("form"),
-    "svmlight": lambda file: list(read_svmlight(file)),
-    "csv": lambda file: list(read_table(file)),
-    "items": read_items,
-    "parquet": lambda file: list(read_table(file, "parquet")),
-}
+KEPT = Path(__file__).with_name("cases.jsonl")
+# CPU seconds of one input that are too many, and after which its process is ended; kB of memory.
+SECONDS, ENDED, GROWTH = 1.0, 20.0, 500 << 10
+# Inputs of one turn: readers are quick, checkpoints are resumed and so learnt with.
+TURN = {"read": 1000, "model": 100, "checkpoint": 50, "state": 50}
+# What compiled code says when bounds are checked; numpy's own errors name the index.
+OUT_OF_BOUNDS = "index is out of bounds"
 
 
-def mutated(seed: bytes, draw: random.Random) -> bytes:
-    """A few changes: bytes, words that mean something, parts left out, twice or elsewhere."""
-    data = bytearray(seed)
-    for _ in range(draw.randint(1, 6)):
-        at, end = sorted((draw.randint(0, len(data)), draw.randint(0, len(data))))
-        kind = draw.randint(0, 4)
-        if kind == 0 and data:
-            data[min(at, len(data) - 1)] = draw.randrange(256)
-        elif kind == 1:
-            data[at:at] = draw.choice(WORDS)
-        elif kind == 2:
-            del data[at : min(end, at + draw.randint(1, 20))]
-        elif kind == 3:
-            data[at:at] = data[at : at + draw.randint(1, 40)] * draw.randint(1, 3)
-        else:
-            data[at : at + draw.randint(0, 4)] = draw.choice(WORDS)
-    return bytes(data)
+class Target:
+    """Something that takes inputs: `draw` makes one, as JSON can keep it, and `run` tries it."""
+
+    def __init__(self, draw: Callable[[random.Random], Any], run: Callable[[Any], None]) -> None:
+        self.draw, self.run = draw, run
 
 
-def altered(array: Any, draw: random.Random) -> Any:
-    """An array with other numbers, another shape or another dtype."""
-    a, kind = np.array(array), draw.randint(0, 5)
-    if kind == 0:
-        return a.reshape(-1)[: draw.randint(0, a.size)]
-    if kind == 1:
-        return a.astype(draw.choice(["int32", "int64", "uint8", "float32", "float64"]))
-    if a.size and a.dtype.kind in "iuf":
-        info = np.iinfo(a.dtype) if a.dtype.kind in "iu" else np.finfo(a.dtype)
-        choices = [info.max, info.min, 0, 1, min(info.max, a.size + 7)]
-        choices += [np.nan, np.inf] if a.dtype.kind == "f" else []
-        for _ in range(draw.randint(1, 3)):
-            a.reshape(-1)[draw.randrange(a.size)] = draw.choice(choices)
-    return a
+def targets(folder: Path, only: str = "") -> dict[str, Target]:
+    """What is fuzzed, by name; `only` those whose name has this in it."""
+    found: dict[str, Target] = {}
+    warnings.simplefilter("ignore")
+    for name, (seed, use) in reading(folder).items():
+        found[f"read {name}"] = Target(
+            lambda draw, seed=seed: mutated(seed, draw).decode("latin-1"),
+            lambda text, use=use: use(text.encode("latin-1")),
+        )
+    for kind, make in (("model", model_files), ("checkpoint", checkpoints), ("state", states)):
+        if only.split()[:1] not in ([], [kind]) and only.split()[0] in TURN:
+            continue
+        for name, file in make(folder).items():
+            found[name] = Target(file.draw, lambda changes, file=file: file.run(changes, folder))
+    return {name: target for name, target in found.items() if only in name}
 
 
-def altered_json(value: Any, draw: random.Random) -> Any:
-    """A JSON value with one part exchanged."""
-    if isinstance(value, dict) and value and draw.random() < 0.9:
-        key = draw.choice(sorted(value))
-        return {**value, key: altered_json(value[key], draw)}
-    if isinstance(value, list) and value and draw.random() < 0.9:
-        at = draw.randrange(len(value))
-        return [*value[:at], altered_json(value[at], draw), *value[at + 1 :]]
-    return draw.choice([None, -1, 0, 2**31, 2**70, 1.5, "", "x", [], {}, [[]], True])
-
-
-class File:
-    """A container whose hashes are computed again after each change; `use` is what is done with it."""
-
-    def __init__(self, path: Path, use: Callable[[Path], Any]) -> None:
-        self.header, arrays = container.read_file(path, verify=True)
-        self.arrays, self.use = {name: np.array(a) for name, a in arrays.items()}, use
-
-    def run(self, draw: random.Random, folder: Path) -> None:
-        """Change it once, write it, use it."""
-        arrays, model = dict(self.arrays), self.header.model
-        if arrays and draw.random() < 0.7:
-            name = draw.choice(sorted(arrays))
-            arrays[name] = altered(arrays[name], draw)
-        else:
-            model = altered_json(json.loads(json.dumps(model)), draw)
-        path = folder / "file"
-        container.write_file(path, self.header.estimator, model, arrays)
-        self.use(path)
-
-
-def model_files() -> dict[str, File]:
-    """Every kind of model file, with a prediction."""
-    found = {}
-    for path in sorted(FIXTURES.glob("*.spom")):
-        told = json.loads(path.with_suffix(".json").read_text())
-        given: Any = np.array(told["X"]) if "X" in told else told.get("sentences")
-        if "trees" in told:
-            given = Treebank.from_sentences(told["trees"]).without_trees()
-        found[path.stem] = File(path, lambda path, given=given: load_model(path).predict(given))
-    return found
-
-
-def checkpoints(folder: Path) -> dict[str, File]:
-    """Checkpoints of linear classifiers, with a resume."""
-    X = np.random.default_rng(0).normal(size=(40, 4))
-    y, found = (X[:, 0] > 0).astype(int) + (X[:, 1] > 0), {}
-    for name, labels, options in (("two", y > 0, {}), ("three", y, {}), ("adagrad", y > 0, {"step": "adagrad"})):
-        path = folder / f"checkpoint-{name}"
-
-        def fit(where: Any, resume: bool, labels: Any = labels, options: Any = options) -> None:
-            model = OnlineClassifier(epochs=4 if resume else 2, random_state=0, **options)
-            model.fit(X, labels, checkpoint=where, checkpoint_every=1, resume=resume)
-
-        fit(path, False)
-        fit(shutil.copy(path, folder / "copy"), True)
-        found[f"checkpoint-{name}"] = File(path, lambda where, fit=fit: fit(where, True))
-    return found
-
-
-def targets(folder: Path) -> dict[str, Callable[[random.Random], None]]:
-    """What is fuzzed, by name."""
-    seeds = dict(SEEDS)
-    try:
-        import pyarrow
-        import pyarrow.parquet
-
-        pyarrow.parquet.write_table(pyarrow.table({"a": [1, 2, 3], "label": ["x", "y", "x"]}), folder / "t.parquet")
-        seeds["parquet"] = (folder / "t.parquet").read_bytes()
-    except ImportError:
-        pass
-    found: dict[str, Callable[[random.Random], None]] = {
-        name: lambda draw, name=name, seed=seed: READERS[name](io.BytesIO(mutated(seed, draw)))
-        for name, seed in seeds.items()
-    }
-    files = model_files() | checkpoints(folder)
-    return found | {name: lambda draw, file=file: file.run(draw, folder) for name, file in files.items()}
-
-
-def one(run: Callable[[random.Random], None], seed: str) -> str:
+def tried(target: Target, given: Any) -> str:
     """What is wrong with what happened, or nothing."""
-    before, begin = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
+    before, begin = _resident(), time.process_time()
+    ignored: list[str] = []
+    sys.unraisablehook = lambda found: ignored.append(repr(found.exc_value))
     try:
-        run(random.Random(seed))
-    except SpomError:
-        pass
+        target.run(given)
+    except SpomError as error:
+        if OUT_OF_BOUNDS in str(error):
+            return f"compiled code read out of bounds: {error}"[:300]
     except Exception as error:
-        return f"{type(error).__name__}: {str(error)[:200]}"
+        return f"{type(error).__name__}: {error}"[:300]
     spent = time.process_time() - begin
+    if ignored:
+        return f"ignored: {ignored[0]}"[:300]
     if resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before > GROWTH:
         return "memory grew by over 500 MB"
     return f"{spent:.1f} s of CPU time" if spent > SECONDS else ""
 
 
-def batch(run: Callable[[random.Random], None], seeds: list[str]) -> dict[str, str]:
-    """Findings by seed, from a process of its own; where it dies, the input that was under way."""
-    read, write = os.pipe()
-    process = os.fork()
-    if process == 0:
-        os.close(read)
-        resource.setrlimit(resource.RLIMIT_CPU, (120, 120))
+def _resident() -> int:
+    """Memory of this process in kB; the peak is set back to it."""
+    with open("/proc/self/clear_refs", "w") as file:
+        file.write("5")
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * resource.getpagesize() >> 10
+
+
+def drawn(target: Target, seed: str) -> Any:
+    """The input of a seed."""
+    return target.draw(random.Random(seed))
+
+
+def turn(name: str, target: Target, numbers: range) -> Iterator[dict[str, Any]]:
+    """Findings among the inputs of these seeds, tried in a process of its own; where it dies, the one under way."""
+    at = numbers.start
+    while at < numbers.stop:
+        where = mmap.mmap(-1, 8)
+        read, write = os.pipe()
+        process = os.fork()
+        if process == 0:
+            os.close(read)
+            _work(name, target, range(at, numbers.stop), where, write)
+        os.close(write)
+        with os.fdopen(read) as lines:
+            yield from (json.loads(line) for line in lines)
+        status = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+        reached = int.from_bytes(where[:8], "little")
+        if status == 0:
+            return
+        what = f"the process ended with status {status}"
+        if -status == signal.SIGPROF:
+            what = f"over {ENDED:g} s of CPU time"
+        yield {"target": name, "found": what, "input": drawn(target, f"{name} {reached}")}
+        at = reached + 1
+
+
+def _work(name: str, target: Target, numbers: range, where: mmap.mmap, write: int) -> None:
+    """In a forked process: try the inputs, and tell of what is found."""
+    status = 1
+    try:
         warnings.simplefilter("ignore")
-        for seed in seeds:
-            os.write(write, (json.dumps([seed, one(run, seed)]) + "\n").encode())
-        os._exit(0)
-    os.close(write)
-    with os.fdopen(read) as lines:
-        told = dict(json.loads(line) for line in lines)
-    status = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
-    found = {seed: what for seed, what in told.items() if what}
-    if status != 0:
-        found[seeds[len(told)]] = f"the process ended with status {status}"
-    return found
+        silent = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(silent, 1)
+        os.dup2(silent, 2)
+        for number in numbers:
+            where[:8] = number.to_bytes(8, "little")
+            signal.setitimer(signal.ITIMER_PROF, ENDED)
+            given = drawn(target, f"{name} {number}")
+            found = tried(target, given)
+            if found:
+                os.write(write, (json.dumps({"target": name, "found": found, "input": given}) + "\n").encode())
+        status = 0
+    finally:
+        os._exit(status)
 
 
-def campaign(count: int, seconds: float, first: int = 0) -> tuple[Counter[str], dict[str, str]]:
+def quick() -> None:
+    """Nothing here needs to outlive a power failure: files need not reach the disk."""
+    os.fsync = lambda _: None  # type: ignore[assignment]
+
+
+def scratch() -> str | None:
+    """A folder in memory, where there is one."""
+    return "/dev/shm" if os.path.isdir("/dev/shm") else None
+
+
+def campaign(
+    count: int, seconds: float, first: int = 0, only: str = "", scale: float = 1.0
+) -> tuple[Counter[str], list[dict[str, Any]]]:
     """About `count` inputs in turn over all targets, or as many as `seconds` allow; counts and findings."""
-    counts, findings, end = Counter[str](), {}, time.monotonic() + seconds
-    with tempfile.TemporaryDirectory(prefix="spom-fuzz-") as name:
-        runs = targets(Path(name))
-        for target, run in runs.items():
-            # Once here, so that forked processes find all that is compiled.
-            one(run, f"{target} warm")
-        at = first
+    counts, findings, end = Counter[str](), list[dict[str, Any]](), time.monotonic() + seconds
+    quick()
+    with tempfile.TemporaryDirectory(prefix="spom-fuzz-", dir=scratch()) as name:
+        found = targets(Path(name), only)
+        turns = 0
         while sum(counts.values()) < count and time.monotonic() < end:
-            for target, run in runs.items():
-                seeds = [f"{target} {k}" for k in range(at, at + BATCH)]
-                findings |= batch(run, seeds)
-                if os.environ.get("SPOM_FUZZ_TRACE"):
-                    print(target, f"{time.monotonic() - end + seconds:.1f}", len(findings), flush=True)
-                counts[target] += BATCH
-            at += BATCH
+            for name, target in found.items():
+                size = max(1, int(TURN[name.split()[0]] * scale))
+                begin = first + turns * size
+                for finding in turn(name, target, range(begin, begin + size)):
+                    findings.append(finding)
+                    print(json.dumps(finding), flush=True)
+                counts[name] += size
+            turns += 1
+            print(f"{sum(counts.values())} inputs, {len(findings)} findings: {by_kind(counts)}", file=sys.stderr)
     return counts, findings
 
 
+def by_kind(counts: Counter[str]) -> dict[str, int]:
+    """How many inputs went to readers, model files, checkpoints and states."""
+    return {kind: sum(n for name, n in counts.items() if name.startswith(kind)) for kind in TURN}
+
+
+def main() -> int:
+    """The command."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("count", type=int, nargs="?", default=1_000_000)
+    parser.add_argument("--seconds", type=float, default=1e9, help="end after this time")
+    parser.add_argument("--first", type=int, default=0, help="the first seed")
+    parser.add_argument("--only", default="", help="targets whose name has this in it")
+    parser.add_argument("--scale", type=float, default=1.0, help="inputs per turn, as a multiple")
+    given = parser.parse_args()
+    counts, findings = campaign(given.count, given.seconds, given.first, given.only, given.scale)
+    for name, number in sorted(counts.items()):
+        print(f"# {name}: {number}")
+    print(f"# {sum(counts.values())} inputs, {len(findings)} findings")
+    return 1 if findings else 0
+
+
 if __name__ == "__main__":
-    asked = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000
-    made, bad = campaign(asked, float(sys.argv[2]) if len(sys.argv) > 2 else 1e9)
-    for seed, what in bad.items():
-        print(f"{seed}: {what}")
-    print(f"{sum(made.values())} inputs, {len(bad)} findings: {dict(made)}")
-    sys.exit(1 if bad else 0)
+    sys.exit(main())

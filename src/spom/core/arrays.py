@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from spom.core.jit import kernel
+from spom.errors import DataError
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -41,12 +42,12 @@ def as_floats(w: ArrayLike, name: str = "w") -> Floats:
 
 
 def check_finite(a: Floats, name: str = "w") -> Floats:
-    """`a` itself, or a `ValueError` that names the first entry that is NaN or infinite."""
+    """`a` itself, or a `DataError` that names the first entry that is NaN or infinite."""
     flat = a if a.ndim == 1 else a.reshape(-1)
     if not all_finite(flat):
         at = int(np.flatnonzero(~np.isfinite(flat))[0])
         where = at if a.ndim == 1 else tuple(int(i) for i in np.unravel_index(at, a.shape))
-        raise ValueError(f"{name} must be finite: entry {where} is {flat[at]}")
+        raise DataError(f"{name} must be finite: entry {where} is {flat[at]}")
     return a
 
 

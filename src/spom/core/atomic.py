@@ -53,6 +53,8 @@ def replacing(path: str | Path, keep: bool = False) -> Iterator[BinaryIO]:
             second = _temporary(target)
             os.link(target, second)
             os.replace(second, previous(target))
+            # Where both names are one file already, as after a kill at this point, nothing was moved.
+            second.unlink(missing_ok=True)
         os.replace(temporary, target)
     except BaseException:
         temporary.unlink(missing_ok=True)

@@ -41,7 +41,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -78,6 +78,8 @@ class Callbacks:
         self.stopped = False
         self._last: dict[str, Any] = {}
         self._ended = False
+        # What a callback raised: it is passed on as it is.
+        self.raised: Exception | None = None
         self._watching = as_callbacks(given)
 
     @property
@@ -95,20 +97,18 @@ class Callbacks:
         self._last = dict(info)
         self._write("", info)
         # A list, not any(): the second callback is told even when the first has said stop.
-        answers = [call(dict(info)) for call in self._methods("on_epoch")]
+        answers = self._tell("on_epoch", lambda: dict(info))
         self.stopped = self.stopped or any(answers)
         return self.stopped
 
     def checkpoint(self, path: str | Path) -> None:
         """Tell of a checkpoint."""
         self._write(f"checkpoint {path}", {})
-        for call in self._methods("on_checkpoint"):
-            call(Path(path))
+        self._tell("on_checkpoint", lambda: Path(path))
 
     def problem(self, text: str) -> None:
         """Tell of what failed and does not end the run."""
-        for call in self._methods("on_problem"):
-            call(text)
+        self._tell("on_problem", lambda: text)
 
     def end(self, stopped: str = "end", **more: Any) -> None:
         """Tell that the run is over, once: a second call does nothing."""
@@ -118,15 +118,19 @@ class Callbacks:
         reason = "callback" if self.stopped and stopped == "end" else stopped
         info = {**self._last, **more, "stopped": reason}
         self._write(f"over ({reason})", info)
-        for call in self._methods("on_end"):
-            call(dict(info))
+        self._tell("on_end", lambda: dict(info))
 
     def _write(self, what: str, info: Mapping[str, Any]) -> None:
         if self.log:
             LOG.info("%s", _Line(self.label, what, info))
 
-    def _methods(self, name: str) -> list[Any]:
-        return [getattr(one, name) for one in self._watching if hasattr(one, name)]
+    def _tell(self, name: str, what: Callable[[], Any]) -> list[Any]:
+        """The answers of all callbacks that have this method."""
+        try:
+            return [getattr(one, name)(what()) for one in self._watching if hasattr(one, name)]
+        except Exception as error:
+            self.raised = error
+            raise
 
 
 def as_callbacks(given: Any) -> list[Any]:

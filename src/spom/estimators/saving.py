@@ -118,7 +118,7 @@ def _unpacked(form: dict[str, Any], arrays: Arrays) -> Any:
 def _check_fit(model: Any, coef: Any) -> None:
     """The weights fit the features and the classes."""
     held = vars(model)
-    width, bias = coef.shape[-1], np.size(held["intercept_"])
+    width, bias = coef.shape[-1], np.shape(held["intercept_"])
     rows = 1 if coef.ndim == 1 else coef.shape[0]
     classes = held.get("classes_")
     if classes is not None and (not isinstance(classes, np.ndarray) or classes.ndim != 1):
@@ -126,7 +126,7 @@ def _check_fit(model: Any, coef: Any) -> None:
     if not np.isfinite(np.asarray(held["intercept_"], dtype=np.float64)).all():
         raise ModelFileError("the intercept is not finite: the file is damaged")
     fits = classes is None or rows == (1 if len(classes) == 2 and rows == 1 else len(classes))
-    if width != held["n_features_in_"] or bias not in (1, rows) or not fits:
+    if width != held["n_features_in_"] or bias not in ((), (1,), (rows,)) or not fits:
         raise ModelFileError("the weights do not fit the features and classes: the file is damaged")
 
 

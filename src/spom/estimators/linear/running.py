@@ -269,8 +269,15 @@ class Dev:
 Score = HeldOut | Dev
 
 
+# The columns of a history, and what the entries of the trainer call them.
+COLUMNS = {name: name for name in ("objective", "loss", "step", "nnz", "examples", "gradients", "proxes")}
+COLUMNS |= {"k": "rounds", "seconds": "spent", "block_norms": "block_norms"}
+
+
 class LinearLearner(Learner):
     """A linear model for the trainer: theta is all that an epoch leaves."""
+
+    columns = tuple(COLUMNS.values())
 
     def __init__(
         self,
@@ -341,10 +348,8 @@ class LinearLearner(Learner):
 def history_of(entries: list[dict[str, Any]]) -> History:
     """The entries of a run as columns."""
     history = History()
-    names = {"k": "rounds", "seconds": "spent"}
-    for column in ("k", "objective", "loss", "step", "nnz", "seconds", "examples", "gradients", "proxes"):
-        getattr(history, column).extend(entry[names.get(column, column)] for entry in entries)
-    history.block_norms.extend(entry["block_norms"] for entry in entries)
+    for column, name in COLUMNS.items():
+        getattr(history, column).extend(entry[name] for entry in entries)
     return history
 
 

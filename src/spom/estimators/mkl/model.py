@@ -115,6 +115,9 @@ class KernelModel:
         """The model again."""
         coef, columns = take(arrays, "coef", "f", 3), take(arrays, "columns", "i")
         kept, width = take(arrays, "kept", "i"), int(state["width"])
+        if kept.size == 0:
+            # Explicit features alone: older files kept a width of the training data here.
+            coef = coef[:, :0]
         if coef.shape[1] != columns.size or coef.shape[0] != kept.size:
             raise ModelFileError("the coefficients do not fit the support: the file is damaged")
         if not isinstance(state["kernels"], list) or not all(isinstance(k, Kernel) for k in state["kernels"]):
@@ -129,17 +132,7 @@ class KernelModel:
             support = check_shape(take(arrays, "support", "f", 2), (columns.size, width), "support")
         if (support is None) != (not state["kernels"]) and columns.size:
             raise ModelFileError("the kernels do not fit their support: the file is damaged")
-        features: list[Features] = []
-        for e, (name, own, components, seed) in enumerate(state["forms"]):
-            phi: Any = (Nystroem if name == "Nystroem" else RandomFourier)(own, components, seed)
-            phi.map_ = take(arrays, f"features.{e}.map", "f", 2)
-            if name == "Nystroem":
-                if not isinstance(own, Kernel):
-                    raise ModelFileError("the kernel of explicit features is none: the file is damaged")
-                phi.kernel_, phi.landmarks_ = own, take(arrays, f"features.{e}.landmarks", "f", 2)
-            else:
-                phi.shift_ = take(arrays, f"features.{e}.shift", "f")
-            features.append(phi)
+        features = [_map(arrays, f"features.{e}.", form, width) for e, form in enumerate(state["forms"])]
         weights = [take(arrays, f"weights.{e}", "f", 2) for e in range(len(features))]
         if any(w.shape != (phi.map_.shape[1], coef.shape[2]) for w, phi in zip(weights, features, strict=True)):
             raise ModelFileError("the weights of explicit features do not fit them: the file is damaged")
@@ -158,13 +151,29 @@ def named_blocks(blocks: Sequence[Any], numbers: Sequence[int]) -> list[str]:
     return [repr(blocks[m] if m >= 0 else explicit[-1 - m]) for m in numbers]
 
 
+def _map(arrays: dict[str, Any], prefix: str, form: Any, width: int) -> Any:
+    """Explicit features of vectors with `width` entries, from a model file."""
+    name, own, components, seed = form
+    phi: Any = (Nystroem if name == "Nystroem" else RandomFourier)(own, components, seed)
+    phi.map_ = take(arrays, f"{prefix}map", "f", 2)
+    if name == "Nystroem":
+        if not isinstance(own, Kernel):
+            raise ModelFileError("the kernel of explicit features is none: the file is damaged")
+        shape = (phi.map_.shape[0], width)
+        phi.kernel_, phi.landmarks_ = own, check_shape(take(arrays, f"{prefix}landmarks", "f", 2), shape, "landmarks")
+    else:
+        check_shape(phi.map_, (width, phi.map_.shape[1]), f"{prefix}map")
+        phi.shift_ = check_shape(take(arrays, f"{prefix}shift", "f"), (phi.map_.shape[1],), f"{prefix}shift")
+    return phi
+
+
 def model_of(
     kernels: Sequence[Kernel], A: Floats, X: Any, features: list[Features], weights: list[Floats]
 ) -> KernelModel:
     """Keep kernels with weight, and training rows that carry some of it."""
     kept = np.flatnonzero([a.any() for a in A]) if len(A) else np.zeros(0, dtype=np.int64)
     columns = np.flatnonzero(A[kept].any(axis=(0, 2))) if kept.size else np.zeros(0, dtype=np.int64)
-    coef = np.ascontiguousarray(A[kept][:, columns]) if len(A) else A
+    coef = np.ascontiguousarray(A[kept][:, columns]) if len(A) else A[:, :0]
     support = None if X is None else X[columns]
     chosen = [kernels[m] for m in kept.tolist()] if kernels else []
     return KernelModel(kept.astype(np.int64), chosen, coef, support, columns.astype(np.int64), features, weights)

@@ -113,6 +113,8 @@ class Checkpoint:
             )
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError) as error:
             raise ModelFileError(f"{path}: a damaged checkpoint ({error})") from None
+        if checkpoint.seed is not None and not 0 <= checkpoint.seed < 1 << 63:
+            raise ModelFileError(f"{path}: a damaged checkpoint (the seed {checkpoint.seed})")
         if checkpoint.bad < 0 or checkpoint.epochs < 0 or math.isnan(checkpoint.best_score):
             raise ModelFileError(f"{path}: a damaged checkpoint (best score {checkpoint.best_score})")
         return checkpoint

@@ -16,7 +16,7 @@ import numpy as np
 
 from spom.core.callbacks import LOG, Callbacks
 from spom.core.state import State
-from spom.errors import DataError
+from spom.errors import DataError, ModelFileError, SpomError
 from spom.estimators.training.checkpoint import Arrays, Checkpoint, Writer, check_like
 from spom.estimators.training.fingerprint import Fingerprint, check_same_run, fingerprint_of
 from spom.solvers.iterate import Rule, halt, progress, tee
@@ -24,6 +24,8 @@ from spom.solvers.iterate import Rule, halt, progress, tee
 # Above this many blocks their weights are not kept for every epoch: the history would be larger than the model.
 MANY_BLOCKS = 2000
 NONE: np.ndarray[Any, Any] = np.zeros(0)
+# What a learner raises where the numbers of a checkpoint are finite and make no sense.
+DAMAGE = (ArithmeticError, AttributeError, LookupError, MemoryError, TypeError, ValueError)
 
 
 class Learner:
@@ -31,12 +33,13 @@ class Learner:
 
     `epochs` is how many states there will be, those before a resume included, or None where nobody knows. `rule` stops
     the run after a state, as those of `spom.solvers.iterate` do; after a resume it is asked about the earlier states
-    again, which then have `k` and `objective` alone.
+    again, which then have `k` and `objective` alone. `columns` are the names that every entry has.
     """
 
     epochs: int | None = None
     rule: Rule | None = None
     scores: bool = False
+    columns: tuple[str, ...] = ()
 
     def states(self, start: State | None, done: int) -> Iterable[State]:
         """The solver, from its beginning or from `start`, where `done` epochs are made: one state for each epoch."""
@@ -134,6 +137,7 @@ class Trainer:
         self._stage, self._closed = _Stage(""), False
         self._learner: Learner | None = None
         self._resumed: Checkpoint | None = None
+        self._from = Path(checkpoint) if resume and checkpoint is not None else None
         self._begin = time.perf_counter()
         if resume and checkpoint is None:
             raise DataError("resume=True needs checkpoint=, the file to resume from")
@@ -188,6 +192,7 @@ class Trainer:
             if self._writer is not None:
                 self._writer.join()
             self.callbacks.end("interrupted" if isinstance(error, KeyboardInterrupt) else "error")
+            self._blame_checkpoint(error)
             raise
         if self._writer is not None:
             if not self._stage.saved and not self._writer.on_stop and not self._closed:
@@ -195,6 +200,13 @@ class Trainer:
             self._writer.join()
             self._tell_of_failure(self.over)
         self.callbacks.end(self.stopped)
+
+    def _blame_checkpoint(self, error: BaseException) -> None:
+        """A `ModelFileError` in the place of an error of a run that was resumed, unless a callback raised it."""
+        ours = isinstance(error, DAMAGE) and not isinstance(error, SpomError) and error is not self.callbacks.raised
+        if self._from is not None and ours:
+            what = f"the run cannot resume from this checkpoint ({error}); it is damaged: start without resume"
+            raise ModelFileError(f"{self._from}: {what}") from error
 
     # --- a stage -------------------------------------------------------------------------------------------
 
@@ -208,6 +220,8 @@ class Trainer:
         if self._fingerprint is None:
             self._fingerprint = fingerprint_of(self._estimator, self._contents)
             check_same_run(path, kept.fingerprint, self._fingerprint)
+            if any(name not in entry for entry in kept.history for name in learner.columns):
+                raise ModelFileError(f"{path}: the history is not whole: the checkpoint is damaged")
         if kept.stage == stage and kept.state is not None:
             self._resumed = None
             best = None if kept.best is None else check_like(kept.best, learner.like(kept.state), path)

@@ -17,9 +17,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from spom.core.arrays import Floats, as_finite, check_finite, check_positive
+from spom.core.gate import check_restored
 from spom.core.registry import register
 from spom.core.state import Counters, State
-from spom.errors import SpomError, Unsupported
+from spom.errors import ModelFileError, SpomError, Unsupported
 from spom.norms import GeneralProx, ProxResult, as_norm
 from spom.norms.atomic import AtomicNorm
 from spom.solvers.batch.general_prox_functions import ProxFunction, half_square_gradient
@@ -125,6 +126,9 @@ class GeneralProximal:
         self._cap = 0.0 if not self.line_search else self._constant_or_none()
         if isinstance(self.start, State):
             state = self.start
+            check_restored({"theta": state.theta}, {"theta": np.zeros(p)})
+            if not 0.0 < state.step < np.inf:
+                raise ModelFileError(f"the saved state has a step of {state.step}: it is damaged")
         else:
             x0 = np.zeros(p) if self.start is None else as_finite(self.start, "start").copy()
             state = State(k=0, theta=x0, step=1.0 / self._first_lipschitz())
@@ -263,9 +267,15 @@ class Estimate:
         """The estimate a state was saved with, or a new one around its theta."""
         if "estimate.x0" not in state.internal:
             return cls(solver, state.theta)
-        found = cls(solver, state.internal["estimate.x0"])
-        found.S, found.w = state.internal["estimate.S"], state.internal["estimate.w"]
-        found.beta, found.B, found.G = (float(v) for v in state.internal["estimate.scalars"])
+        kept = check_restored(state.internal, {f"estimate.{name}": state.theta for name in ("x0", "S", "w")})
+        found = cls(solver, kept["estimate.x0"])
+        found.S, found.w = kept["estimate.S"], kept["estimate.w"]
+        scalars = np.asarray(state.internal.get("estimate.scalars"))
+        # The first two are infinite where beta0 is, and else far below numbers whose products are not finite.
+        good = scalars.shape == (3,) and scalars.dtype.kind == "f" and bool((scalars[:2] > 0).all() and scalars[2] >= 0)
+        if not good or bool((scalars[np.isfinite(scalars)] > 1e100).any()):
+            raise ModelFileError("the saved state has no numbers of an estimate: it is damaged")
+        found.beta, found.B, found.G = (float(v) for v in scalars)
         return found
 
     def arrays(self) -> dict[str, Any]:

@@ -10,12 +10,15 @@ from typing import Any, Protocol
 import numpy as np
 
 from spom.core.arrays import Floats, check_finite, check_positive
+from spom.core.gate import check_restored
 from spom.core.registry import register
 from spom.core.state import Counters, State
-from spom.errors import Unsupported
+from spom.errors import DataError, ModelFileError, Unsupported
 from spom.solvers.batch.datafit import LinearSmooth, Smooth
 from spom.solvers.batch.duality import certificate
 
+# The momentum of a saved state is below the number of rounds that anybody makes.
+MOST_ROUNDS = 1e12
 # Below this many units of rounding of f, the test of a step would compare noise.
 SLACK = 64 * float(np.finfo(np.float64).eps)
 
@@ -128,14 +131,17 @@ class _Run:
         theta = start.theta if isinstance(start, State) else start
         self.x = np.zeros(shape) if theta is None else np.array(theta, dtype=np.float64)
         if self.x.shape != shape:
-            raise ValueError(f"start must have shape {shape}; it has {self.x.shape}")
+            raise DataError(f"start must have shape {shape}; it has {self.x.shape}")
         self.y, self.t = self.x, 1.0
         self.ax = self.ay = model.image(self.x)
         self.f_x, self.top = math.nan, None
         if isinstance(start, State) and "fista.y" in start.internal:
-            self.y, self.ay = start.internal["fista.y"], start.internal["fista.image_y"]
-            self.ax = start.internal["fista.image_x"]
-            self.t, self.L = (float(v) for v in start.internal["fista.t_L"])
+            like = {"fista.y": self.x, "fista.image_y": self.ax, "fista.image_x": self.ax, "fista.t_L": np.ones(2)}
+            kept = check_restored(start.internal, like)
+            self.y, self.ay, self.ax = kept["fista.y"], kept["fista.image_y"], kept["fista.image_x"]
+            self.t, self.L = (float(v) for v in kept["fista.t_L"])
+            if not (1.0 <= self.t <= MOST_ROUNDS and self.L > 0.0):
+                raise ModelFileError(f"the saved state has a momentum of {self.t} and a curvature of {self.L}")
         else:
             fallback = self._first_guess if solver.backtracking else solver.smooth.lipschitz
             self.L = solver.L or fallback()

@@ -13,7 +13,7 @@ from spom.core.arrays import Floats, Ints, all_finite
 from spom.core.gate import check_range, check_restored, check_room, check_saved, restore_random
 from spom.core.registry import make, register
 from spom.core.state import Counters, State
-from spom.errors import DataError, Unsupported
+from spom.errors import DataError, Diverged, Unsupported
 from spom.penalties import Zero
 from spom.solvers import examples
 from spom.solvers.linear.data import Rows, as_rows
@@ -314,7 +314,7 @@ class _Run:
         s = self.solver
         theta = iterate = engine.theta()
         if not all_finite(iterate.reshape(-1)):
-            raise FloatingPointError(
+            raise Diverged(
                 f"theta became infinite in round {self.rounds}: the step is too large for these data; scale X, "
                 "lower the step, or take step='auto'"
             )

@@ -11,7 +11,7 @@ import numpy as np
 from spom.core.arrays import Floats, Ints
 from spom.core.registry import register
 from spom.core.state import Counters, State
-from spom.errors import Unsupported
+from spom.errors import DataError, Unsupported
 from spom.losses import Logistic, Squared
 from spom.solvers.batch.datafit import LinearSmooth
 from spom.solvers.batch.duality import linear_gap
@@ -64,7 +64,7 @@ class WorkingSet:
         theta = start.theta if isinstance(start, State) else start
         self.theta = np.zeros(smooth.shape) if theta is None else np.array(theta, dtype=np.float64)
         if self.theta.shape != smooth.shape:
-            raise ValueError(f"start must have shape {smooth.shape}; it has {self.theta.shape}")
+            raise DataError(f"start must have shape {smooth.shape}; it has {self.theta.shape}")
         if smooth.outputs is None:
             p = smooth.X.shape[1]
             blocks = blocks_of(penalty, p)

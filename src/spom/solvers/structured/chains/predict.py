@@ -9,6 +9,7 @@ from spom.core.arrays import Floats, Ints
 from spom.core.jit import kernel
 from spom.decoders.forward_backward import forward_backward
 from spom.decoders.viterbi_lanes import Lanes, lay_out, viterbi_lanes
+from spom.errors import DataError
 from spom.solvers.structured.chains.data import Singles, Tokens
 from spom.solvers.structured.chains.scores import plain_scores
 from spom.solvers.structured.chains.sentence import longest_of
@@ -57,7 +58,7 @@ def score_rows(tokens: Tokens, table: Singles, out: Floats) -> None:
 
 def _checked(bad: int) -> None:
     if bad >= 0:
-        raise ValueError(f"sentence {bad}: the constraints forbid every sequence of its length")
+        raise DataError(f"sentence {bad}: the constraints and its scores forbid every sequence of its length")
 
 
 def tag(tokens: Tokens, table: Singles, chain: Floats) -> Ints:

@@ -16,7 +16,7 @@ from spom.core.gate import check_restored, restore_random
 from spom.core.registry import make, register
 from spom.core.state import Counters, State
 from spom.decoders.schemes import Constraints
-from spom.errors import DataError
+from spom.errors import DataError, Diverged
 from spom.penalties import Zero
 from spom.solvers import examples
 from spom.solvers.structured.chains.data import (
@@ -231,7 +231,7 @@ class OnlineChain:
         self.done += 1
         self.seconds += time.perf_counter() - begin
         if not np.isfinite(total):
-            raise FloatingPointError(f"the loss became {total} in epoch {self.done}: lower the step")
+            raise Diverged(f"the loss became {total} in epoch {self.done}: lower the step")
         self._last = total / n if n else np.nan
         share = touched / max(1, self.tokens.total)
         return Epoch(self.done, self._last, share, float(steps[-1]) if n else np.nan, self.seconds)
