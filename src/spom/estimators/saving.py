@@ -10,6 +10,7 @@ from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
 from spom.errors import ModelFileError
+from spom.estimators.showing import Shown
 from spom.models.checks import check_indices, check_offsets, check_shape, take
 from spom.models.loading import save_model
 from spom.solvers.iterate import History
@@ -24,8 +25,11 @@ FITTED = (
 )
 
 
-class Saving:
-    """A mixin: `save(path)`. The estimator has `model_state` and `from_model_state` (see `spom.models.loading`)."""
+class Saving(Shown):
+    """What every estimator has: `save(path)`, and how it is shown in a notebook.
+
+    The estimator has `model_state` and `from_model_state` (see `spom.models.loading`).
+    """
 
     def save(self, path: str | Path) -> None:
         """Write the fitted model to one safetensors file; `spom.load_model(path)` reads it."""

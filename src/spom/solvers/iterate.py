@@ -27,6 +27,7 @@ from typing import Any, TextIO
 import numpy as np
 
 from spom.core.arrays import Floats
+from spom.core.notebook import Line, in_notebook
 from spom.core.state import State
 
 States = Iterable[State]
@@ -207,11 +208,14 @@ def progress(
     delay: float = 2.0,
     refresh: float = 0.2,
 ) -> Iterator[State]:
-    """The same states, with one line on standard error that is kept up to date.
+    """The same states, with one line on standard error, or below the cell of a notebook, that is kept up to date.
 
-    Nothing is shown where that is no terminal, nor before `delay` seconds have passed. `total` is the number
-    of states to come, if known.
+    Nothing is shown where there is neither a terminal nor a notebook, nor before `delay` seconds have passed. `total`
+    is the number of states to come, if known.
     """
+    if stream is None and in_notebook():
+        yield from _notebook_progress(states, total, label, delay, refresh)
+        return
     out = sys.stderr if stream is None else stream
     if not out.isatty():
         yield from states
@@ -232,12 +236,27 @@ def progress(
             out.flush()
 
 
-def _line(state: State, count: int, total: int | None, label: str, elapsed: float) -> str:
+def _notebook_progress(states: States, total: int | None, label: str, delay: float, refresh: float) -> Iterator[State]:
+    """The same states, with a bar below the cell."""
+    begin, shown, line = time.perf_counter(), -math.inf, Line()
+    try:
+        for count, state in enumerate(states, 1):
+            now = time.perf_counter()
+            if now - begin >= delay and now - shown >= refresh:
+                text = _line(state, count, total, label, now - begin, bar=False)
+                line.show(text, min(1.0, count / total) if total else None)
+                shown = now
+            yield state
+    finally:
+        line.close()
+
+
+def _line(state: State, count: int, total: int | None, label: str, elapsed: float, bar: bool = True) -> str:
     parts = [label] if label else []
     if total:
         done = min(1.0, count / total)
         cells = int(20 * done)
-        parts.append(f"[{'#' * cells}{'.' * (20 - cells)}] {count}/{total}")
+        parts.append(f"[{'#' * cells}{'.' * (20 - cells)}] {count}/{total}" if bar else f"{count}/{total}")
         parts.append(f"{elapsed:.0f} s, {elapsed * (1 - done) / done:.0f} s to go")
     else:
         parts.append(f"round {count}, {elapsed:.0f} s")

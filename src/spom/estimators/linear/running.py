@@ -18,6 +18,7 @@ from spom.estimators.checking import merged, operator
 from spom.estimators.linear.choosing import AUTO, FEW_ROWS, Choosing
 from spom.estimators.linear.strength import Examples
 from spom.estimators.training import Arrays, Learner, Trainer, described, digest, digest_of_file
+from spom.estimators.training.scikit_learn import TakesCallbacks
 from spom.penalties import L1
 from spom.solvers.iterate import History, stalled
 from spom.solvers.linear.online import OnlineProximal
@@ -26,7 +27,7 @@ from spom.solvers.linear.online import OnlineProximal
 NO_WATCH: dict[str, Any] = {"dev": None, "checkpoint": None, "checkpoint_every": "60s", "resume": False}
 
 
-class Online(Choosing):
+class Online(TakesCallbacks, Choosing):
     """The parameters that the online estimators share, and their runs."""
 
     penalty: Any

@@ -39,6 +39,7 @@ from spom.estimators.mkl.model import KernelModel, named_blocks
 from spom.estimators.mkl.training import KernelFit, Options, as_kernels, blocks_of, fit_kernels, grams_of
 from spom.estimators.saving import Saving
 from spom.estimators.training import Trainer, described, digest
+from spom.estimators.training.scikit_learn import TakesCallbacks
 from spom.kernels import Gaussian, Linear, Polynomial
 from spom.models.checks import check_shape, take
 from spom.solvers.mkl.norms import chosen_penalty
@@ -61,7 +62,7 @@ def _gives_probabilities(estimator: Any) -> bool:
 @register(
     "estimator", "mkl-classifier", examples=lambda: [MKLClassifier()], cost="one Gram row a kernel and wrong example"
 )
-class MKLClassifier(Saving, ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+class MKLClassifier(TakesCallbacks, Saving, ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     r"""min over theta of Omega(theta) + (1/N) sum_i L(theta; x_i, y_i), with a block theta_m for each kernel.
 
     The penalty decides how much of each kernel is used, and which are switched off: with `SparseMKL` this is the

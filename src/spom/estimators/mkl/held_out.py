@@ -29,6 +29,7 @@ def held_out_scores(model: Any, X: Any, y: Any, sample_weight: Any) -> tuple[Flo
     if count >= 2:
         for train, test in StratifiedKFold(min(FOLDS, count), shuffle=True, random_state=0).split(labels, labels):
             machine = clone(model).set_params(probability=False, callbacks=None, verbose=0)
+            vars(machine).pop("_skl_callbacks", None)
             machine.fit(_part(model, X, train, train), labels[train], weight[train])
             scores.append(machine._scores(_part(model, X, test, train)))
             rows.append(test)

@@ -33,6 +33,7 @@ from spom.estimators.mkl.strength import MULTIPLES, Path, chosen_multiple
 from spom.estimators.mkl.training import Blocks, as_kernels, blocks_of
 from spom.estimators.saving import Saving, last_entry
 from spom.estimators.training import Arrays, Learner, Trainer
+from spom.estimators.training.scikit_learn import TakesCallbacks
 from spom.kernels import Gaussian, Linear, Polynomial
 from spom.kernels.gram import DenseGram, Gram
 from spom.models.checks import check_shape, take
@@ -51,7 +52,7 @@ FITTED = (
 @register(
     "estimator", "mkl-regressor", examples=lambda: [MKLRegressor()], cost="a product with each Gram matrix a step"
 )
-class MKLRegressor(Saving, RegressorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+class MKLRegressor(TakesCallbacks, Saving, RegressorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     r"""min over theta, b of Omega(theta) + 1/(2 N) sum_i (y_i - b - f(x_i))^2, with a block theta_m for each kernel.
 
     f(x) is the sum of <theta_m, phi_m(x)>. The penalty decides how much of each kernel is used, and which are switched

@@ -27,6 +27,7 @@ from spom.estimators.parser.pruning import Pruning, select_templates
 from spom.estimators.parser.saving import SavingParser
 from spom.estimators.parser.stages import Held, Run, crossed_guides, gold_relations, share
 from spom.estimators.training import Trainer, digest
+from spom.estimators.training.scikit_learn import TakesCallbacks
 from spom.features.arc_sets import LABELS, guided_templates
 from spom.features.arcs import ArcCodes, ArcTemplates
 from spom.metrics.attachment import Attachment, attachment
@@ -38,7 +39,7 @@ LABEL_BITS = 14
 
 
 @register("estimator", "dependency-parser", examples=lambda: [DependencyParser()], cost="O(templates) an arc")
-class DependencyParser(SavingParser, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+class DependencyParser(TakesCallbacks, SavingParser, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """max over trees of the sum over arcs of theta . features(head, modifier), theta learnt sentence by sentence.
 
     It takes and gives what `spom.data.read_conllu` gives, a `Treebank`.

@@ -29,6 +29,7 @@ from spom.estimators.tagger.saving import SavingTagger
 from spom.estimators.tagger.training import ChainLearner, Weights
 from spom.estimators.tagger.weights import check_sample_weight, weighted
 from spom.estimators.training import Trainer, described, digest
+from spom.estimators.training.scikit_learn import TakesCallbacks
 from spom.features.rows import Blocks
 from spom.solvers.steps import InverseSqrtEpoch, LinearDecay
 from spom.solvers.structured.chains.adaptive_engine import AdaptiveEngine
@@ -39,7 +40,7 @@ from spom.solvers.structured.chains.solver import OnlineChain, block_norms, forb
 
 
 @register("estimator", "sequence-tagger", examples=lambda: [SequenceTagger()], cost="O(features + labels^2) a token")
-class SequenceTagger(SavingTagger, TaggerModel):
+class SequenceTagger(TakesCallbacks, SavingTagger, TaggerModel):
     r"""argmax over y of sum_t <w_{y_t}, x_t> + sum_t c_{y_(t-1) y_t}: a label for each token of a sentence.
 
     The weights minimise Omega(w) + (1/N) sum_i L(w; x_i, y_i), sentence by sentence. With the defaults that is a

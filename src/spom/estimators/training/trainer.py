@@ -14,11 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from spom.core.callbacks import LOG, Callbacks
+from spom.core.callbacks import LOG, Callbacks, as_callbacks
 from spom.core.state import State
 from spom.errors import DataError, ModelFileError, SpomError
 from spom.estimators.training.checkpoint import Arrays, Checkpoint, Writer, check_like
 from spom.estimators.training.fingerprint import Fingerprint, check_same_run, fingerprint_of
+from spom.estimators.training.scikit_learn import Tasks
 from spom.solvers.iterate import Rule, halt, progress, tee
 
 # Above this many blocks their weights are not kept for every epoch: the history would be larger than the model.
@@ -125,7 +126,9 @@ class Trainer:
     ) -> None:
         self.label, self.verbose = type(estimator).__name__, bool(estimator.verbose)
         self.patience, self.tol, self.interrupts = patience, tol, interrupts
-        self.callbacks = Callbacks(estimator.callbacks, self.label)
+        self._tasks = Tasks(estimator)
+        theirs = [self._tasks] if self._tasks.wanted else []
+        self.callbacks = Callbacks([*as_callbacks(estimator.callbacks), *theirs], self.label)
         self.history: list[dict[str, Any]] = []
         self.stopped = "end"
         self._estimator, self._contents = estimator, contents
@@ -168,6 +171,7 @@ class Trainer:
         if isinstance(begun, Outcome):
             return begun
         self._stage, self._learner = begun, learner
+        self._tasks.open(stage, None if learner.epochs is None else max(0, learner.epochs - begun.epochs))
         states = learner.states(begun.state, begun.epochs)
         reason = "converged" if self._was_over(learner) else self._passes(learner, states)
         if begun.state is None:
@@ -186,6 +190,10 @@ class Trainer:
     @contextmanager
     def running(self) -> Iterator[Trainer]:
         """Around all stages: however the block ends, what is being written is waited for, and callbacks are told."""
+        with self._tasks.running():
+            yield from self._around()
+
+    def _around(self) -> Iterator[Trainer]:
         try:
             yield self
         except BaseException as error:
