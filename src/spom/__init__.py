@@ -26,6 +26,7 @@ _ROOMS = (
     "penalties",
     "plot",
     "report",
+    "scale",
     "solvers",
 )
 _NAMES: dict[str, str] = {

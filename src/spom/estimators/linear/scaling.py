@@ -72,22 +72,36 @@ def measured(X: Any, weight: Floats | None, intercept: bool) -> Scaling | None:
         return _sparse(X)
     check_squares(X)
     share = None if weight is None else weight / weight.sum()
+    if not intercept:
+        size = np.sqrt(np.average(X**2, axis=0, weights=share))
+        return Scaling(None, np.where(size == 0.0, 1.0, size))
     center = np.average(X, axis=0, weights=share)
     spread = np.sqrt(np.average((X - center) ** 2, axis=0, weights=share))
+    return from_moments(center, spread, X[0])
+
+
+def from_moments(center: Floats, spread: Floats, row: Floats) -> Scaling:
+    """The scaling of dense columns with these means and standard deviations; `row` is any row of them."""
     constant = spread <= ROUNDING * np.abs(center)
     # The mean of equal numbers may be off by rounding: the number itself makes the column zero.
-    center = np.where(constant, X[0], center)
-    if not intercept:
-        spread = np.sqrt(np.average(X**2, axis=0, weights=share))
-        constant = spread == 0.0
-    return Scaling(center if intercept else None, np.where(constant, 1.0, spread))
+    return Scaling(np.where(constant, row, center), np.where(constant, 1.0, spread))
 
 
 def _sparse(X: Any) -> Scaling | None:
-    count = np.bincount(X.indices, weights=X.data != 0.0, minlength=X.shape[1])
-    squares = np.bincount(X.indices, weights=X.data**2, minlength=X.shape[1])
+    return from_squares(*column_squares(X))
+
+
+def column_squares(X: Any) -> tuple[Floats, Floats]:
+    """(how many entries each column of a CSR matrix has that are not zero, the sum of their squares)."""
+    count: Any = np.bincount(X.indices, weights=X.data != 0.0, minlength=X.shape[1])
+    squares: Any = np.bincount(X.indices, weights=X.data**2, minlength=X.shape[1])
+    return count, squares
+
+
+def from_squares(count: Floats, squares: Floats) -> Scaling | None:
+    """The scaling of sparse columns with these numbers of entries and sums of their squares."""
     met = squares > 0.0
-    size = np.ones(X.shape[1])
+    size = np.ones(squares.size)
     size[met] = np.sqrt(squares[met] / count[met])
     middle = float(np.median(size[met])) if met.any() else 1.0
     far = met & ((size > FAR * middle) | (size < middle / FAR))

@@ -15,7 +15,7 @@ from spom.errors import DataError
 Fingerprint = dict[str, Any]
 
 # Parameters that do not change what is learnt, and the number of passes: a run may be made longer.
-NOT_COMPARED = ("verbose", "callbacks", "epochs", "label_epochs", "engine")
+NOT_COMPARED = ("verbose", "callbacks", "epochs", "label_epochs", "max_iter", "engine")
 # How many differences an error names.
 SHOWN = 3
 

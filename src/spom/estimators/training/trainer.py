@@ -128,7 +128,7 @@ class Trainer:
         self.patience, self.tol, self.interrupts = patience, tol, interrupts
         self._tasks = Tasks(estimator)
         theirs = [self._tasks] if self._tasks.wanted else []
-        self.callbacks = Callbacks([*as_callbacks(estimator.callbacks), *theirs], self.label)
+        self.callbacks = Callbacks([*as_callbacks(getattr(estimator, "callbacks", None)), *theirs], self.label)
         self.history: list[dict[str, Any]] = []
         self.stopped = "end"
         self._estimator, self._contents = estimator, contents

@@ -120,6 +120,21 @@ def averaging_rounds(
     return total
 
 
+def point_of(table: Floats, clock: tuple[float, float], form: Elastic, mode: int, delta: float) -> Floats:
+    """theta of a table of sums; the clock has the rounds and beta, the last row is the intercept's."""
+    (g, squares, largest, weights, last), (rounds, scale) = table.T, clock
+    total, beta = np.full(g.size, rounds), np.full(g.size, scale)
+    if mode == FREE:
+        total = weights + largest * (rounds - last)
+        beta = scale * np.sqrt(squares)
+    elif mode != PLAIN:
+        beta = scale * (delta + np.sqrt(squares))
+    total[-1] = 0.0
+    size = np.maximum(np.abs(g) - total * form.l1, 0.0)
+    beta = beta + total * form.l2
+    return np.asarray(-np.copysign(np.divide(size, beta, out=np.zeros_like(size), where=size > 0), g) + 0.0)
+
+
 class AveragingVector:
     """Dual averaging for one score per example with l1 and squared l2: sparse rows cost what they have."""
 
@@ -144,19 +159,9 @@ class AveragingVector:
 
     def theta(self) -> Floats:
         """-soft(G, t l1) / (beta + t l2)."""
-        g, squares, largest, weights, last = self.table.T
-        total, p = np.full(g.size, float(self.rounds)), self.problem
-        beta = np.full(g.size, self.beta)
-        if p.step.mode == FREE:
-            total = weights + largest * (self.rounds - last)
-            beta = self.beta * np.sqrt(squares)
-        elif p.step.mode != PLAIN:
-            beta = self.beta * (p.delta + np.sqrt(squares))
-        total[-1] = 0.0
-        size = np.maximum(np.abs(g) - total * self.form.l1, 0.0)
-        beta = beta + total * self.form.l2
-        theta = -np.copysign(np.divide(size, beta, out=np.zeros_like(size), where=size > 0), g)
-        return np.ascontiguousarray(theta[: p.shape[0]]) + 0.0
+        p = self.problem
+        theta = point_of(self.table, (float(self.rounds), self.beta), self.form, p.step.mode, p.delta)
+        return np.ascontiguousarray(theta[: p.shape[0]])
 
     def pack(self) -> Arrays:
         """What a saved run needs to resume."""

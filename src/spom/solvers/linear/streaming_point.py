@@ -71,6 +71,14 @@ class StreamingPoint(ProximalPoint):
         """-soft(G, N l1) / (M + N l2)."""
         return self._spare.copy()
 
+    def point(self) -> Floats:
+        """The weights that follow from the sums alone: those of shards that were added up, for example."""
+        metric, c = self._measure()
+        l1, l2 = (np.full(self.size, strength * self.seen) for strength in self.strengths)
+        l1[self.features :] = l2[self.features :] = 0.0
+        size = np.maximum(np.abs(self.dual) - l1, 0.0)
+        return np.asarray(np.copysign(size, self.dual) / (c * metric + l2) + 0.0)
+
     def pack(self) -> Arrays:
         """What a saved run needs to resume."""
         scalars = np.array([self.seen, self.least])

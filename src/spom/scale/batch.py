@@ -1,0 +1,192 @@
+"""Batch linear models from shards: exact gradients, summed in the order of shards, for the full-gradient method."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.base import is_classifier
+
+from spom.core.arrays import Floats
+from spom.core.state import State
+from spom.errors import Unsupported
+from spom.estimators.checking import all_or_nothing, loss_for, regression_loss
+from spom.estimators.linear.choosing import is_auto
+from spom.estimators.linear.proximal import warn_if_not
+from spom.estimators.training import Arrays, Learner, Trainer, described
+from spom.scale.linear import choose_from_shards, prepared, scaled
+from spom.scale.linear_data import Rows
+from spom.scale.team import Team
+from spom.scale.worker import learn
+from spom.solvers.batch.datafit import LinearSmooth
+from spom.solvers.batch.problem import Solution
+from spom.solvers.batch.proximal_gradient import BatchProximal
+from spom.solvers.iterate import History, record, take
+
+# A residual this small against the gradient at zero is all that rounding allows.
+FLOOR = 1e-11
+
+
+@dataclass(frozen=True)
+class BatchLesson:
+    """The mean loss of a shard and its gradient."""
+
+    rows: Rows
+    loss: Any
+    intercept: bool
+    outputs: int | None
+
+    def prepare(self, loaded: Any) -> tuple[LinearSmooth, float] | None:
+        """(the smooth part of the shard, its weight)."""
+        data = self.rows.prepare(loaded)
+        if data is None:
+            return None
+        X, y, weight = data
+        options: dict[str, Any] = {"fit_intercept": self.intercept, "outputs": self.outputs, "sample_weight": weight}
+        return LinearSmooth(X, y, self.loss, **options), float(y.shape[0] if weight is None else weight.sum())
+
+    def learn(self, prepared: tuple[LinearSmooth, float] | None, state: Any, seed: Any) -> Any:
+        """(weight, value, gradient) at a point; for no point (weight, Lipschitz constant); None for an empty shard."""
+        if prepared is None:
+            return None
+        smooth, mass = prepared
+        if state is None:
+            return mass, smooth.lipschitz("l2")
+        return (mass, *smooth.value_and_gradient(state))
+
+
+class ShardedSmooth:
+    """f(theta) = sum over shards of their weight times their mean loss, over the sum of weights."""
+
+    def __init__(self, team: Team, shape: tuple[int, ...], features: int) -> None:
+        self.team, self.shape, self.features = team, shape, features
+        self._memo: list[tuple[Floats, float, Floats]] = []
+
+    @property
+    def penalised(self) -> slice:
+        """The rows of theta that the penalty acts on: all but the intercept."""
+        return slice(0, self.features)
+
+    def split(self, theta: Floats) -> tuple[Floats, Any]:
+        """theta as (w, b)."""
+        return theta[: self.features], (theta[-1] if self.shape[0] > self.features else 0.0)
+
+    def value(self, theta: Floats) -> float:
+        """f(theta)."""
+        return self.value_and_gradient(theta)[0]
+
+    def gradient(self, theta: Floats) -> Floats:
+        """The gradient of f at theta."""
+        return self.value_and_gradient(theta)[1].copy()
+
+    def value_and_gradient(self, theta: Floats) -> tuple[float, Floats]:
+        """Both, from one round; the last points are remembered, because a step asks for them one by one."""
+        for point, value, gradient in self._memo:
+            if np.array_equal(point, theta):
+                return value, gradient
+        mass, value, total = 0.0, 0.0, np.zeros(self.shape)
+        for part in self._round("gradient", theta):
+            mass += part[0]
+            value += part[0] * part[1]
+            total += part[0] * part[2]
+        found = value / mass, np.asarray(total / mass)
+        self._memo = [*self._memo[-1:], (theta.copy(), *found)]
+        return found
+
+    def lipschitz(self, norm: str = "l2") -> float:
+        """A bound: the mean of the shards' constants."""
+        parts = list(self._round("curvature", None))
+        return float(sum(mass * constant for mass, constant in parts) / sum(mass for mass, _ in parts))
+
+    def _round(self, phase: str, theta: Floats | None) -> Iterable[Any]:
+        seeds: list[tuple[Any, ...]] = [([],)] * len(self.team.shards)
+        return (part for part in self.team.each(phase, learn, theta, seeds) if part is not None)
+
+
+class BatchLearner(Learner):
+    """Rounds of the full-gradient method for the trainer."""
+
+    epochs: int
+
+    def __init__(self, smooth: ShardedSmooth, penalty: Any, estimator: Any, history: History) -> None:
+        self.smooth, self.penalty, self.history = smooth, penalty, history
+        self.epochs, self.rule = estimator.max_iter, self._done
+        self.accelerated, self.tol = estimator.solver != "ista", estimator.tol
+        self.last: State | None = None
+        self._slope: float | None = None
+
+    def _done(self, state: State) -> bool:
+        if self._slope is None:
+            g = self.smooth.gradient(np.zeros(self.smooth.shape))
+            self._slope = float(np.linalg.norm(g))
+        return bool(float(state.internal.get("residual", np.nan)) <= max(self.tol, FLOOR) * self._slope)
+
+    def states(self, start: State | None, done: int) -> Iterable[State]:
+        """FISTA, or ISTA where that is asked for."""
+        self.last = start
+        rounds = BatchProximal(self.smooth, self.penalty, accelerated=self.accelerated, start=start)
+        return record(take(rounds, max(0, self.epochs - done)), self.history)
+
+    def entry(self, state: State) -> dict[str, Any]:
+        """The objective and the loss."""
+        self.last = state
+        return {"objective": state.objective, "loss": state.loss, "residual": float(state.internal["residual"])}
+
+    def model(self, state: State) -> Arrays:
+        """theta."""
+        return {"theta": state.theta}
+
+    def like(self, state: State | None) -> Arrays:
+        """theta of this shape."""
+        return {"theta": np.zeros(self.smooth.shape)}
+
+
+def fit_batch(estimator: Any, team: Team, dev: Any, watch: dict[str, Any], classes: Any = None) -> None:
+    """Fit a `ProximalClassifier` or a `ProximalRegressor` to the optimum of all shards."""
+    if dev is not None:
+        raise Unsupported("a batch objective has no use for development data: leave dev= out")
+    with all_or_nothing(estimator):
+        seen, rows = prepared(estimator, team, classes, _start)
+        K = None if rows.classes is None or estimator.loss_.target != "class" else int(rows.classes.size)
+        trainer = Trainer(
+            estimator,
+            lambda: {"shards": list(team.stamps), "labels": described(getattr(estimator, "classes_", None))},
+            checkpoint=watch["checkpoint"],
+            every=watch["checkpoint_every"],
+            resume=watch["resume"],
+        )
+        choose_from_shards(estimator, team, seen, (rows, K, trainer.seed(lambda: 0)))
+        intercept = bool(estimator.fit_intercept)
+        team.teach(BatchLesson(scaled(rows, estimator), estimator.loss_, intercept, K))
+        size = rows.features + intercept
+        smooth = ShardedSmooth(team, (size,) if K is None else (size, K), rows.features)
+        learner = BatchLearner(smooth, estimator.penalty_, estimator, history := History())
+        with trainer.running():
+            outcome = trainer.run(learner)
+        final = learner.last
+        assert final is not None
+        solution = Solution(
+            theta=final.theta,
+            objective=final.objective,
+            loss=final.loss,
+            gap=np.nan,
+            residual=float(final.internal["residual"]),
+            rounds=final.k,
+            converged=outcome.stopped == "converged",
+            history=history,
+        )
+        estimator._keep(solution, smooth)
+        warn_if_not(solution, estimator.max_iter)
+        estimator._warn_if_zero(estimator.coef_)
+
+
+def _start(estimator: Any, classes: Any = None) -> None:
+    """What the estimator's own `fit` sets before it looks at rows."""
+    estimator.penalty_ = estimator._given_penalty()[0]
+    if not is_classifier(estimator):
+        estimator.loss_ = regression_loss(estimator.loss, "squared")
+        return
+    estimator.classes_ = classes
+    estimator.loss_ = loss_for(None if is_auto(estimator.loss) else estimator.loss, int(classes.size), "logistic")

@@ -1,0 +1,211 @@
+"""What runs tasks: one small protocol, with threads, processes and Dask behind it."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import shutil
+import tempfile
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from pathlib import Path
+from typing import Any, Protocol
+
+from spom.errors import SpomError, Unsupported
+
+# How often a task is given to new processes after it ended those it ran in, as Dask's `allowed-failures`.
+ATTEMPTS = 3
+
+
+# What `hold` gave for the first arguments of a task.
+Held = tuple[Any, ...]
+
+
+class WorkerLost(SpomError):
+    """A task that ended the processes it ran in, again and again."""
+
+
+class NoWorkers(SpomError):
+    """A cluster without workers, or without its scheduler, for too long."""
+
+
+class Executor(Protocol):
+    """Run functions of picklable arguments somewhere else."""
+
+    @property
+    def workers(self) -> int:
+        """How many tasks can run at once."""
+        ...
+
+    def hold(self, value: Any) -> Any:
+        """Make a value known that many tasks take: it is sent once to each worker."""
+        ...
+
+    def drop(self, held: Any) -> None:
+        """Forget a value that no further task takes."""
+        ...
+
+    def submit(self, function: Callable[..., Any], held: Held, arguments: tuple[Any, ...], name: str) -> Any:
+        """Start function(*held values, *arguments); the handle of the task."""
+        ...
+
+    def gather(self, handles: Sequence[Any]) -> Iterator[Any]:
+        """The results in the order of the handles; the error of a task is raised at its place."""
+        ...
+
+    def cancel(self, handles: Sequence[Any]) -> None:
+        """Give up tasks that nobody waits for."""
+        ...
+
+    def close(self) -> None:
+        """Release what was started here."""
+        ...
+
+
+class Threads:
+    """Threads of this process: compiled loops run without Python's lock, and nothing is copied."""
+
+    def __init__(self, workers: int) -> None:
+        self.workers = workers
+        self._pool = ThreadPoolExecutor(workers, thread_name_prefix="spom-shard")
+
+    def hold(self, value: Any) -> Any:
+        """The value itself."""
+        return value
+
+    def drop(self, held: Any) -> None:
+        """Nothing is kept."""
+
+    def submit(self, function: Callable[..., Any], held: Held, arguments: tuple[Any, ...], name: str) -> Future[Any]:
+        """Start a task."""
+        return self._pool.submit(function, *held, *arguments)
+
+    def gather(self, handles: Sequence[Future[Any]]) -> Iterator[Any]:
+        """The results in order."""
+        for handle in handles:
+            yield handle.result()
+
+    def cancel(self, handles: Sequence[Future[Any]]) -> None:
+        """Tasks that have not begun are dropped; others end by themselves."""
+        for handle in handles:
+            handle.cancel()
+
+    def close(self) -> None:
+        """Wait for the threads."""
+        self._pool.shutdown(wait=True, cancel_futures=True)
+
+
+class Processes:
+    """Processes of this machine. One that dies is replaced, and its tasks are run again."""
+
+    def __init__(self, workers: int) -> None:
+        self.workers = workers
+        self._folder = Path(tempfile.mkdtemp(prefix="spom-"))
+        self._count = 0
+        self._pool: Any = None
+
+    def _started(self) -> Any:
+        from joblib.externals.loky import ProcessPoolExecutor
+
+        if self._pool is None:
+            self._pool = ProcessPoolExecutor(self.workers)
+        return self._pool
+
+    def hold(self, value: Any) -> Path:
+        """Write the value to a file, which each process reads once."""
+        self._count += 1
+        path = self._folder / f"{self._count}.pickle"
+        with open(path, "wb") as file:
+            pickle.dump(value, file, protocol=5)
+        return path
+
+    def drop(self, held: Path) -> None:
+        """Remove the file."""
+        held.unlink(missing_ok=True)
+
+    def submit(self, function: Callable[..., Any], held: Held, arguments: tuple[Any, ...], name: str) -> list[Any]:
+        """Start a task; its handle also says how to start it again."""
+        call = (function, tuple(map(str, held)), arguments)
+        return [self._start(call), call]
+
+    def _start(self, call: tuple[Callable[..., Any], tuple[str, ...], tuple[Any, ...]]) -> Any:
+        for _ in range(ATTEMPTS):
+            try:
+                return self._started().submit(with_files, *call)
+            except (BrokenProcessPool, RuntimeError):
+                self._renew()
+        raise WorkerLost("processes of this machine end as soon as they are started")
+
+    def _renew(self) -> None:
+        if self._pool is not None:
+            self._pool.shutdown(wait=False, kill_workers=True)
+        self._pool = None
+
+    def gather(self, handles: Sequence[list[Any]]) -> Iterator[Any]:
+        """The results in order; tasks of processes that died are run again."""
+        from joblib.externals.loky.process_executor import BrokenProcessPool as Broken
+
+        for k, handle in enumerate(handles):
+            for attempt in range(ATTEMPTS + 1):
+                try:
+                    result = handle[0].result()
+                    break
+                except (Broken, BrokenProcessPool):
+                    if attempt == ATTEMPTS:
+                        raise WorkerLost(f"its process ended {ATTEMPTS + 1} times") from None
+                    self._renew()
+                    for other in handles[k:]:
+                        if not (other[0].done() and other[0].exception() is None):
+                            other[0] = self._start(other[1])
+            handle[0] = None
+            yield result
+
+    def cancel(self, handles: Sequence[list[Any]]) -> None:
+        """Drop what has not begun."""
+        for handle in handles:
+            if handle[0] is not None:
+                handle[0].cancel()
+
+    def close(self) -> None:
+        """End the processes, and remove the files."""
+        if self._pool is not None:
+            self._pool.shutdown(wait=True, kill_workers=True)
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+
+# What this process has read of what tasks share: a fit has two such values at a time.
+_READ: OrderedDict[str, Any] = OrderedDict()
+_MOST_READ = 4
+
+
+def with_files(function: Callable[..., Any], held: tuple[str, ...], arguments: tuple[Any, ...]) -> Any:
+    """Run a task in a process: what is held is read from files, unless this process has read them already."""
+    return function(*map(_read, held), *arguments)
+
+
+def _read(path: str) -> Any:
+    if path not in _READ:
+        with open(path, "rb") as file:
+            _READ[path] = pickle.load(file)
+        while len(_READ) > _MOST_READ:
+            _READ.popitem(last=False)
+    _READ.move_to_end(path)
+    return _READ[path]
+
+
+def executor_for(client: Any, n_jobs: int | None, timeout: float) -> Executor:
+    """The executor that `client=` means: None and "threads", "processes", or a Dask client or address."""
+    if client is None or client == "threads" or client == "processes":
+        from joblib import effective_n_jobs  # type: ignore[import-untyped]  # joblib has no types
+
+        jobs = (os.cpu_count() or 1) if n_jobs is None else int(effective_n_jobs(n_jobs))
+        return Processes(jobs) if client == "processes" else Threads(jobs)
+    if isinstance(client, str) or hasattr(client, "submit"):
+        from spom.scale.on_dask import Dask
+
+        return Dask(client, timeout)
+    if hasattr(client, "gather") or hasattr(client, "hold"):
+        return client  # type: ignore[no-any-return]  # an executor of the user's own
+    raise Unsupported(f"client must be None, 'threads', 'processes', a Dask client or its address; not {client!r}")

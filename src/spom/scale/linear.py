@@ -1,0 +1,187 @@
+"""Online linear models from shards: sums of gradients for dual averaging, means of parameters for other updates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.base import is_classifier
+
+from spom.core.state import State
+from spom.errors import Unsupported
+from spom.estimators.checking import all_or_nothing
+from spom.estimators.linear.choosing import is_auto
+from spom.estimators.linear.running import Dev, LinearLearner
+from spom.estimators.linear.strength import Choice, Examples, choose
+from spom.estimators.training import described, digest
+from spom.penalties import SquaredL2
+from spom.scale.linear_data import LinearLook, Rows, Seen, classes_of, fresh, one_width, weights_of_classes
+from spom.scale.linear_merge import Part, merge
+from spom.scale.moments import scaling_of
+from spom.scale.team import Team
+from spom.scale.worker import learn, read
+from spom.solvers.batch.path import with_strength
+from spom.solvers.iterate import last
+
+
+@dataclass(frozen=True)
+class OnlineLesson:
+    """A pass of an online linear model over a shard, from a state that all shards share."""
+
+    estimator: Any
+    rows: Rows
+    outputs: int | None
+
+    def prepare(self, loaded: Any) -> Any:
+        """The rows as the solver takes them."""
+        return self.rows.prepare(loaded)
+
+    def learn(self, data: Any, state: State | None, seed: list[int]) -> Part | None:
+        """One pass; None where the shard is empty."""
+        if data is None:
+            return None
+        e, (X, y, weight) = self.estimator, data
+        done = 0 if state is None else int(state.internal.get("epoch", np.array(0)))
+        options: dict[str, Any] = {"start": state, "sample_weight": weight}
+        if e.update in ("auto", "proximal-point"):
+            # As on a stream: what remembers a number for each example cannot be merged.
+            X, y, options = [(X, y) if weight is None else (X, y, weight)], None, {"start": state}
+        solver = e._solver(X, y, e.loss_, self.outputs, np.random.default_rng(seed), **options)
+        solver.epochs = done + 1
+        after = last(solver)
+        assert solver.engine is not None
+        if "engine.slopes" in after.internal:
+            raise Unsupported(f"{solver.engine.name} keeps a number for each example: take update='dual-averaging'")
+        count = data[0].shape[0]
+        return Part(after, solver.engine.name, count, float(count) if weight is None else float(weight.sum()))
+
+
+def fit_online(estimator: Any, team: Team, dev: Any, watch: dict[str, Any], classes: Any = None) -> None:
+    """Fit an `OnlineClassifier` or an `OnlineRegressor`."""
+    _check(estimator, dev)
+    with all_or_nothing(estimator):
+        seen, rows = prepared(estimator, team, classes)
+        outputs = estimator._outputs() if rows.classes is not None else None
+        size = rows.features + bool(estimator.fit_intercept)
+        shape = (size,) if outputs is None else (size, outputs)
+        trainer = estimator._trainer({**watch, "dev": dev}, lambda: _contents(estimator, team, dev))
+        seed = trainer.seed(estimator._seed)
+        choose_from_shards(estimator, team, seen, (rows, outputs, seed))
+        worker = fresh(estimator)
+        for name in ("loss_", "penalty_", "mirror_"):
+            setattr(worker, name, getattr(estimator, name))
+        team.teach(OnlineLesson(worker, scaled(rows, estimator), outputs))
+
+        def passes(start: State | None, done: int) -> Iterator[State]:
+            state = start
+            for epoch in range(done, estimator.epochs):
+                seeds = [([seed, epoch, k],) for k in range(len(team.shards))]
+                found = team.each("learn", learn, state, seeds)
+                state = merge(worker, state, (part for part in found if part is not None), shape)
+                yield _noted(state, epoch + 1)
+
+        held = None if dev is None else Dev(estimator, dev)
+        estimator._learn(trainer, LinearLearner(estimator, trainer, passes, estimator.epochs, held))  # type: ignore[arg-type]  # any iterable of states
+
+
+def _check(estimator: Any, dev: Any) -> None:
+    if estimator.early_stopping and dev is None:
+        raise Unsupported("early_stopping of shards needs development data: give dev=(X, y)")
+    if estimator.tol is not None and dev is None:
+        raise Unsupported("tol= asks for the objective of each pass, which shards do not compute: give dev=(X, y)")
+    if estimator.warm_start:
+        raise Unsupported("warm_start is not there for shards: use checkpoint= and resume=True")
+
+
+def prepared(
+    estimator: Any, team: Team, classes: Any, start: Callable[..., None] | None = None
+) -> tuple[list[Seen], Rows]:
+    """What the first pass says, and how rows are prepared; `start(estimator, classes)` sets loss and penalty."""
+    classifies = is_classifier(estimator)
+    moments = isinstance(estimator.penalty, str) if is_auto(estimator.scale) else bool(estimator.scale)
+    team.teach(LinearLook(classifies, moments))
+    seen: list[Seen] = [part for part in team.look() if part is not None]
+    features = one_width(estimator, seen)
+    begin = type(estimator)._start if start is None else start
+    if not classifies:
+        begin(estimator)
+        return seen, Rows(features, None, None, None, "real")
+    found = classes_of(seen, classes)
+    begin(estimator, found)
+    by_class = weights_of_classes(estimator.class_weight, found, seen)
+    return seen, Rows(features, found, by_class, None, estimator.loss_.target)
+
+
+def choose_from_shards(estimator: Any, team: Team, seen: list[Seen], how: tuple[Rows, int | None, int]) -> None:
+    """Scale from all shards, strength from the first one that has rows; sets `penalty_`, `loss_` and `scale_`.
+
+    A strength of a squared penalty is proportional to one over the number of rows, and is converted to all of them.
+    """
+    rows, outputs, seed = how
+    penalty, left = estimator._given_penalty(estimator._kind() if hasattr(estimator, "_kind") else SquaredL2(1.0))
+    wanted = left if is_auto(estimator.scale) else bool(estimator.scale)
+    moments = [part.moments for part in seen if part.moments is not None]
+    estimator._scaling = scaling_of(moments, rows.features, estimator.fit_intercept) if wanted else None
+    estimator.scale_ = None if estimator._scaling is None else estimator._scaling.scale
+    estimator.penalty_ = penalty
+    if hasattr(estimator, "calibration_"):
+        del estimator.calibration_
+    if not left:
+        return
+    worker = fresh(estimator)
+    worker.loss_ = estimator.loss_
+    team.teach(ChoosingLesson(worker, scaled(rows, estimator), outputs, penalty))
+    for k in range(len(team.shards)):
+        (found,) = team.each("choose", chosen, None, [(seed,)], only=[k])
+        if found is None:
+            continue
+        choice, count = found
+        if not np.isfinite(float(with_strength(penalty, 1.0).max_strength(np.ones(rows.features)))):
+            strength = choice.penalty.strength * count / sum(part.rows for part in seen)
+            choice = Choice(with_strength(choice.penalty, strength), choice.loss, choice.calibration, choice.held)
+        estimator._take(choice)
+        return
+
+
+@dataclass(frozen=True)
+class ChoosingLesson:
+    """The choice of a strength and a loss on the rows of one shard."""
+
+    estimator: Any
+    rows: Rows
+    outputs: int | None
+    penalty: Any
+
+
+def chosen(common: Any, state: Any, shard: Any, index: int, seed: int) -> tuple[Choice, int] | None:
+    """(the choice, the number of rows it was made on), or None where the shard is empty."""
+    lesson = common.lesson
+    data = lesson.rows.prepare(read(shard))
+    if data is None:
+        return None
+    e = lesson.estimator
+    X, y, weight = data
+    examples = Examples(X, y, weight, lesson.outputs, e.fit_intercept)
+    found = choose(examples, e._losses(X), lesson.penalty, seed)
+    return Choice(found.penalty, found.loss, found.calibration, found.held), X.shape[0]
+
+
+def scaled(rows: Rows, estimator: Any) -> Rows:
+    """Rows with the scaling and the loss that were chosen."""
+    return Rows(rows.features, rows.classes, rows.by_class, estimator._scaling, estimator.loss_.target)
+
+
+def _noted(state: State, epoch: int) -> State:
+    state.internal["epoch"] = np.array(epoch)
+    return state
+
+
+def _contents(estimator: Any, team: Team, dev: Any) -> dict[str, Any]:
+    """What the fingerprint of a checkpoint says of the shards."""
+    return {
+        "shards": list(team.stamps),
+        "labels": described(getattr(estimator, "classes_", None)),
+        "dev": None if dev is None else digest(*(p if hasattr(p, "tocsr") else np.asarray(p) for p in dev)),
+    }

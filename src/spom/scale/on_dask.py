@@ -1,0 +1,111 @@
+"""The executor of a Dask cluster: tasks are plain functions, and what a lost worker held is made again."""
+
+from __future__ import annotations
+
+import itertools
+import time
+import uuid
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from spom.errors import Unsupported
+from spom.scale.executor import Held, NoWorkers, WorkerLost
+
+# Seconds between two looks at whether there are workers.
+LOOK = 0.5
+
+
+class Dask:
+    """Tasks on the workers of a client, or of the cluster at an address; no port but Dask's own is used."""
+
+    def __init__(self, client: Any, timeout: float) -> None:
+        try:
+            from distributed import Client
+        except ImportError:
+            raise Unsupported(
+                "a Dask client needs the packages dask and distributed (pip install spom[dask])"
+            ) from None
+        self._own = isinstance(client, str)
+        try:
+            self.client = Client(client, timeout=timeout, set_as_default=False) if self._own else client
+        except (OSError, TimeoutError, ValueError) as error:
+            raise NoWorkers(f"there is no Dask scheduler at {client} ({error})") from None
+        self.timeout = timeout
+        # Two fits on one cluster must not share keys: equal keys are taken for equal results.
+        self._fit, self._count = uuid.uuid4().hex[:12], itertools.count()
+
+    @property
+    def workers(self) -> int:
+        """How many threads the workers have now."""
+        return max(1, int(sum(self.client.nthreads().values())))
+
+    def hold(self, value: Any) -> Any:
+        """The value as the result of a task: a worker that needs it asks another for it, and the scheduler has it."""
+        with warnings.catch_warnings():
+            # Dask would rather have large values scattered; scattered values are lost with their worker.
+            warnings.filterwarnings("ignore", message="Sending large graph")
+            key = f"spom-state-{self._fit}-{next(self._count)}"
+            return self.client.submit(_same, value, key=key, pure=False)
+
+    def drop(self, held: Any) -> None:
+        """Let the cluster forget the value."""
+        held.release()
+
+    def submit(self, function: Callable[..., Any], held: Held, arguments: tuple[Any, ...], name: str) -> Any:
+        """Start a task; the dashboard shows its name."""
+        key = f"{name}-{self._fit}-{next(self._count)}"
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="Sending large graph")
+            return self.client.submit(function, *held, *arguments, key=key, pure=False)
+
+    def gather(self, handles: Sequence[Any]) -> Iterator[Any]:
+        """The results in order."""
+        for handle in handles:
+            result = self._result(handle)
+            handle.release()
+            yield result
+
+    def _result(self, handle: Any) -> Any:
+        """Wait for a task; an error once there was no worker, or no scheduler, for `timeout` seconds."""
+        from distributed import CancelledError, KilledWorker
+
+        since = time.monotonic()
+        while True:
+            try:
+                return handle.result(timeout=LOOK)
+            except KilledWorker as error:
+                raise WorkerLost(f"it ended the workers that ran it ({error})") from None
+            except CancelledError:
+                raise NoWorkers("the scheduler of the cluster is gone, or gave up the task") from None
+            except TimeoutError:
+                if handle.status == "error":
+                    raise
+            now = time.monotonic()
+            if not self._lost():
+                since = now
+            elif now - since > self.timeout:
+                raise NoWorkers(f"the cluster had no workers for {self.timeout:g} seconds")
+
+    def _lost(self) -> bool:
+        """Whether there is no worker, or no scheduler to ask."""
+        if self.client.status != "running":
+            return True
+        try:
+            return not self.client.nthreads()
+        except Exception:
+            return True
+
+    def cancel(self, handles: Sequence[Any]) -> None:
+        """Give up tasks."""
+        if self.client.status == "running":
+            self.client.cancel([handle for handle in handles if not handle.done()])
+
+    def close(self) -> None:
+        """Leave the cluster as it was; a client that was made here is closed."""
+        if self._own:
+            self.client.close()
+
+
+def _same(value: Any) -> Any:
+    return value

@@ -1,0 +1,245 @@
+"""The kinds of shards: each knows how to load its part of the data, and where that part is."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import pickle
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from scipy import sparse
+
+from spom.errors import DataError
+from spom.scale.cutting import Piece, open_file
+
+# Examples as they come out of a shard: (X, y, sample_weight).
+Loaded = tuple[Any, Any, Any]
+
+
+class Shard(Protocol):
+    """A recipe: `load` gives (X, y, sample_weight), `stamp` a short hash of the contents."""
+
+    def load(self) -> Loaded:
+        """Read the examples; X is None where the shard is empty."""
+        ...
+
+    def stamp(self) -> str:
+        """A hash of what `load` reads."""
+        ...
+
+
+EMPTY: Loaded = (None, None, None)
+
+
+@dataclass(frozen=True, eq=False)
+class ArrayShard:
+    """Rows or sentences that are in memory."""
+
+    where: str
+    X: Any
+    y: Any
+    weight: Any = None
+
+    def __str__(self) -> str:
+        return self.where
+
+    def load(self) -> Loaded:
+        """The examples themselves."""
+        size = self.X.shape[0] if hasattr(self.X, "shape") else len(self.X)
+        return (self.X, self.y, self.weight) if size else EMPTY
+
+    def stamp(self) -> str:
+        """A hash of the arrays."""
+        return _hash(pickle.dumps((self.X, self.y, self.weight), protocol=5))
+
+
+@dataclass(frozen=True)
+class TextShard:
+    """Pieces of text files, one after another."""
+
+    pieces: tuple[Piece, ...]
+    kind: str
+    options: tuple[tuple[str, Any], ...]
+
+    def __str__(self) -> str:
+        return "; ".join(map(str, self.pieces)) or "an empty shard"
+
+    def load(self) -> Loaded:
+        """Parse the pieces; an error names the file, the bytes and the line in the whole file."""
+        options, parts = dict(self.options), []
+        for piece in self.pieces:
+            content = piece.read()
+            try:
+                found = _PARSERS[self.kind](content, piece, options)
+            except DataError as error:
+                line = None if error.line is None else piece.line_of(error.line)
+                raise DataError(error.what, str(piece), line) from None
+            if found is not None:
+                parts.append(found)
+        return _JOINERS[self.kind](parts, options) if parts else EMPTY
+
+    def stamp(self) -> str:
+        """A hash of the bytes."""
+        return _hash(*(piece.read() for piece in self.pieces))
+
+
+@dataclass(frozen=True)
+class ParquetShard:
+    """Row groups of Parquet files."""
+
+    groups: tuple[tuple[str, int], ...]
+    target: str | None
+
+    def __str__(self) -> str:
+        return "; ".join(f"{path}, row group {k}" for path, k in self.groups) or "an empty shard"
+
+    def load(self) -> Loaded:
+        """Read the row groups; columns of numbers are the features."""
+        import pyarrow
+        import pyarrow.parquet
+
+        from spom.data.tables import Table, labels
+
+        X, y = [], []
+        for path, k in self.groups:
+            try:
+                batch = pyarrow.parquet.ParquetFile(path).read_row_group(k)
+            except (pyarrow.ArrowException, OSError) as error:
+                raise DataError(
+                    f"the row group cannot be read ({str(error).splitlines()[0]})", f"{path}, {k}"
+                ) from None
+            names = tuple(batch.column_names)
+            cells = {name: batch.column(i).to_pylist() for i, name in enumerate(names)}
+            table = Table(names, cells, range(1, batch.num_rows + 1), f"{path}, row group {k}")
+            target = names[-1] if self.target is None else self.target
+            X.append(table.numbers([name for name in names if name != target]))
+            y.append(labels(table.column(target), table.source, table.lines))
+        return (np.concatenate(X), np.concatenate(y), None) if X else EMPTY
+
+    def stamp(self) -> str:
+        """A hash of the contents of the row groups."""
+        return _hash(pickle.dumps(self.load(), protocol=5))
+
+
+@dataclass(frozen=True, eq=False)
+class DelayedShard:
+    """A partition of a Dask collection, computed where it is needed."""
+
+    part: Any
+    kind: str
+    y: Any
+    number: int
+
+    def __str__(self) -> str:
+        return f"partition {self.number}"
+
+    def load(self) -> Loaded:
+        """Compute the partition in this thread."""
+        import dask
+
+        found = dask.compute(self.part, self.y if self.kind == "array" else None, scheduler="synchronous")
+        part = found[0]
+        if self.kind == "array":
+            X, y, weight = part, found[1], None
+        elif self.kind == "frame":
+            X, y, weight = part.drop(columns=[self.y]), part[self.y].to_numpy(), None
+        elif self.kind == "bag":
+            X, y, weight = [item[0] for item in part], [item[1] for item in part], None
+        else:
+            X, y, weight = (*part, None, None)[:3]
+        size = X.shape[0] if hasattr(X, "shape") else len(X)
+        return (X, y, weight) if size else EMPTY
+
+    def stamp(self) -> str:
+        """A hash of what the partition gives."""
+        return _hash(pickle.dumps(self.load(), protocol=5))
+
+
+def _hash(*parts: bytes) -> str:
+    found = hashlib.sha256()
+    for part in parts:
+        found.update(part)
+    return found.hexdigest()[:32]
+
+
+# --- text ---------------------------------------------------------------------------------------------------
+
+
+def _conll(content: bytes, piece: Piece, options: dict[str, Any]) -> Any:
+    from spom.data.conll import read_conll
+
+    if not content.strip():
+        return None
+    return read_conll(io.BytesIO(content), **{name: v for name, v in options.items() if name != "y"})
+
+
+def _conllu(content: bytes, piece: Piece, options: dict[str, Any]) -> Any:
+    from spom.data.conllu import parse_conllu
+
+    return parse_conllu(content) if content.strip() else None
+
+
+def _svmlight(content: bytes, piece: Piece, options: dict[str, Any]) -> Any:
+    from spom.data.svmlight import read_svmlight
+
+    blocks = list(read_svmlight(io.BytesIO(content), block_rows=1 << 16, **options))
+    return blocks or None
+
+
+def _csv(content: bytes, piece: Piece, options: dict[str, Any]) -> Any:
+    from spom.data.tables import CsvForm, labels, read_table
+
+    if not content.strip():
+        return None
+    whole = content if piece.end is None else _first_line(piece.path) + content
+    (table,) = read_table(io.BytesIO(whole), "csv", None, CsvForm(True, options["encoding"]))
+    target = table.names[-1] if options["target"] is None else options["target"]
+    X = table.numbers([name for name in table.names if name != target])
+    return X, labels(table.column(target), table.source, table.lines)
+
+
+def _first_line(path: str) -> bytes:
+    with open_file(path) as file:
+        return bytes(file.readline())
+
+
+def _join_columns(parts: list[Any], options: dict[str, Any]) -> Loaded:
+    from spom.data.columns import joined
+
+    return (parts[0] if len(parts) == 1 else joined(parts)), options["y"], None
+
+
+def _join_trees(parts: list[Any], options: dict[str, Any]) -> Loaded:
+    from spom.data.conllu import join_treebanks
+
+    return (parts[0] if len(parts) == 1 else join_treebanks(parts)), None, None
+
+
+def _join_rows(parts: list[Any], options: dict[str, Any]) -> Loaded:
+    blocks = [block for part in parts for block in part]
+    width = max(X.shape[1] for X, _ in blocks)
+    for X, _ in blocks:
+        X.resize((X.shape[0], width))
+    X = blocks[0][0] if len(blocks) == 1 else sparse.vstack([X for X, _ in blocks], format="csr")
+    return X, np.concatenate([y for _, y in blocks]), None
+
+
+def _join_tables(parts: list[Any], options: dict[str, Any]) -> Loaded:
+    return np.concatenate([X for X, _ in parts]), np.concatenate([y for _, y in parts]), None
+
+
+_PARSERS: dict[str, Callable[[bytes, Piece, dict[str, Any]], Any]] = {
+    "conll": _conll,
+    "conllu": _conllu,
+    "svmlight": _svmlight,
+    "csv": _csv,
+}
+_JOINERS: dict[str, Callable[[list[Any], dict[str, Any]], Loaded]] = {
+    "conll": _join_columns,
+    "conllu": _join_trees,
+    "svmlight": _join_rows,
+    "csv": _join_tables,
+}

@@ -1,0 +1,120 @@
+"""Phases of a fit: one task for each shard, results in the order of shards, errors that name the shard."""
+
+from __future__ import annotations
+
+import time
+import uuid
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from spom.errors import DataError, SpomError
+from spom.scale.executor import Executor, NoWorkers, WorkerLost
+from spom.scale.worker import CACHE, Common, Unread, look, run, version
+
+
+class Team:
+    """The workers of one fit and its shards.
+
+    `report` has a dict for each phase: its name, seconds of compute (summed over shards), seconds until all was there,
+    and seconds that the driver waited.
+    """
+
+    def __init__(self, executor: Executor, shards: Sequence[Any], on_error: str, checkpoint: Any = None) -> None:
+        if on_error not in ("raise", "skip"):
+            raise ValueError(f"on_error must be 'raise' or 'skip'; it is {on_error!r}")
+        self.executor, self.shards, self.on_error, self.checkpoint = executor, list(shards), on_error, checkpoint
+        self.fit = uuid.uuid4().hex
+        self.stamps: list[str | None] = []
+        self.skipped: list[Unread] = []
+        self.report: list[dict[str, Any]] = []
+        self._common: Any = None
+
+    def teach(self, lesson: Any) -> None:
+        """Make known what later phases do; what was prepared for the lesson before is of no use any more."""
+        self.close()
+        self.fit = uuid.uuid4().hex
+        self._common = self.executor.hold(Common(self.fit, version(), lesson))
+
+    def close(self) -> None:
+        """Forget what was prepared, here and on the workers."""
+        CACHE.forget(self.fit)
+        if self._common is not None:
+            self.executor.drop(self._common)
+            self._common = None
+
+    def look(self) -> list[Any]:
+        """What the lesson says of each shard, None for empty ones; keeps the stamps, drops shards that are skipped."""
+        found, kept = [], []
+        for shard, result in zip(self.shards, self.each("look", look, None, lost_is_unread=True), strict=True):
+            if isinstance(result, Unread):
+                if self.on_error == "raise":
+                    raise DataError(f"{result.why}; on_error='skip' would leave this shard out", None)
+                self.skipped.append(result)
+                continue
+            self.stamps.append(result[0])
+            found.append(result[1])
+            kept.append(shard)
+        self.shards = kept
+        if self.skipped:
+            first = self.skipped[0]
+            count = f"{len(self.skipped)} of {len(self.skipped) + len(kept)} shards"
+            warnings.warn(
+                f"{count} could not be read and were left out; the first is {first.where}: {first.why}", stacklevel=4
+            )
+        if not any(result is not None for result in found):
+            raise DataError("no shard has any examples: there is nothing to learn from")
+        return found
+
+    def each(
+        self,
+        phase: str,
+        function: Callable[..., Any],
+        state: Any,
+        arguments: Sequence[tuple[Any, ...]] | None = None,
+        *,
+        only: Sequence[int] | None = None,
+        lost_is_unread: bool = False,
+    ) -> Iterator[Any]:
+        """function(common, state, shard, index, *arguments) for each shard (or `only` some), in the order of shards."""
+        begin, spent, waited = time.perf_counter(), 0.0, 0.0
+        chosen = list(range(len(self.shards))) if only is None else list(only)
+        held = self.executor.hold(state)
+        handles: list[Any] = []
+        try:
+            for place, k in enumerate(chosen):
+                more = arguments[place] if arguments is not None else ()
+                call = (function, self.shards[k], k, *more)
+                handles.append(self.executor.submit(run, (self._common, held), call, f"spom-{phase}"))
+            for place, k in enumerate(chosen):
+                since = time.perf_counter()
+                result = self._result(handles[place], k, phase, lost_is_unread)
+                waited += time.perf_counter() - since
+                spent += result[1]
+                yield result[0]
+        finally:
+            self.executor.cancel(handles)
+            self.executor.drop(held)
+            whole = time.perf_counter() - begin
+            self.report.append({"phase": phase, "compute": spent, "seconds": whole, "waited": waited})
+
+    def _result(self, handle: Any, k: int, phase: str, lost_is_unread: bool) -> tuple[Any, float]:
+        where = f"shard {k + 1} of {len(self.shards)} ({self.shards[k]})"
+        try:
+            done = next(iter(self.executor.gather([handle])))
+            return done.result, done.seconds
+        except WorkerLost as error:
+            if lost_is_unread and self.on_error == "skip":
+                return Unread(str(self.shards[k]), str(error)), 0.0
+            raise WorkerLost(f"{where}: {error}; look for what is wrong with it, or leave it out") from None
+        except NoWorkers as error:
+            to_do = (
+                f"start workers and resume from the checkpoint {self.checkpoint} (resume=True)"
+                if self.checkpoint is not None
+                else "with checkpoint= the run could be resumed"
+            )
+            raise NoWorkers(f"{error}, in the phase {phase!r}; {to_do}") from None
+        except DataError as error:
+            raise DataError(f"{where}: {error}") from None
+        except SpomError as error:
+            raise type(error)(f"{where}: {error}") from None
