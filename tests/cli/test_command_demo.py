@@ -103,16 +103,3 @@ def test_a_report_needs_a_run(spom: Command, tmp_path: Path) -> None:
 def test_the_papers(spom: Command) -> None:
     assert "fobos" in spom.well("reproduce", "list").out
     assert "Usage: spom reproduce" in spom.well("reproduce", "--help").out
-
-
-def test_help_names_what_there_is(spom: Command) -> None:
-    from spom.cli.options import LOSSES, PENALTIES
-    from spom.core import registry
-
-    calculus = {"conjugate", "moreau-envelope", "scaled", "separable-sum", "sum", "translated"}
-    assert set(PENALTIES) == {entry.name for entry in registry.entries("penalty")} - calculus
-    known = {entry.name for entry in registry.entries("loss")} - {n for n in LOSSES if n.startswith("multiclass")}
-    assert {name for name in known if not name.startswith("multiclass")} <= set(LOSSES)
-    text = spom.well("train", "tagger", "--help").out
-    for word in ("group-lasso", "softmax-margin", "entities", "crfsuite"):
-        assert word in text

@@ -11,6 +11,13 @@ from spom.cli import options as o
 app = typer.Typer(help="List and fetch public data sets.", no_args_is_help=True, rich_markup_mode=None)
 
 
+def _sets(incomplete: str) -> list[str]:
+    """Complete the name of a data set."""
+    from spom.data.catalogue import ABOUT
+
+    return [name for name in sorted(ABOUT) if name.startswith(incomplete)]
+
+
 @app.command("list")
 def list_sets(json: o.Json = False, debug: o.Debug = False) -> None:
     """List the data sets: what each is, its size and licence, and whether it is here.
@@ -46,7 +53,12 @@ def list_sets(json: o.Json = False, debug: o.Debug = False) -> None:
 
 @app.command()
 def fetch(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The name of a data set, as `spom data list` shows it.")],
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="NAME", help="The name of a data set, as `spom data list` shows it.", autocompletion=_sets
+        ),
+    ],
     quiet: o.Quiet = False,
     debug: o.Debug = False,
 ) -> None:

@@ -6,13 +6,14 @@ import sys
 import time
 from typing import Any, Self
 
+from spom.cli.epochs import stage_of
 from spom.cli.stopping import Stopping
 
 # What a row shows: the key of the history's entry, the heading, how the number is written.
 COLUMNS = (
     ("epoch", "epoch", "{:d}"),
-    ("objective", "objective", "{:.6g}"),
-    ("loss", "loss", "{:.6g}"),
+    ("objective", "objective", "{:.5g}"),
+    ("loss", "loss", "{:.5g}"),
     ("dev", "dev", "{:.4f}"),
     ("blocks_kept", "blocks kept", "{:,d}"),
     ("nonzeros", "non-zeros", "{:,d}"),
@@ -85,16 +86,31 @@ class Live:
         from rich.table import Table
 
         used = [c for c in COLUMNS if c[0] == "epoch" or any(_known(row, c[0]) for row in self.rows)]
-        table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+        if all(row.get("objective") == row.get("loss") for row in self.rows):
+            # Without a penalty they are the same.
+            used = [c for c in used if c[0] != "objective"]
+        table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+        staged = any(stage_of(row) for row in self.rows)
+        if staged:
+            table.add_column("stage", no_wrap=True)
         for key, heading, _ in used:
             table.add_column(self.unit if key == "per_second" else heading, justify="right")
-        table.add_column("time left", justify="right")
+        if not staged:
+            # Nobody knows how long stages take that have not begun.
+            table.add_column("time left", justify="right")
         for i, row in list(enumerate(self.rows))[-_SHOWN:]:
+            named = [self._stage(i)] if staged else []
             cells = [form.format(row[key]) if _known(row, key) else "-" for key, _, form in used]
-            table.add_row(*cells, self._left(row) if i == len(self.rows) - 1 else "")
+            left = self._left(row) if i == len(self.rows) - 1 else ""
+            table.add_row(*named, *cells, *([] if staged else [left]))
         if not self.rows:
             table.add_row(*["0", *["" for _ in used[1:]], "starting"])
         return table
+
+    def _stage(self, i: int) -> str:
+        """The stage of row i, where it begins."""
+        name = stage_of(self.rows[i])
+        return name if i == 0 or stage_of(self.rows[i - 1]) != name or i == len(self.rows) - _SHOWN else ""
 
     def _left(self, row: dict[str, Any]) -> str:
         if not self.total or not row.get("epoch"):

@@ -12,15 +12,6 @@ import typer
 from spom.errors import DataError, Unsupported
 
 
-def _names(kind: str) -> Any:
-    def complete(incomplete: str) -> list[str]:
-        from spom.core import registry
-
-        return [entry.name for entry in registry.entries(kind) if entry.name.startswith(incomplete)]
-
-    return complete
-
-
 def _load_config(context: typer.Context, path: Path | None) -> Path | None:
     """The file's values become defaults, so that what is on the command line wins."""
     if path is None or context.resilient_parsing:
@@ -62,7 +53,7 @@ ModelIn = Annotated[Path, typer.Option("--model", metavar="M", help="The model, 
 Format = Annotated[
     str | None,
     typer.Option(
-        "--format", metavar="NAME", help="conll, conllu, crfsuite; svmlight, csv, parquet. Left out: by name."
+        "--format", metavar="NAME", help="conll, conllu, crfsuite; svmlight, csv, parquet. Default: by the file's name."
     ),
 ]
 Encoding = Annotated[
@@ -79,47 +70,8 @@ ZeroBased = Annotated[
     str,
     typer.Option("--zero-based", metavar="auto|yes|no", help="Whether the indices of an svmlight file start at 0."),
 ]
-# Written out, so that `--help` need not import every operator; a test compares them with the registry.
-PENALTIES = (
-    *("l1", "squared-l2", "elastic-net", "l2", "linf", "squared-l1", "power", "zero"),
-    *("group-lasso", "group-linf", "sparse-group-lasso", "tree-group-lasso", "overlapping-group-lasso"),
-    *("latent-group-lasso", "sparse-mkl", "lq-mkl", "elastic-net-mkl"),
-    *("l1-ball", "l2-ball", "linf-ball", "simplex", "box"),
-)
-LOSSES = (
-    "logistic",
-    "hinge",
-    "power-hinge",
-    "squared",
-    "power-absolute",
-    "log",
-    "softmax-margin",
-    "perceptron",
-    "mira",
-)
-Penalty = Annotated[
-    str | None,
-    typer.Option(
-        "--penalty",
-        metavar="NAME",
-        help=f"Penalty by name; left out, kind and strength are chosen from the data. {', '.join(PENALTIES)}.",
-        autocompletion=_names("penalty"),
-    ),
-]
 Strength = Annotated[
-    float | None, typer.Option("--strength", metavar="S", help="Strength of the penalty; left out, from the data.")
-]
-Loss = Annotated[
-    str | None,
-    typer.Option(
-        "--loss",
-        metavar="NAME",
-        help=f"Loss by name; left out, the one that suits the task: {', '.join(LOSSES)}.",
-        autocompletion=_names("loss"),
-    ),
-]
-Epochs = Annotated[
-    int | None, typer.Option("--epochs", metavar="N", help="Passes over the data; left out, by the task and the data.")
+    float | None, typer.Option("--strength", metavar="S", help="Strength of the penalty. Default: from the data.")
 ]
 Seed = Annotated[int, typer.Option("--seed", metavar="N", help="The same seed gives the same model, to the bit.")]
 Checkpoint = Annotated[

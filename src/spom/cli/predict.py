@@ -147,7 +147,8 @@ def _explained(asked: Asked, sources: list[str]) -> None:
 
     estimator = load_model(asked.model)
     if not hasattr(estimator, "explain"):
-        raise Unsupported(f"--explain is for classifiers, regressors and taggers; this is a {asked.kind}")
+        what = "classifiers, regressors, taggers and parsers"
+        raise Unsupported(f"--explain is for {what}; this is a {asked.kind}")
     with writing(asked.output) as out:
         for source in sources:
             for X in _inputs(asked, estimator, source):
@@ -163,6 +164,10 @@ def _inputs(asked: Asked, estimator: Any, source: str) -> Iterator[Any]:
 
         labels = [str(label) for label in estimator.classes_.tolist()]
         return (X for X, _ in tag_blocks(source, asked.format, asked.training, labels, only=True))
+    if asked.kind == "parser":
+        from spom.data.conllu import iter_conllu
+
+        return iter(iter_conllu(source))
     from spom.cli.vectors import Layout, blocks_to_predict
 
     layout = replace(Layout.of_model(estimator, asked.training), format=asked.format)

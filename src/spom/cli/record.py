@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from spom import __version__
+from spom.cli.epochs import kept_epochs
 from spom.cli.live import clock
 from spom.cli.output import print_json
 from spom.cli.resuming import Resuming
@@ -94,6 +95,8 @@ class Recorder:
         elif not self.options["quiet"]:
             parts = (summary(result, self.record), size(result["bytes"]), clock(result["seconds"]))
             print(f"{self.model}: {', '.join(part for part in parts if part)}")
+            for line in kept_epochs(self.record.get("history", []), self.stopped):
+                print(line)
             if "settings" in result:
                 print(result["settings"])
 

@@ -9,6 +9,15 @@ import typer
 from spom.cli import options as o
 from spom.cli.commands import REQUIRED, command
 from spom.cli.stopping import Stopping
+from spom.cli.task_options import (
+    SCHEMES,
+    SOLVERS,
+    TEMPLATES,
+    completing,
+    format_option,
+    learning_options,
+    templates_option,
+)
 
 app = typer.Typer(
     help="Learn a model from a file.",
@@ -35,7 +44,8 @@ Kinds = Annotated[
     typer.Option(
         "--kind",
         metavar="COLUMN=KIND",
-        help="Take a column as number, category or text; may be repeated. Left out, the values decide.",
+        help="Take a column as number, category, text or hashed (a category in N features: hashed:N); "
+        "may be repeated. Default: the values decide.",
     ),
 ]
 Solver = Annotated[
@@ -44,6 +54,7 @@ Solver = Annotated[
         "--solver",
         metavar="NAME",
         help="online (one example after another) or proximal (all data at once, to a certified optimum).",
+        autocompletion=completing(SOLVERS),
     ),
 ]
 Groups = Annotated[
@@ -56,14 +67,6 @@ Groups = Annotated[
 ]
 Stream = Annotated[
     bool, typer.Option("--stream", help="Read an svmlight file block by block, for one that does not fit in memory.")
-]
-Templates = Annotated[
-    str | None,
-    typer.Option(
-        "--templates",
-        metavar="T",
-        help="chunking, pos, entities, tags; default, large; or a file.",
-    ),
 ]
 Prune = Annotated[
     str | None,
@@ -80,7 +83,8 @@ Constraints = Annotated[
     typer.Option(
         "--constraints",
         metavar="SCHEME",
-        help="A scheme to obey: BIO, IOB1, BIOES, BILOU; or none.",
+        help="A scheme to obey: BIO, IOB1, BIOES, BILOU; or none. Default: the one that the labels are of, if any.",
+        autocompletion=completing(SCHEMES),
     ),
 ]
 Labels = Annotated[bool, typer.Option("--labels/--no-labels", help="Learn relations too.")]
@@ -98,9 +102,8 @@ FILES = {
     "train": (o.TrainFile, REQUIRED),
     "model": (o.ModelOut, REQUIRED),
     "dev": (o.DevFile, None),
-    "format": (o.Format, None),
 }
-CHOICE = {"templates": (Templates, None), "prune": (Prune, None)}
+CHOICE = {"prune": (Prune, None)}
 SENTENCES = {
     "columns": (o.ColumnNames, None),
     "label": (Label, None),
@@ -126,10 +129,7 @@ TABLES = {
     "stream": (Stream, False),
 }
 LEARNING = {
-    "penalty": (o.Penalty, None),
     "strength": (o.Strength, None),
-    "loss": (o.Loss, None),
-    "epochs": (o.Epochs, None),
     "seed": (o.Seed, 0),
     "settings": (o.Settings, None),
 }
@@ -145,6 +145,12 @@ RUNNING = {
     "quiet": (o.Quiet, False),
     "debug": (o.Debug, False),
 }
+
+
+def _names(task: str) -> dict[str, tuple[Any, Any]]:
+    """The options of a task that take names."""
+    templates = {"templates": (templates_option(task), None)} if task in TEMPLATES else {}
+    return {"format": (format_option(task), None), **templates, **learning_options(task)}
 
 
 def _run(train: Any, values: dict[str, Any]) -> None:
@@ -165,12 +171,12 @@ def _vectors(task: str, values: dict[str, Any]) -> None:
     _run(lambda **options: train(task, **options), values)
 
 
-@command(app, FILES, CHOICE, SENTENCES, LEARNING, RUNNING)
+@command(app, FILES, _names("tagger"), CHOICE, SENTENCES, LEARNING, RUNNING)
 def tagger(values: dict[str, Any]) -> None:
     """Learn a tagger of sentences, and which templates it needs.
 
-    Files are CoNLL columns (one token a line, a blank line after each sentence, the label in the last column; CRF++ has
-    the same), CoNLL-U (the label is upos) or CRFsuite items (label TAB feature TAB ...). Templates are a ready set
+    Files are CoNLL columns (one token per line, a blank line after each sentence, the label in the last column; CRF++
+    has the same), CoNLL-U (the label is upos) or CRFsuite items (label TAB feature TAB ...). Templates are a ready set
     (chunking, pos, entities, tags), a template file of CRF++, or a file with one template per line, such as
     w[-1]|w[0] or w.suffix3[0]; without --templates they follow from labels and columns, and are named at the end.
     The model goes to M, what was used and how the run went to M.run.json. Ctrl-C and SIGTERM stop after the epoch
@@ -191,7 +197,7 @@ def tagger(values: dict[str, Any]) -> None:
     _run(run, values)
 
 
-@command(app, FILES, PIPELINE, RUNNING)
+@command(app, FILES, {"format": (format_option("pipeline"), None)}, PIPELINE, RUNNING)
 def pipeline(values: dict[str, Any]) -> None:
     """Learn a pipeline from raw text to trees from a treebank in CoNLL-U.
 
@@ -208,7 +214,7 @@ def pipeline(values: dict[str, Any]) -> None:
     _run(run, {**values, "epochs": None})
 
 
-@command(app, FILES, CHOICE, TREES, LEARNING, RUNNING)
+@command(app, FILES, _names("parser"), CHOICE, TREES, LEARNING, RUNNING)
 def parser(values: dict[str, Any]) -> None:
     """Learn a dependency parser from a treebank in CoNLL-U, and which templates it needs.
 
@@ -227,7 +233,7 @@ def parser(values: dict[str, Any]) -> None:
     _run(run, values)
 
 
-@command(app, FILES, TABLES, LEARNING, RUNNING)
+@command(app, FILES, _names("classifier"), TABLES, LEARNING, RUNNING)
 def classifier(values: dict[str, Any]) -> None:
     """Learn a classifier of vectors, and which features it needs.
 
@@ -248,7 +254,7 @@ def classifier(values: dict[str, Any]) -> None:
     _vectors("classifier", values)
 
 
-@command(app, FILES, TABLES, LEARNING, RUNNING)
+@command(app, FILES, _names("regressor"), TABLES, LEARNING, RUNNING)
 def regressor(values: dict[str, Any]) -> None:
     """Learn a regressor of vectors, and which features it needs.
 

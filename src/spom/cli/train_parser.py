@@ -57,7 +57,9 @@ def _parameters(o: dict[str, Any], live: Live) -> dict[str, Any]:
     found["labels"], found["second_stage"] = o["labels"], o["second_stage"]
     found["projective"] = "auto" if o["projective"] is None else o["projective"]
     found["prune"] = pruning_of(o["prune"])
-    if o["penalty"] is not None or o["strength"] is not None:
+    if o["penalty"] == "none":
+        found["penalty"] = None
+    elif o["penalty"] is not None or o["strength"] is not None:
         found["penalty"] = penalty_of(o["penalty"], o["strength"], None, SparseMKL(1e-4))
     if o["templates"] is not None:
         found["templates"] = _templates(o["templates"])

@@ -139,6 +139,8 @@ def _penalty(o: dict[str, Any], strength: float) -> Any:
     """The penalty of the options: "auto", or a name, whose strength is then chosen, unless there is one."""
     from spom.penalties import L1
 
+    if o["penalty"] == "none":
+        return None
     if o["strength"] is None and o["groups"] is None and not o["stream"]:
         return "auto" if o["penalty"] is None else o["penalty"]
     if o["strength"] is None and o["penalty"] is None and o["groups"] is None:

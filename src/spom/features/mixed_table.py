@@ -1,13 +1,15 @@
 """Columns of a table as features: numbers, categories and texts, with missing values.
 
 A number becomes (x - mean) / scale, and 0 where it is missing; a column with missing values gets an indicator. A
-category becomes one feature per value. A text becomes one feature per word, weighted by its inverse document
-frequency, with each row scaled to norm one. Values and words that were not seen in training have no feature. What was
-learnt is plain data, so that a model file can hold it.
+category becomes one feature per value or, hashed, one of a fixed number of features that its values share. A text
+becomes one feature per word, weighted by its inverse document frequency, with each row scaled to norm one. Values and
+words that were not seen in training have no feature, unless they are hashed. What was learnt is plain data, so that a
+model file can hold it.
 """
 
 from __future__ import annotations
 
+import hashlib
 import math
 import re
 from collections import Counter
@@ -21,7 +23,7 @@ from scipy import sparse
 from spom.data.tables import Table
 from spom.errors import DataError
 
-KINDS = ("number", "category", "text")
+KINDS = ("number", "category", "hashed", "text")
 # What stands for "no value", in any case, as spreadsheets and statistics packages write it.
 MISSING = frozenset({"", "?", "na", "n/a", "nan", "null", "none"})
 # A column is a text where its values have at least this many words on average: names of places have one to three.
@@ -30,6 +32,9 @@ TEXT_WORDS = 4.0
 MOST_VALUES = 10_000
 # A column of which at least this share, but not all, are numbers has typing errors; it is no category.
 MOSTLY_NUMBERS = 0.9
+# Features of a hashed category where no number is given: ten
+# thousand values then fill nine tenths of them.
+SLOTS, MOST_SLOTS = 1 << 12, 1 << 24
 _WORD = re.compile(r"\w+(?:['’]\w+)?|[^\w\s]")
 
 
@@ -44,12 +49,15 @@ class Column:
     missing: bool = False
     values: tuple[str, ...] = ()
     weights: tuple[float, ...] = ()
+    slots: int = 0
 
     @property
     def features(self) -> list[str]:
         """The names of the features."""
         if self.kind == "number":
             return [self.name, f"{self.name}=missing"] if self.missing else [self.name]
+        if self.kind == "hashed":
+            return [f"{self.name}#{slot}" for slot in range(self.slots)]
         between = "=" if self.kind == "category" else ":"
         return [f"{self.name}{between}{value}" for value in self.values]
 
@@ -77,14 +85,20 @@ class TableFeatures:
     def learnt(cls, tables: Sequence[Table], names: Sequence[str], kinds: dict[str, str] | None = None) -> Self:
         """Choose the kind of each column, where `kinds` does not say it, and learn its numbers, values or words."""
         asked = kinds or {}
-        for name, kind in asked.items():
+        for name, given in asked.items():
+            kind = given.partition(":")[0]
             if kind not in KINDS:
                 raise DataError(f"column {name!r} cannot be a {kind!r}; the kinds are: {', '.join(KINDS)}", None)
             if name not in names:
                 raise DataError(f"there is no column {name!r} to take as a {kind}; there are: {', '.join(names)}", None)
         learn = {"number": _number, "category": _category, "text": _text}
+        asked = {name: kind for name, kind in asked.items() if not kind.startswith("hashed")}
+        hashed = {name: _hashed(name, kind) for name, kind in (kinds or {}).items() if name not in asked}
         columns = []
         for name in names:
+            if name in hashed:
+                columns.append(hashed[name])
+                continue
             values = [cell for table in tables for cell in _cells(table, name)]
             lines = [(table.source, line) for table in tables for line in table.lines]
             columns.append(learn[asked.get(name) or _kind(name, values, lines)](name, values, lines))
@@ -124,6 +138,7 @@ class TableFeatures:
                     bool(c["missing"]),
                     tuple(str(v) for v in c["values"]),
                     tuple(float(v) for v in c["weights"]),
+                    int(c.get("slots", 0)),
                 )
                 for c in found["columns"]
             ]
@@ -131,6 +146,7 @@ class TableFeatures:
             raise DataError("the columns in the model file are damaged", None) from None
         for c in columns:
             fits = c.kind in KINDS and (c.kind != "text" or len(c.weights) == len(c.values))
+            fits = fits and (c.kind != "hashed" or 0 < c.slots <= MOST_SLOTS)
             if not fits or not (math.isfinite(c.mean) and 0 < c.scale < math.inf):
                 raise DataError(f"column {c.name!r} in the model file is damaged", None)
         return cls(columns)
@@ -185,6 +201,23 @@ def _text(name: str, values: list[str | None], lines: list[tuple[str, int]]) -> 
     return Column(name, "text", values=tuple(word for word, _ in kept), weights=weights)
 
 
+def _hashed(name: str, kind: str) -> Column:
+    """A column of `hashed`, or of `hashed:SLOTS`; nothing is learnt of it."""
+    number = kind.partition(":")[2] or str(SLOTS)
+    if not number.isdigit() or not 0 < int(number) <= MOST_SLOTS:
+        raise DataError(f"column {name!r}: hashed:N takes a number of features from 1 to {MOST_SLOTS}; not {kind!r}")
+    return Column(name, "hashed", slots=int(number))
+
+
+def slot_of(value: str, slots: int) -> int:
+    """The feature of a value of a hashed category, the same on every machine.
+
+    >>> slot_of("Lisbon", 16) == slot_of("Lisbon", 16) < 16
+    True
+    """
+    return int.from_bytes(hashlib.blake2b(value.encode(), digest_size=8).digest(), "little") % slots
+
+
 def words_of(text: str | None) -> list[str]:
     """The words and marks of a text, in lower case.
 
@@ -214,7 +247,9 @@ def _bags(column: Column, places: dict[str, int], cells: list[str | None]) -> An
     indices: list[int] = []
     indptr = [0]
     for cell in cells:
-        if column.kind == "category":
+        if column.kind == "hashed":
+            found = Counter([slot_of("missing" if cell is None else cell, column.slots)])
+        elif column.kind == "category":
             found = Counter([places[v] for v in ["missing" if cell is None else cell] if v in places])
         else:
             found = Counter(places[word] for word in words_of(cell) if word in places)
@@ -223,4 +258,4 @@ def _bags(column: Column, places: dict[str, int], cells: list[str | None]) -> An
         indices += row
         data += [v / norm for v in row.values()]
         indptr.append(len(indices))
-    return sparse.csr_matrix((data, indices, indptr), shape=(len(cells), len(column.values)))
+    return sparse.csr_matrix((data, indices, indptr), shape=(len(cells), len(column.features)))
