@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from spom.data import Treebank, read_conllu
 from spom.data.conllu import conllu_text
 from spom.data.surface import Surface
 from spom.errors import DataError, ModelFileError
+from spom.estimators.pipeline.characters import characters_of, runs_of
 from spom.estimators.pipeline.multiword import Splitter, apply_rule, rule_of
 from spom.estimators.pipeline.packing import pack, unpack
 from spom.estimators.pipeline.scripts import apply_script, script_of
@@ -215,6 +217,44 @@ def test_languages_without_blanks() -> None:
     text = surface.text()
     assert [text[a:b] for a, b in zip(found.begin.tolist(), found.end.tolist(), strict=True)] == surface.forms
     assert np.array_equal(found.offsets, surface.offsets)
+
+
+def test_a_text_without_blanks_is_cut_like_another_one() -> None:
+    # The whole text is one run of non-blanks: what is learnt of that run must not stand in for a bias.
+    words = ["狗", "貓貓", "看見", "喜歡", "很", "樹"]
+    surfaces = []
+    for seed, count in ((0, 300), (1, 40)):
+        draw = np.random.default_rng(seed)
+        rows = [[{"form": str(w)} for w in [*draw.choice(words, draw.integers(3, 9)), "。"]] for _ in range(count)]
+        surfaces.append(Surface.of(Treebank.from_sentences(rows)))
+    text = surfaces[1].text()
+    found = Segmenter.fit(surfaces[0]).segments(text)
+    assert [text[a:b] for a, b in zip(found.begin.tolist(), found.end.tolist(), strict=True)] == surfaces[1].forms
+    assert np.array_equal(found.offsets, surfaces[1].offsets)
+
+
+def test_runs_of_a_text() -> None:
+    text = "He said (x\n\nNo! \"a b\" 12-Ab cd-Ef No!"
+    runs = runs_of(characters_of(text))
+    spans = [match.span() for match in re.finditer(r"\S+", text)]
+    assert list(zip(runs.begin.tolist(), runs.end.tolist(), strict=True)) == spans
+    words = [text[a:b] for a, b in spans]
+    for a in range(len(words)):
+        for b in range(a):
+            assert (runs.whole[a] == runs.whole[b]) == (words[a] == words[b])
+            assert (runs.lower[a] == runs.lower[b]) == (words[a].lower() == words[b].lower())
+    # He said (x | No! "a b" 12-Ab cd-Ef No! : before, after, since a stop, 2 for a bracket + 1 for a quote
+    before, after, since, opened = runs.place.T.tolist()
+    assert before == [0, 1, 2, 0, 1, 2, 3, 4, 4]
+    assert after == [2, 1, 0, 4, 4, 3, 2, 1, 0]
+    assert since == [0, 1, 2, 0, 0, 1, 2, 3, 4]
+    assert opened == [0, 0, 2, 0, 1, 0, 0, 0, 0]
+
+
+def test_a_pipeline_of_another_version_is_refused(pipeline: Pipeline) -> None:
+    state, arrays = pipeline.model_state()
+    with pytest.raises(ModelFileError, match="train it again"):
+        Pipeline.from_model_state({**state, "params": {}, "version": 1}, arrays)
 
 
 def test_packed_arrays_come_back() -> None:

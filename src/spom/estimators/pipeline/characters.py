@@ -1,4 +1,4 @@
-"""Features of characters: n-grams around each one, the run of non-blanks it is in, and its neighbouring runs."""
+"""Features of characters: n-grams around each one, the run of non-blanks it is in, its neighbours, the paragraph."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ Hashes = NDArray[np.uint64]
 Small = NDArray[np.uint8]
 
 BLANK, LOWER, UPPER, LETTER, UNSPACED, MARK, DIGIT, STOP, SIGN, OTHER = range(1, 11)
-TEMPLATES = 24
+# Templates of any character; one between two letters, where hardly a token ends, and a blank have the first twelve.
+# Those of kinds alone (40 to 44) add .26 to the tokens of EWT's dev set: words that were not seen need them.
+TEMPLATES = 45
 # Features are hashed into this many places; those that learning keeps are looked up by their place.
 BITS = 22
 _KINDS = {"Z": BLANK, "M": MARK, "N": DIGIT, "P": STOP, "S": SIGN}
@@ -90,123 +92,226 @@ def mixed(h: Any, value: Any) -> Any:
     return h ^ (h >> np.uint64(29))
 
 
-@kernel("void(Characters, uint64[::1], uint64[::1], uint64[::1], int64[::1])")
-def hash_runs(text: Characters, before: Hashes, after: Hashes, whole: Hashes, start: Ints) -> None:
-    """Hashes of the run of each character up to it, after it, and whole; `start` is where the run begins.
-
-    A blank has the hash 0 and is its own run. Of a long run only 24 characters count.
-    """
-    n, i = text.points.size, 0
-    while i < n:
-        if text.kinds[i] == 1:
-            before[i], after[i], whole[i], start[i] = 0, 0, 0, i
-            i += 1
-            continue
-        j, h = i, np.uint64(1)
-        while j < n and text.kinds[j] != 1:
-            if j - i < 24:
-                h = mixed(h, np.uint64(text.points[j]))
-            before[j], start[j] = h, i
-            j += 1
-        for k in range(i, j):
-            whole[k] = h
-        h = np.uint64(2)
-        for k in range(j - 1, i - 1, -1):
-            after[k] = h
-            if j - k < 24:
-                h = mixed(h, np.uint64(text.points[k]))
-        i = j
-
-
-@kernel("void(Characters, int64[::1], int64[::1])")
-def neighbours(text: Characters, last: Ints, following: Ints) -> None:
-    """The last character of the run before the one of each character, and the first one of the run after; -1: none."""
-    n, run, end = text.points.size, -1, -1
-    for i in range(n):
-        if text.kinds[i] == 1 and i > 0 and text.kinds[i - 1] != 1:
-            end = i - 1
-        if text.kinds[i] != 1 and (i == 0 or text.kinds[i - 1] == 1):
-            run = end
-        last[i] = end if text.kinds[i] == 1 else run
-    first, here = -1, -1
-    for i in range(n - 1, -1, -1):
-        if text.kinds[i] == 1 and i < n - 1 and text.kinds[i + 1] != 1:
-            first = i + 1
-        if text.kinds[i] != 1 and (i == n - 1 or text.kinds[i + 1] == 1):
-            here = first
-        following[i] = first if text.kinds[i] == 1 else here
-
-
 class Runs(NamedTuple):
-    """Runs of non-blanks around each character: hashes up to it, after it, whole; where it starts; its neighbours."""
+    """Runs of non-blanks: run r has the characters begin[r] to end[r] - 1, and hashes of its text.
 
-    before: Annotated[Hashes, "uint64[::1]"]
-    after: Annotated[Hashes, "uint64[::1]"]
+    `number[i]` is the run of character i, or the one before it where it is a blank (-1: none). `whole` is its text,
+    `lower` the same in lower case, `shape` its kinds of characters, `marks` the punctuation in it. In a script without
+    blanks a run is a whole text: it has none of them, and all are 0. `place` is its place in the paragraph: see `lay`.
+    """
+
+    number: Annotated[Ints, "int64[::1]"]
+    begin: Annotated[Ints, "int64[::1]"]
+    end: Annotated[Ints, "int64[::1]"]
     whole: Annotated[Hashes, "uint64[::1]"]
-    start: Annotated[Ints, "int64[::1]"]
-    last: Annotated[Ints, "int64[::1]"]
-    following: Annotated[Ints, "int64[::1]"]
+    lower: Annotated[Hashes, "uint64[::1]"]
+    shape: Annotated[Hashes, "uint64[::1]"]
+    marks: Annotated[Hashes, "uint64[::1]"]
+    place: Annotated[Hashes, "uint64[:, ::1]"]
+
+
+@kernel("int64(Characters, int64[::1], int64[::1], int64[::1])")
+def find_runs(text: Characters, number: Ints, begin: Ints, end: Ints) -> int:
+    """Where runs begin and end; how many there are."""
+    count, n = 0, text.points.size
+    for i in range(n):
+        if text.kinds[i] != 1:
+            if i == 0 or text.kinds[i - 1] == 1:
+                begin[count] = i
+                count += 1
+            end[count - 1] = i + 1
+        number[i] = count - 1
+    return count
+
+
+@kernel("void(Characters, uint32[::1], Runs)")
+def hash_runs(text: Characters, lower: Points, runs: Runs) -> None:
+    """Fill the hashes of all runs; `lower` has the code points in lower case."""
+    for r in range(runs.begin.size):
+        whole, low, shape = np.uint64(1), np.uint64(1), np.uint64(1)
+        marks, before, unspaced = np.uint64(0), np.uint64(0), False
+        for i in range(runs.begin[r], runs.end[r]):
+            kind = np.uint64(text.kinds[i])
+            whole, low = mixed(whole, np.uint64(text.points[i])), mixed(low, np.uint64(lower[i]))
+            # Letters and digits by their kind, a repeated one once more; punctuation as it is.
+            what = kind if kind < 8 else np.uint64(text.points[i]) + np.uint64(16)
+            if what != before:
+                shape = mixed(shape, what)
+            before = what
+            if kind >= 8:
+                marks |= np.uint64(1) << (np.uint64(text.points[i]) & np.uint64(63))
+            unspaced = unspaced or kind == 5
+        if unspaced:
+            whole, low, shape, marks = np.uint64(0), np.uint64(0), np.uint64(0), np.uint64(0)
+        runs.whole[r], runs.lower[r], runs.shape[r], runs.marks[r] = whole, low, shape, marks
+
+
+@kernel("uint64(int64)")
+def bucket(count: int) -> Any:
+    """0, 1, 2, 3, 4 for up to 6, 5 for up to 10, 6 for up to 20, 7 for more."""
+    if count < 4:
+        return np.uint64(max(0, count))
+    if count <= 6:
+        return np.uint64(4)
+    return np.uint64(5 if count <= 10 else (6 if count <= 20 else 7))
+
+
+@kernel("void(Characters, Runs)")
+def lay(text: Characters, runs: Runs) -> None:
+    """place[r] = runs before r in its paragraph, runs after it, runs since a stop, open brackets and quotes.
+
+    The first three are buckets. A stop is a run that ends with one of . ! ? or one of their wide forms.
+    """
+    first, since, depth, quote = 0, 0, 0, 0
+    count = runs.begin.size
+    for r in range(count):
+        if r == 0 or text.points[runs.begin[r] - 1] == 10:
+            first, since, depth, quote = r, 0, 0, 0
+        for i in range(runs.begin[r], runs.end[r]):
+            c = text.points[i]
+            if c == 40 or c == 91:
+                depth += 1
+            elif (c == 41 or c == 93) and depth > 0:
+                depth -= 1
+            elif c == 34:
+                quote = 1 - quote
+        runs.place[r, 0], runs.place[r, 2] = bucket(r - first), bucket(since)
+        runs.place[r, 3] = np.uint64(min(depth, 1) * 2 + quote)
+        c = text.points[runs.end[r] - 1]
+        since = 0 if c == 46 or c == 33 or c == 63 or c == 12290 or c == 65281 or c == 65311 else since + 1
+    last = count - 1
+    for r in range(count - 1, -1, -1):
+        if r == count - 1 or text.points[runs.end[r]] == 10:
+            last = r
+        runs.place[r, 1] = bucket(last - r)
 
 
 def runs_of(text: Characters) -> Runs:
     """The runs of a text."""
     n = text.points.size
-    before, after, whole = (np.empty(n, dtype=np.uint64) for _ in range(3))
-    start, last, following = (np.empty(n, dtype=np.int64) for _ in range(3))
-    hash_runs(text, before, after, whole, start)
-    neighbours(text, last, following)
-    return Runs(before, after, whole, start, last, following)
+    number, begin, end = (np.empty(n, dtype=np.int64) for _ in range(3))
+    count = int(find_runs(text, number, begin, end))
+    hashes = [np.zeros(count, dtype=np.uint64) for _ in range(4)]
+    place = np.zeros((count, 4), dtype=np.uint64)
+    runs = Runs(number, begin[:count].copy(), end[:count].copy(), *hashes, place)
+    hash_runs(text, _lowered(text.points), runs)
+    lay(text, runs)
+    return runs
+
+
+def _lowered(points: Points) -> Points:
+    """Code points in lower case, where that is one character."""
+    distinct, where = _distinct(points)
+    low = [chr(c).lower() for c in distinct.tolist()]
+    found = [ord(x) if len(x) == 1 else c for x, c in zip(low, distinct.tolist(), strict=True)]
+    return np.array(found, dtype=np.uint32)[where]
+
+
+@kernel("uint64(uint64[::1], int64, int64)")
+def kinds_of(kinds: Hashes, first: int, last: int) -> Any:
+    """The kinds of some characters as one number."""
+    found = np.uint64(0)
+    for j in range(first, last + 1):
+        found = found * np.uint64(16) + kinds[j]
+    return found
 
 
 @kernel("void(Characters, Runs, int64, uint64[:, ::1], uint64[::1])")
-def character_hashes(text: Characters, runs: Runs, i: int, window: Hashes, out: Hashes) -> None:
-    """The hashes of all templates at character i; `window` (2, 7) is to work in."""
+def around(text: Characters, runs: Runs, i: int, window: Hashes, out: Hashes) -> None:
+    """The templates from the 18th on: the run of character i, its neighbours, and the paragraph."""
+    n, count, c, k, r = text.points.size, runs.begin.size, window[0], window[1], runs.number[i]
+    zero = np.uint64(0)
+    word, shape, marks = runs.lower[r], runs.shape[r], runs.marks[r]
+    left, left_shape, right, right_shape, second, second_shape, first = zero, zero, zero, zero, zero, zero, zero
+    if r > 0:
+        left, left_shape = runs.lower[r - 1], runs.shape[r - 1]
+    if r + 1 < count:
+        right, right_shape, at = runs.lower[r + 1], runs.shape[r + 1], runs.begin[r + 1]
+        first = np.uint64(text.kinds[at])
+        if at + 1 < n:
+            first = first * np.uint64(16) + np.uint64(text.kinds[at + 1])
+    if r + 2 < count:
+        second, second_shape = runs.lower[r + 2], runs.shape[r + 2]
+    last = np.uint64(1 if i + 1 == runs.end[r] else 0)
+    here = mixed(c[4] * np.uint64(2) + last, first)
+    before, after = window[2, 0], window[2, 1]
+    out[18] = mixed(mixed(mixed(out[18], runs.whole[r]), first), after)
+    out[19] = mixed(mixed(mixed(out[19], right), c[4]), k[5])
+    out[20] = mixed(mixed(mixed(out[20], here), c[5]), k[3])
+    out[21] = mixed(mixed(mixed(out[21], left), before), first)
+    out[22] = mixed(mixed(mixed(out[22], runs.whole[r]), right), after)
+    depth = np.uint64(min(i - runs.begin[r], 4))
+    out[23] = mixed(mixed(mixed(out[23], kinds_of(k, 4, 6)), first), depth)
+    out[24] = mixed(mixed(mixed(out[24], marks), c[4]), k[5])
+    out[25] = mixed(mixed(out[25], marks), kinds_of(k, 3, 6))
+    out[26] = mixed(mixed(mixed(out[26], shape), right_shape), last)
+    out[27] = mixed(mixed(mixed(mixed(out[27], shape), right_shape), second_shape), last)
+    out[28] = mixed(mixed(mixed(mixed(out[28], left_shape), shape), right_shape), last)
+    out[29] = mixed(mixed(mixed(out[29], left_shape), right_shape), c[4] * np.uint64(2) + last)
+    out[30] = mixed(mixed(mixed(out[30], right), shape), last)
+    out[31] = mixed(mixed(mixed(out[31], word), right_shape), last)
+    out[32] = mixed(mixed(mixed(out[32], right), second), c[4] * np.uint64(2) + last)
+    out[33] = mixed(mixed(mixed(out[33], left), word), last)
+    out[34] = mixed(mixed(out[34], runs.place[r, 0]), here)
+    out[35] = mixed(mixed(out[35], runs.place[r, 1]), here)
+    out[36] = mixed(mixed(out[36], runs.place[r, 2]), here)
+    out[37] = mixed(mixed(mixed(out[37], runs.place[r, 3]), here), c[5])
+    length = runs.place[r, 0] * np.uint64(8) + runs.place[r, 1]
+    out[38] = mixed(mixed(mixed(out[38], length), shape), first * np.uint64(2) + last)
+    out[39] = mixed(mixed(mixed(mixed(out[39], runs.place[r, 2]), shape), right_shape), last)
+    out[40] = mixed(out[40], kinds_of(k, 4, 5))
+    out[41] = mixed(out[41], kinds_of(k, 3, 6))
+    out[42] = mixed(mixed(out[42], c[4]), k[5])
+    out[43] = mixed(mixed(out[43], k[4]), c[5])
+    out[44] = mixed(mixed(out[44], kinds_of(k, 3, 4)), mixed(c[5], k[6]))
+
+
+@kernel("int64(Characters, Runs, int64, uint64[:, ::1], uint64[::1])")
+def character_hashes(text: Characters, runs: Runs, i: int, window: Hashes, out: Hashes) -> int:
+    """The hashes of the templates at character i; how many there are. `window` (3, 9) is to work in."""
     n, c, k = text.points.size, window[0], window[1]
-    for j in range(7):
-        at = i + j - 3
+    for j in range(9):
+        at = i + j - 4
         inside = 0 <= at < n
         c[j] = np.uint64(text.points[at]) + np.uint64(1) if inside else np.uint64(0)
         k[j] = np.uint64(text.kinds[at]) if inside else np.uint64(0)
     for v in range(out.size):
         out[v] = np.uint64(v + 1) * np.uint64(14695981039346656037)
-    kinds = np.uint64(0)
-    for j in range(7):
-        kinds = kinds * np.uint64(16) + k[j]
-    # The first and the last character of each n-gram; 3 is the character itself.
-    grams = ((3, 3), (2, 3), (3, 4), (2, 4), (1, 3), (3, 5), (1, 4), (2, 5), (0, 3), (3, 6), (4, 5), (1, 5))
-    for v, (a, b) in enumerate(grams):
+    r = runs.number[i]
+    before, after = np.uint64(1), np.uint64(2)
+    if k[4] != 1 and runs.whole[r] != 0:
+        for j in range(max(runs.begin[r], i - 23), i + 1):
+            before = mixed(before, np.uint64(text.points[j]))
+        for j in range(i + 1, min(runs.end[r], i + 24)):
+            after = mixed(after, np.uint64(text.points[j]))
+    # The first and the last character of each n-gram; 4 is the character itself.
+    grams = ((3, 5), (2, 5), (3, 6), (1, 4), (4, 7), (2, 6), (4, 4), (3, 4), (4, 5), (2, 4), (4, 6), (5, 6))
+    # Between letters, and at blanks, which follow what stands before them, little has to be known.
+    letters = k[4] == 1 or (2 <= k[4] <= 4 and 2 <= k[5] <= 4)
+    for v in range(6 if letters else 12):
+        a, b = grams[v]
         for j in range(a, b + 1):
             out[v] = mixed(out[v], c[j])
-    before, after, whole = runs.before[i], runs.after[i], runs.whole[i]
-    last, next_ = runs.last[i], runs.following[i]
-    left = runs.whole[last] if last >= 0 else np.uint64(0)
-    right = runs.whole[next_] if next_ >= 0 else np.uint64(0)
-    first = np.uint64(0)
-    if next_ >= 0:
-        first = np.uint64(text.kinds[next_])
-        if next_ + 1 < n:
-            first = first * np.uint64(16) + np.uint64(text.kinds[next_ + 1])
-    out[12] = mixed(out[12], kinds)
-    out[13] = mixed(mixed(out[13], kinds >> np.uint64(4) & np.uint64(0xFFFFF)), c[3])
-    out[14] = mixed(out[14], before)
-    out[15] = mixed(mixed(out[15], before), c[4])
-    out[16] = mixed(mixed(out[16], after), k[3])
-    out[17] = mixed(mixed(out[17], before), after)
-    out[18] = mixed(mixed(mixed(out[18], whole), first), after)
-    out[19] = mixed(mixed(mixed(out[19], right), c[3]), k[4])
-    out[20] = mixed(mixed(mixed(out[20], c[3]), first), mixed(c[4], k[2]))
-    out[21] = mixed(mixed(mixed(out[21], left), before), first)
-    out[22] = mixed(mixed(mixed(out[22], left if k[3] == 1 else whole), right), after)
-    depth = np.uint64(min(i - runs.start[i], 4))
-    out[23] = mixed(mixed(mixed(out[23], k[3]), kinds & np.uint64(0xFFF)), mixed(first, depth))
+    spot = 6 if letters else 12
+    out[spot] = mixed(out[spot], kinds_of(k, 1, 7))
+    out[spot + 1] = mixed(out[spot + 1], before)
+    out[spot + 2] = mixed(out[spot + 2], after)
+    out[spot + 3] = mixed(mixed(out[spot + 3], before), after)
+    out[spot + 4] = mixed(mixed(out[spot + 4], before), c[5])
+    out[spot + 5] = mixed(mixed(out[spot + 5], after), c[4])
+    if letters:
+        return 12
+    window[2, 0], window[2, 1] = before, after
+    around(text, runs, i, window, out)
+    return out.size
 
 
 @kernel("void(Characters, Runs, int64, int64, int32[:, ::1])")
 def character_places(text: Characters, runs: Runs, first: int, last: int, out: NDArray[np.int32]) -> None:
-    """The place of each template of the characters first to last - 1."""
-    hashes, window = np.empty(out.shape[1], dtype=np.uint64), np.empty((2, 7), dtype=np.uint64)
+    """The place of each template of the characters first to last - 1; -1 where there is none."""
+    hashes, window = np.empty(out.shape[1], dtype=np.uint64), np.empty((3, 9), dtype=np.uint64)
     for i in range(first, last):
-        character_hashes(text, runs, i, window, hashes)
+        count = character_hashes(text, runs, i, window, hashes)
         for v in range(out.shape[1]):
             h = hashes[v] * np.uint64(10376313370251892927)
-            out[i - first, v] = np.int32(h >> np.uint64(42))
+            out[i - first, v] = np.int32(h >> np.uint64(42)) if v < count else -1

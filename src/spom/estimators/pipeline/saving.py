@@ -6,6 +6,7 @@ from typing import Any, Self
 
 from sklearn.utils.validation import check_is_fitted
 
+from spom.errors import ModelFileError
 from spom.estimators.parser.parser import DependencyParser
 from spom.estimators.pipeline.lemmas import LemmaStage
 from spom.estimators.pipeline.multiword import Splitter
@@ -14,6 +15,9 @@ from spom.estimators.pipeline.segmenter import Segmenter
 from spom.estimators.pipeline.tags import TagStage
 from spom.estimators.saving import Arrays, Saving
 from spom.models.encoding import Encoder, decode
+
+# Features of characters are places of hashes: with other templates the weights of a file mean nothing.
+VERSION = 2
 
 
 class SavingPipeline(Saving):
@@ -37,11 +41,14 @@ class SavingPipeline(Saving):
             state["parser"] = {"state": encoder.encode(inner, "parser"), "params": encoder.encode(params, "parser")}
             arrays |= {f"trees.{n}": a for n, a in own.items()}
         told, packed = pack(arrays)
-        return {**state, "packed": told}, packed
+        return {**state, "version": VERSION, "packed": told}, packed
 
     @classmethod
     def from_model_state(cls, state: dict[str, Any], arrays: Arrays) -> Self:
         """The pipeline again."""
+        if state.get("version") != VERSION:
+            found = state.get("version", 1)
+            raise ModelFileError(f"a pipeline of version {found}, not {VERSION}: train it again with this spom")
         pipeline = cls(**state["params"])
         every = unpack(state["packed"], arrays)
 
