@@ -234,7 +234,7 @@ def test_a_text_without_blanks_is_cut_like_another_one() -> None:
 
 
 def test_runs_of_a_text() -> None:
-    text = "He said (x\n\nNo! \"a b\" 12-Ab cd-Ef No!"
+    text = 'He said (x\n\nNo! "a b" 12-Ab cd-Ef No!'
     runs = runs_of(characters_of(text))
     spans = [match.span() for match in re.finditer(r"\S+", text)]
     assert list(zip(runs.begin.tolist(), runs.end.tolist(), strict=True)) == spans
