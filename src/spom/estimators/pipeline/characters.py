@@ -191,9 +191,9 @@ def runs_of(text: Characters) -> Runs:
     n = text.points.size
     number, begin, end = (np.empty(n, dtype=np.int64) for _ in range(3))
     count = int(find_runs(text, number, begin, end))
-    hashes = [np.zeros(count, dtype=np.uint64) for _ in range(4)]
+    whole, lower, shape, marks = (np.zeros(count, dtype=np.uint64) for _ in range(4))
     place = np.zeros((count, 4), dtype=np.uint64)
-    runs = Runs(number, begin[:count].copy(), end[:count].copy(), *hashes, place)
+    runs = Runs(number, begin[:count].copy(), end[:count].copy(), whole, lower, shape, marks, place)
     hash_runs(text, _lowered(text.points), runs)
     lay(text, runs)
     return runs
@@ -204,7 +204,8 @@ def _lowered(points: Points) -> Points:
     distinct, where = _distinct(points)
     low = [chr(c).lower() for c in distinct.tolist()]
     found = [ord(x) if len(x) == 1 else c for x, c in zip(low, distinct.tolist(), strict=True)]
-    return np.array(found, dtype=np.uint32)[where]
+    lowered: Points = np.array(found, dtype=np.uint32)[where]
+    return lowered
 
 
 @kernel("uint64(uint64[::1], int64, int64)")
