@@ -19,8 +19,7 @@ from spom.kernels.base import products, squares
 from spom.kernels.gram import DenseGram
 from spom.penalties import SparseMKL, SquaredL2
 from spom.solvers.iterate import last
-from spom.solvers.mkl.online.pieces import HINGE
-from spom.solvers.mkl.online.rounds import SQUARED, rounds_single
+from spom.solvers.mkl.online.coefficients import SQUARED
 from spom.solvers.mkl.online.solver import OnlineKernels
 from spom.solvers.mkl.online.workspace import Workspace
 from spom.solvers.mkl.problem import KernelProblem
@@ -186,11 +185,10 @@ def still_rounds(problem: KernelProblem, state: Any, N: int) -> Any:
     """The rounds of all epochs from a fitted state, without a step."""
     solver = OnlineKernels(problem, penalty=SparseMKL(1.0 / (DEFAULT_C * N)), epochs=EPOCHS)
     work = Workspace(problem, False)
-    work.F[...], work.T[...] = state.internal["scores"], solver.parts(state.theta)[2]
-    work.table[SQUARED] = state.block_norms**2
-    order, steps = np.arange(N), np.zeros(N)
-    fixed, prox = (False, HINGE, 1.0, 0.0), solver._prox()
-    return lambda: [work.run(rounds_single, order, steps, fixed, prox) for _ in range(EPOCHS)]
+    work.F[...], work.model.T[...] = state.internal["scores"], solver.parts(state.theta)[2]
+    work.model.table[SQUARED] = state.block_norms**2
+    order, steps, rule = np.arange(N), np.zeros(N), solver._rule()
+    return lambda: [work.run(order, steps, rule) for _ in range(EPOCHS)]
 
 
 # --- many kernels --------------------------------------------------------------------------------------

@@ -27,17 +27,6 @@ LEFT = {
     "solvers/batch/path.py:path",
     "solvers/mkl/frank_wolfe/passes.py:move",
     "solvers/mkl/frank_wolfe/passes.py:visit",
-    "solvers/mkl/online/coefficients.py:add_coefficients",
-    "solvers/mkl/online/coefficients.py:add_weights",
-    "solvers/mkl/online/coefficients.py:renew",
-    "solvers/mkl/online/gram_rows.py:add_rows",
-    "solvers/mkl/online/gram_rows.py:add_three",
-    "solvers/mkl/online/pieces.py:add_explicit_scores",
-    "solvers/mkl/online/pieces.py:along_explicit",
-    "solvers/mkl/online/pieces.py:along_gradient",
-    "solvers/mkl/online/pieces.py:within",
-    "solvers/mkl/online/rounds.py:_rounds",
-    "solvers/mkl/online/solver.py:_state",
     "solvers/mkl/wrapper/passes.py:_pegasos",
 }
 

@@ -10,7 +10,7 @@ import pytest
 from scipy import sparse
 
 from spom.penalties import ElasticNetMKL, GroupLasso, LqMKL, SparseMKL
-from spom.solvers.mkl.online.rounds import SQUARED
+from spom.solvers.mkl.online.coefficients import SQUARED
 from spom.solvers.mkl.online.solver import OnlineKernels, thresholds
 from spom.solvers.mkl.problem import ExplicitBlock, KernelProblem
 
@@ -26,7 +26,8 @@ def held(
     table = np.zeros((4, count + 1))
     table[SQUARED, :count] = np.square(norms)
     table[SQUARED, count] = 100.0
-    work = SimpleNamespace(table=table, frozen=np.array(frozen), gradient_norms=lambda rng: np.array(gradient))
+    model = SimpleNamespace(table=table, frozen=np.array(frozen))
+    work = SimpleNamespace(model=model, gradient_norms=lambda rng: np.array(gradient))
     found: list[bool] = solver._held(work, np.random.default_rng(0)).tolist()  # type: ignore[arg-type]
     return found
 

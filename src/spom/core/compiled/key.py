@@ -21,6 +21,8 @@ LEVELS = {
     "x86-64-v3": ("avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe", "xsave"),
     "x86-64-v2": ("cx16", "popcnt", "sahf", "sse3", "sse4.1", "sse4.2", "ssse3"),
 }
+# How `worker` compiles: another word when that changes.
+METHOD = "arrays owned by callers are not counted"
 # Settings of numba that do not change the code, and the processor's name, which is the level.
 _APART = {
     "NUMBA_CACHE_DIR",
@@ -88,7 +90,7 @@ def _settings() -> str:
 
 def key_of(kernel: Any) -> str:
     """The key of a kernel's compiled code on this machine."""
-    text = "\n".join((compiler(), level(), _settings(), digest(kernel)))
+    text = "\n".join((compiler(), level(), _settings(), METHOD, digest(kernel)))
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 

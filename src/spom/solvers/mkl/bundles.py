@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated, Any, NamedTuple
 
+import numpy as np
+
 from spom.core.arrays import Floats, Ints
 from spom.core.jit import PROX
+from spom.solvers.structured.losses import Loss
+from spom.solvers.structured.residual import Parts, Structure
 
 # Kinds of blocks.
 DENSE, SPARSE, EXPLICIT = range(3)
@@ -60,10 +64,13 @@ class Data(NamedTuple):
 
 
 class Rule(NamedTuple):
-    """How a round decodes and shrinks: the loss, the prox of the vector of block norms, the penalty of transitions."""
+    """How a round decodes and shrinks: the loss, the prox of the vector of block norms, the penalty of transitions.
 
-    loss: Annotated[int, "int64"]
-    cost: Annotated[float, "float64"]
+    `limit` bounds the norm of all blocks: a ball that SPOM projects to, the scale of the steps of dual averaging.
+    """
+
+    structure: Structure
+    loss: Loss
     tolerance: Annotated[float, "float64"]
     prox: Annotated[Any, f"FunctionType({PROX})"]
     reals: Annotated[Floats, "float64[::1]"]
@@ -77,30 +84,60 @@ class Errors(NamedTuple):
     """The errors of one sequence: D = expected minus gold labels, and where it is not zero.
 
     Token tokens[e] of the sequence has the labels labels[e, :several[e]]; inner[a, b] = <D[tokens[a]], D[tokens[b]]>;
-    `moves` is D of pairs of labels, `unary` and `pairs` are the scores.
+    `moves` is D of label pairs (and of first and last labels, which have no weights here). `scores` are those decoded.
     """
 
+    scores: Parts
     D: Annotated[Floats, "float64[:, ::1]"]
+    moves: Annotated[Floats, "float64[:, ::1]"]
     tokens: Annotated[Ints, "int64[::1]"]
     labels: Annotated[Ints, "int64[:, ::1]"]
     several: Annotated[Ints, "int64[::1]"]
     inner: Annotated[Floats, "float64[:, ::1]"]
-    moves: Annotated[Floats, "float64[:, ::1]"]
-    unary: Annotated[Floats, "float64[:, ::1]"]
-    pairs: Annotated[Floats, "float64[:, ::1]"]
+    scratch: Annotated[Floats, "float64[::1]"]
+
+
+class Wrong(NamedTuple):
+    """The errors of a sequence whose first token is `first` of all; `size` of its tokens are wrong."""
+
+    errors: Errors
+    first: Annotated[int, "int64"]
+    size: Annotated[int, "int64"]
+
+
+class Weights(NamedTuple):
+    """Weights V[feature, label] of explicit blocks; one whose mark is not the stamp of its block counts as zero.
+
+    `sums` is what the average of all rounds needs, and empty where there is no average.
+    """
+
+    V: Annotated[Floats, "float64[:, ::1]"]
+    marks: Annotated[Ints, "int64[::1]"]
+    sums: Annotated[Floats, "float64[:, ::1]"]
+
+
+class Active(NamedTuple):
+    """Blocks whose Gram rows a step adds to the scores, the factor of each, and where the rows are in the store."""
+
+    blocks: Annotated[Ints, "int64[::1]"]
+    factors: Annotated[Floats, "float64[::1]"]
+    rows: Annotated[Ints, "int64[::1]"]
 
 
 def errors_of(longest: int, labels: int) -> Errors:
-    """Empty places for sequences of at most `longest` tokens."""
-    import numpy as np
-
+    """Space for the errors of sequences of at most `longest` tokens."""
     return Errors(
+        scores=Parts(np.zeros((longest, labels)), np.zeros((labels + 2, labels))),
         D=np.zeros((longest, labels)),
+        moves=np.zeros((labels + 2, labels)),
         tokens=np.zeros(longest, dtype=np.int64),
         labels=np.zeros((longest, labels), dtype=np.int64),
         several=np.zeros(longest, dtype=np.int64),
         inner=np.zeros((longest, longest)),
-        moves=np.zeros((labels, labels)),
-        unary=np.zeros((longest, labels)),
-        pairs=np.zeros((labels, labels)),
+        scratch=np.zeros(0),
     )
+
+
+def active_of(blocks: int) -> Active:
+    """Space for that many blocks."""
+    return Active(np.zeros(blocks, dtype=np.int64), np.zeros(blocks), np.zeros(blocks, dtype=np.int64))

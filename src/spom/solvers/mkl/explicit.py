@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from spom.core.arrays import Floats, Ints
 from spom.core.jit import kernel
-from spom.solvers.mkl.bundles import Errors, Explicit
+from spom.solvers.mkl.bundles import Explicit, Weights, Wrong
+
+# Columns of `shapes`: see `Explicit`.
+SHIFT, BASE, IS_DENSE, FEATURES = range(4)
 
 
 @kernel("void(Explicit, int64, int64[::1], int64[::1], float64[::1], float64[::1])")
 def within(rows: Explicit, e: int, offsets: Ints, starts: Ints, spare: Floats, out: Floats) -> None:
     """<x_a, x_b> for all tokens a, b of each sequence; `spare` has a zero for each feature of block e."""
-    ptr, shift, dense = rows.ptr[e], rows.shapes[e, 0], rows.shapes[e, 2]
+    ptr, shift, dense = rows.ptr[e], rows.shapes[e, SHIFT], rows.shapes[e, IS_DENSE]
     for q in range(offsets.size - 1):
         first, length = offsets[q], offsets[q + 1] - offsets[q]
         for a in range(length):
@@ -26,41 +29,55 @@ def within(rows: Explicit, e: int, offsets: Ints, starts: Ints, spare: Floats, o
                 spare[p - ptr[i] if dense > 0 else rows.indices[p - shift]] = 0.0
 
 
-@kernel("void(Explicit, int64, float64[:, ::1], float64, int64, int64, float64[:, ::1])")
-def add_explicit(rows: Explicit, e: int, V: Floats, scale: float, a: int, b: int, unary: Floats) -> None:
+@kernel("void(Explicit, int64, Weights, int64, float64, int64, int64, float64[:, ::1])")
+def add_explicit(
+    rows: Explicit, e: int, weights: Weights, stamp: int, scale: float, a: int, b: int, unary: Floats
+) -> None:
     """Add scale times the scores of block e for the tokens a .. b-1."""
-    ptr, shift, base, dense = rows.ptr[e], rows.shapes[e, 0], rows.shapes[e, 1], rows.shapes[e, 2]
+    ptr, shift, base, dense = rows.ptr[e], rows.shapes[e, SHIFT], rows.shapes[e, BASE], rows.shapes[e, IS_DENSE]
     for t in range(a, b):
         out = unary[t - a]
         for p in range(ptr[t], ptr[t + 1]):
-            x, w = scale * rows.values[p], V[base + (p - ptr[t] if dense > 0 else rows.indices[p - shift])]
-            for y in range(out.size):
-                out[y] += x * w[y]
+            f = base + (p - ptr[t] if dense > 0 else rows.indices[p - shift])
+            if weights.marks[f] == stamp:
+                x, w = scale * rows.values[p], weights.V[f]
+                for y in range(out.size):
+                    out[y] += x * w[y]
 
 
-@kernel("float64(Explicit, int64, float64[:, ::1], Errors, int64, int64)")
-def explicit_along(rows: Explicit, e: int, V: Floats, errors: Errors, count: int, a: int) -> float:
+@kernel("float64(Explicit, int64, Weights, int64, Wrong)")
+def explicit_along(rows: Explicit, e: int, weights: Weights, stamp: int, wrong: Wrong) -> float:
     """<V, gradient> of block e."""
-    ptr, shift, base, dense = rows.ptr[e], rows.shapes[e, 0], rows.shapes[e, 1], rows.shapes[e, 2]
-    total = 0.0
-    for j in range(count):
-        t, d = a + errors.tokens[j], errors.D[errors.tokens[j]]
+    ptr, shift, base, dense = rows.ptr[e], rows.shapes[e, SHIFT], rows.shapes[e, BASE], rows.shapes[e, IS_DENSE]
+    total, errors = 0.0, wrong.errors
+    for j in range(wrong.size):
+        t, d = wrong.first + errors.tokens[j], errors.D[errors.tokens[j]]
         for p in range(ptr[t], ptr[t + 1]):
-            w, s = V[base + (p - ptr[t] if dense > 0 else rows.indices[p - shift])], 0.0
-            for y in range(d.size):
-                s += d[y] * w[y]
-            total += rows.values[p] * s
+            f = base + (p - ptr[t] if dense > 0 else rows.indices[p - shift])
+            if weights.marks[f] == stamp:
+                w, s = weights.V[f], 0.0
+                for y in range(d.size):
+                    s += d[y] * w[y]
+                total += rows.values[p] * s
     return total
 
 
-@kernel("void(Explicit, int64, float64[:, ::1], Errors, int64, int64, float64)")
-def add_to_weights(rows: Explicit, e: int, V: Floats, errors: Errors, count: int, a: int, c: float) -> None:
-    """V += c times the gradient of block e."""
-    ptr, shift, base, dense = rows.ptr[e], rows.shapes[e, 0], rows.shapes[e, 1], rows.shapes[e, 2]
-    for j in range(count):
-        t, i = errors.tokens[j], a + errors.tokens[j]
+@kernel("void(Explicit, int64, Weights, int64, Wrong, float64, float64)")
+def add_to_weights(rows: Explicit, e: int, weights: Weights, stamp: int, wrong: Wrong, c: float, sigma: float) -> None:
+    """V += c times the gradient of block e, and what the average must not count: sums -= sigma times that."""
+    ptr, shift, base, dense = rows.ptr[e], rows.shapes[e, SHIFT], rows.shapes[e, BASE], rows.shapes[e, IS_DENSE]
+    V, errors = weights.V, wrong.errors
+    for j in range(wrong.size):
+        t, i = errors.tokens[j], wrong.first + errors.tokens[j]
         for p in range(ptr[i], ptr[i + 1]):
             f = base + (p - ptr[i] if dense > 0 else rows.indices[p - shift])
+            if weights.marks[f] != stamp:
+                for y in range(V.shape[1]):
+                    V[f, y] = 0.0
+                weights.marks[f] = stamp
             for s in range(errors.several[j]):
                 y = errors.labels[j, s]
-                V[f, y] += c * rows.values[p] * errors.D[t, y]
+                change = c * rows.values[p] * errors.D[t, y]
+                V[f, y] += change
+                if weights.sums.size > 0:
+                    weights.sums[f, y] -= sigma * change

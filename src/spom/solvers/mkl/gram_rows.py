@@ -1,12 +1,13 @@
-"""Compiled: rows of Gram matrices, dense or sparse, added to cached scores."""
+"""Compiled: rows of Gram matrices added to cached scores, where most of the time of learning with kernels goes."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from spom.core.arrays import Floats, Ints
 from spom.core.jit import kernel
 from spom.core.prefetch import prefetch
-from spom.solvers.mkl.bundles import DENSE, Grams
+from spom.solvers.mkl.bundles import DENSE, Active, Grams, Wrong
 
 # How many entries of a row are prefetched: the processor finds the rest by itself.
 HEAD = 128
@@ -19,6 +20,25 @@ def ask_for_row(store: Any, row: int) -> None:
     flat, start = store.reshape(-1), row * store.shape[1]
     for j in range(start, start + min(HEAD, store.shape[1]), 16):
         prefetch(flat, j)
+
+
+@kernel("int64(Grams, float64[::1], Wrong, int64, int64[::1])")
+def missing_rows(grams: Grams, on: Floats, wrong: Wrong, clock: int, wanted: Ints) -> int:
+    """How many rows a step of the blocks that are on needs and the store does not have; list them in `wanted`."""
+    missing, n = 0, grams.slots.shape[1]
+    if grams.ages.size == 0:
+        return 0
+    for m in range(grams.kinds.size):
+        if on[m] > 0.0 and grams.kinds[m] == DENSE:
+            for e in range(wrong.size):
+                i = wrong.first + wrong.errors.tokens[e]
+                slot = grams.slots[grams.places[m], i]
+                if slot < 0:
+                    wanted[missing] = grams.places[m] * n + i
+                    missing += 1
+                else:
+                    grams.ages[slot] = clock
+    return missing
 
 
 @kernel([f"void({f}[::1], {f}[:, ::1], Grams, int64, int64, float64)" for f in REALS])
@@ -34,15 +54,62 @@ def add_row(f: Any, store: Any, grams: Grams, m: int, i: int, c: float) -> None:
             f[grams.sparse_indices[p]] += factor * f.dtype.type(grams.sparse_values[p])
 
 
-@kernel([f"void({f}[::1], {f}[::1], {f}[:, ::1], Grams, int64, int64, float64, float64)" for f in REALS])
-def add_two_rows(f: Any, g: Any, store: Any, grams: Grams, m: int, i: int, c: float, d: float) -> None:
-    """f += c times row i, g += d times row i: the row is read once."""
-    if grams.kinds[m] != DENSE:
-        add_row(f, store, grams, m, i, c)
-        add_row(g, store, grams, m, i, d)
-        return
-    row, a, b = store[grams.slots[grams.places[m], i]], f.dtype.type(c), f.dtype.type(d)
+@kernel([f"void({f}[:, :, ::1], {f}[:, ::1], Active, int64, int64, int64, float64, float64)" for f in REALS])
+def add_three(F: Any, store: Any, active: Active, b: int, y: int, z: int, dy: float, dz: float) -> None:
+    """Add rows to labels y and z of the active blocks b, b + 1 and b + 2: more loads are under way at a time."""
+    kind, blocks, factors = F.dtype.type, active.blocks, active.factors
+    k, m, n = blocks[b], blocks[b + 1], blocks[b + 2]
+    r, s, t = factors[b], factors[b + 1], factors[b + 2]
+    ky, kz, my, mz, ny, nz = F[k, y], F[k, z], F[m, y], F[m, z], F[n, y], F[n, z]
+    first, second, third = store[active.rows[b]], store[active.rows[b + 1]], store[active.rows[b + 2]]
+    ry, rz, sy, sz, ty, tz = kind(r * dy), kind(r * dz), kind(s * dy), kind(s * dz), kind(t * dy), kind(t * dz)
+    for j in range(first.size):
+        # Each entry is read once: the compiler cannot know that a store leaves the rows as they are.
+        u, v, w = first[j], second[j], third[j]
+        ky[j] += ry * u
+        kz[j] += rz * u
+        my[j] += sy * v
+        mz[j] += sz * v
+        ny[j] += ty * w
+        nz[j] += tz * w
+
+
+@kernel([f"void({f}[:, :, ::1], {f}[:, ::1], Active, int64, int64, int64, float64, float64)" for f in REALS])
+def add_one(F: Any, store: Any, active: Active, b: int, y: int, z: int, dy: float, dz: float) -> None:
+    """Add a row to labels y and z of the active block b."""
+    m, r, row = active.blocks[b], active.factors[b], store[active.rows[b]]
+    f, g, ry, rz = F[m, y], F[m, z], F.dtype.type(r * dy), F.dtype.type(r * dz)
     for j in range(row.size):
-        x = row[j]
-        f[j] += a * x
-        g[j] += b * x
+        u = row[j]
+        f[j] += ry * u
+        g[j] += rz * u
+
+
+@kernel([f"void({f}[:, :, ::1], {f}[:, ::1], Grams, Active, int64, Wrong)" for f in REALS])
+def add_rows(F: Any, store: Any, grams: Grams, active: Active, on: int, wrong: Wrong) -> None:
+    """F[m, y] += factor_m D[t, y] K_m[first + t] for the first `on` active blocks and wrong tokens t.
+
+    Two labels at a time, because a wrong token has two, and three blocks. The rows of the next token are prefetched.
+    """
+    errors, blocks = wrong.errors, active.blocks
+    for e in range(wrong.size):
+        t, i = errors.tokens[e], wrong.first + errors.tokens[e]
+        following, d = wrong.first + errors.tokens[min(e + 1, wrong.size - 1)], errors.D[errors.tokens[e]]
+        for b in range(on):
+            ask_for_row(store, grams.slots[grams.places[blocks[b]], following])
+            active.rows[b] = grams.slots[grams.places[blocks[b]], i]
+        for j in range(0, errors.several[e] - 1, 2):
+            y, z = errors.labels[e, j], errors.labels[e, j + 1]
+            b = 0
+            while b + 2 < on:
+                add_three(F, store, active, b, y, z, d[y], d[z])
+                b += 3
+            while b < on:
+                add_one(F, store, active, b, y, z, d[y], d[z])
+                b += 1
+        if errors.several[e] % 2:
+            y = errors.labels[e, errors.several[e] - 1]
+            for b in range(on):
+                f, row, r = F[blocks[b], y], store[active.rows[b]], F.dtype.type(active.factors[b] * errors.D[t, y])
+                for j in range(row.size):
+                    f[j] += r * row[j]

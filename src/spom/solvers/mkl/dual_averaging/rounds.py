@@ -19,10 +19,11 @@ from typing import Annotated, Any, NamedTuple
 
 from spom.core.arrays import Floats, Ints
 from spom.core.jit import kernel
-from spom.solvers.mkl.bundles import DENSE, EXPLICIT, Data, Errors, Grams, Rule
+from spom.solvers.mkl.bundles import DENSE, EXPLICIT, SPARSE, Active, Data, Errors, Grams, Rule, Weights, Wrong
+from spom.solvers.mkl.errors import find_errors, gradient_square, inner_products, pair_products, root
 from spom.solvers.mkl.explicit import add_explicit, add_to_weights, explicit_along
-from spom.solvers.mkl.gram_rows import add_row, add_two_rows, ask_for_row
-from spom.solvers.mkl.online.pieces import decode, gradient_square, inner_products, pair_products, root, wrong_tokens
+from spom.solvers.mkl.gram_rows import REALS, add_row, add_rows, missing_rows
+from spom.solvers.structured.losses import is_sum
 
 # Rows of the table of blocks, whose last column is the transitions: see above; SCALE is what multiplies F[m] (or V)
 # in a score, SIZE the mean of the kernel's diagonal, which norms are divided by, NORM the norm of the block.
@@ -50,14 +51,16 @@ class Dual(NamedTuple):
 
 
 class Work(NamedTuple):
-    """Places for a round: errors of its sequence, norms of the blocks, kernels that are on, rows that are wanted."""
+    """Space for a round: errors of its sequence, norms of the blocks, kernels that are on, rows that are wanted.
+
+    `weights` are the explicit ones, `V` of `Dual`: none of them is ever stale here.
+    """
 
     errors: Errors
+    weights: Weights
     norms: Annotated[Floats, "float64[::1]"]
+    active: Active
     wanted: Annotated[Ints, "int64[::1]"]
-
-
-REALS = ("float32", "float64")
 
 
 @kernel([f"float64(float64[::1], {f}[::1])" for f in REALS], fastmath={"reassoc"})
@@ -121,51 +124,33 @@ def find_scales(F: Any, store: Any, data: Data, dual: Dual, rule: Rule, norms: F
     return -1
 
 
-@kernel([f"void({f}[:, :, ::1], Data, Dual, Errors, int64, int64)" for f in REALS])
-def find_scores(F: Any, data: Data, dual: Dual, errors: Errors, a: int, b: int) -> None:
+@kernel([f"void({f}[:, :, ::1], Data, Dual, Work, int64, int64)" for f in REALS])
+def find_scores(F: Any, data: Data, dual: Dual, work: Work, a: int, b: int) -> None:
     """The scores of the tokens a .. b-1 and of pairs of labels, by the blocks that are on."""
-    unary, table, kinds = errors.unary, dual.table, data.grams.kinds
-    unary[: b - a] = 0.0
+    scores, table, kinds = work.errors.scores, dual.table, data.grams.kinds
+    scores.unary[: b - a] = 0.0
     for m in range(kinds.size):
         scale = table[SCALE, m]
         if scale > 0.0:
             if kinds[m] == EXPLICIT:
-                add_explicit(data.explicit, data.grams.places[m], dual.V, scale, a, b, unary)
+                add_explicit(data.explicit, data.grams.places[m], work.weights, 0, scale, a, b, scores.unary)
             else:
                 for y in range(F.shape[1]):
                     f = F[m, y]
                     for t in range(a, b):
-                        unary[t - a, y] += scale * f[t]
+                        scores.unary[t - a, y] += scale * f[t]
     if data.sequences.chain:
         scale = table[SCALE, kinds.size]
         for p in range(dual.T.shape[0]):
             for y in range(dual.T.shape[0]):
-                errors.pairs[p, y] = scale * dual.T[p, y]
+                scores.shared[p, y] = scale * dual.T[p, y]
 
 
-@kernel("int64(Grams, Dual, Work, int64, int64)")
-def missing_rows(grams: Grams, dual: Dual, work: Work, count: int, a: int) -> int:
-    """How many rows a step needs that are not in the store; they are listed in `wanted`."""
-    missing, n, errors = 0, dual.alpha.shape[1], work.errors
-    if grams.ages.size == 0:
-        return 0
-    for m in range(grams.kinds.size):
-        if dual.table[SCALE, m] > 0.0 and grams.kinds[m] == DENSE:
-            for e in range(count):
-                slot = grams.slots[grams.places[m], a + errors.tokens[e]]
-                if slot < 0:
-                    work.wanted[missing] = grams.places[m] * n + a + errors.tokens[e]
-                    missing += 1
-                else:
-                    grams.ages[slot] = dual.counts[CLOCK]
-    return missing
-
-
-@kernel("float64(float64[::1], Errors, float64[::1], int64, int64, int64, float64)")
-def fall_behind(spread: Floats, errors: Errors, local: Floats, start: int, length: int, count: int, c: float) -> float:
+@kernel("float64(float64[::1], Wrong, float64[::1], int64, int64, float64)")
+def fall_behind(spread: Floats, wrong: Wrong, local: Floats, start: int, length: int, c: float) -> float:
     """Add the norms of a step to spread[y], for each label y; the change of the sum of squares."""
-    change = 0.0
-    for e in range(count):
+    change, errors = 0.0, wrong.errors
+    for e in range(wrong.size):
         t = errors.tokens[e]
         size = abs(c) * root(local[start + t * length + t])
         for j in range(errors.several[e]):
@@ -176,20 +161,20 @@ def fall_behind(spread: Floats, errors: Errors, local: Floats, start: int, lengt
     return change
 
 
-@kernel([f"float64({f}[:, :, ::1], Data, Dual, Errors, int64, int64, float64)" for f in REALS])
-def change_norms(F: Any, data: Data, dual: Dual, errors: Errors, q: int, count: int, c: float) -> float:
+@kernel([f"float64({f}[:, :, ::1], Data, Dual, Work, Wrong, int64, float64)" for f in REALS])
+def change_norms(F: Any, data: Data, dual: Dual, work: Work, wrong: Wrong, q: int, c: float) -> float:
     """Norms (or bounds) of the blocks after a step of c times the errors of sequence q; its largest squared norm."""
-    sequences, kinds, table = data.sequences, data.grams.kinds, dual.table
+    sequences, kinds, table, errors = data.sequences, data.grams.kinds, dual.table, wrong.errors
     a, length = sequences.offsets[q], sequences.offsets[q + 1] - sequences.offsets[q]
     largest = 0.0
     for m in range(kinds.size):
         near, start = sequences.local[m], sequences.starts[q]
-        own = gradient_square(errors.inner, errors.tokens, count, near, start, length)
+        own = gradient_square(errors, wrong.size, near, start, length)
         along = 0.0
         if kinds[m] == EXPLICIT:
-            along = explicit_along(data.explicit, data.grams.places[m], dual.V, errors, count, a)
+            along = explicit_along(data.explicit, data.grams.places[m], work.weights, 0, wrong)
         else:
-            for e in range(count):
+            for e in range(wrong.size):
                 for j in range(errors.several[e]):
                     y = errors.labels[e, j]
                     along += errors.D[errors.tokens[e], y] * F[m, y, a + errors.tokens[e]]
@@ -197,7 +182,7 @@ def change_norms(F: Any, data: Data, dual: Dual, errors: Errors, q: int, count: 
         if kinds[m] == EXPLICIT or table[SCALE, m] > 0.0:
             table[SQUARE, m] += c * c * own
         else:
-            table[SPREAD, m] += fall_behind(dual.spread[m], errors, near, start, length, count, c)
+            table[SPREAD, m] += fall_behind(dual.spread[m], wrong, near, start, length, c)
         largest = max(largest, own / table[SIZE, m])
     if sequences.chain:
         along, own = pair_products(errors.moves.reshape(-1), dual.T.reshape(-1))
@@ -206,37 +191,33 @@ def change_norms(F: Any, data: Data, dual: Dual, errors: Errors, q: int, count: 
     return c * c * largest
 
 
-@kernel([f"void({f}[:, :, ::1], {f}[:, ::1], Data, Dual, Errors, int64, int64, float64)" for f in REALS])
-def take_step(F: Any, store: Any, data: Data, dual: Dual, errors: Errors, a: int, count: int, c: float) -> None:
+@kernel([f"void({f}[:, :, ::1], {f}[:, ::1], Data, Dual, Work, Wrong, float64)" for f in REALS])
+def take_step(F: Any, store: Any, data: Data, dual: Dual, work: Work, wrong: Wrong, c: float) -> None:
     """alpha += c D, in F too for kernels that are on; the same for explicit weights and transitions."""
-    grams, clock = data.grams, dual.counts[CLOCK] + 1
+    grams, errors, clock, on = data.grams, wrong.errors, dual.counts[CLOCK] + 1, 0
     dual.counts[CLOCK] = clock
-    for e in range(count):
-        t, i = errors.tokens[e], a + errors.tokens[e]
+    for e in range(wrong.size):
+        t, i = errors.tokens[e], wrong.first + errors.tokens[e]
         dual.changed[i] = clock
         for j in range(errors.several[e]):
             y = errors.labels[e, j]
             dual.alpha[y, i] += c * errors.D[t, y]
     for m in range(grams.kinds.size):
         if grams.kinds[m] == EXPLICIT:
-            add_to_weights(data.explicit, grams.places[m], dual.V, errors, count, a, c)
+            add_to_weights(data.explicit, grams.places[m], work.weights, 0, wrong, c, 0.0)
         elif dual.table[SCALE, m] > 0.0:
-            for e in range(count):
-                t, i = errors.tokens[e], a + errors.tokens[e]
-                follow = a + errors.tokens[min(e + 1, count - 1)]
-                if grams.kinds[m] == DENSE:
-                    ask_for_row(store, grams.slots[grams.places[m], follow])
-                j = 0
-                while j + 1 < errors.several[e]:
-                    y, z = errors.labels[e, j], errors.labels[e, j + 1]
-                    add_two_rows(F[m, y], F[m, z], store, grams, m, i, c * errors.D[t, y], c * errors.D[t, z])
-                    j += 2
-                if j < errors.several[e]:
-                    add_row(F[m, errors.labels[e, j]], store, grams, m, i, c * errors.D[t, errors.labels[e, j]])
+            if grams.kinds[m] == DENSE:
+                work.active.blocks[on], work.active.factors[on], on = m, c, on + 1
+            for e in range(wrong.size):
+                t, i = errors.tokens[e], wrong.first + errors.tokens[e]
                 for j in range(errors.several[e]):
-                    dual.copies[m, errors.labels[e, j], i] = dual.alpha[errors.labels[e, j], i]
+                    y = errors.labels[e, j]
+                    if grams.kinds[m] == SPARSE:
+                        add_row(F[m, y], store, grams, m, i, c * errors.D[t, y])
+                    dual.copies[m, y, i] = dual.alpha[y, i]
             dual.known[m] = clock
-            dual.counts[READ] += count
+            dual.counts[READ] += wrong.size
+    add_rows(F, store, grams, work.active, on, wrong)
     if data.sequences.chain:
         for p in range(dual.T.shape[0]):
             for y in range(dual.T.shape[0]):
@@ -260,20 +241,18 @@ def rounds(order: Ints, weights: Floats, F: Any, store: Any, data: Data, dual: D
             return total
         w = sequences.weight[q] if sequences.weight.size else 1.0
         if b > a and w > 0.0:
-            find_scores(F, data, dual, errors, a, b)
-            D, unary, gold = errors.D[: b - a], errors.unary[: b - a], sequences.gold[a:b]
-            loss = decode(unary, errors.pairs, gold, rule.cost, rule.loss, D, errors.moves)
-            count = 0
-            if loss >= 0.0:
-                count = wrong_tokens(D, rule.tolerance, errors.tokens, errors.labels, errors.several)
-                counts[WANTED] = missing_rows(data.grams, dual, work, count, a)
+            find_scores(F, data, dual, work, a, b)
+            loss, count = find_errors(rule, errors, sequences.gold[a:b])
+            if count > 0 or is_sum(rule.loss.code):
+                wrong = Wrong(errors, a, count)
+                counts[WANTED] = missing_rows(data.grams, dual.table[SCALE], wrong, counts[CLOCK], work.wanted)
                 if counts[WANTED] > 0:
                     return total
                 c = -weights[r] * w
-                inner_products(errors.D, errors.tokens, errors.labels, errors.several, count, errors.inner)
-                dual.sums[STEPS] += change_norms(F, data, dual, errors, q, count, c)
-                take_step(F, store, data, dual, errors, a, count, c)
-            total += w * max(loss, 0.0)
+                inner_products(errors, count)
+                dual.sums[STEPS] += change_norms(F, data, dual, work, wrong, q, c)
+                take_step(F, store, data, dual, work, wrong, c)
+            total += w * loss
             counts[WRONG] += count
             counts[FAULTY] += 1 if count > 0 else 0
             counts[DECODED] += b - a

@@ -16,7 +16,7 @@ from spom.core.state import Counters, State
 from spom.errors import DataError, Unsupported
 from spom.penalties import SparseMKL
 from spom.solvers import examples
-from spom.solvers.mkl.bundles import Rule, errors_of
+from spom.solvers.mkl.bundles import Rule, Weights, active_of, errors_of
 from spom.solvers.mkl.dual_averaging.average import DualAverage
 from spom.solvers.mkl.dual_averaging.rounds import (
     AT,
@@ -40,6 +40,8 @@ from spom.solvers.mkl.online.solver import LOSSES, TOLERANCE
 from spom.solvers.mkl.problem import KernelProblem
 from spom.solvers.mkl.store import Store, likely_wrong
 from spom.solvers.pointers import pointer
+from spom.solvers.structured.losses import Loss
+from spom.solvers.structured.structures import structure
 
 OUTPUTS = ("average", "last")
 # Scores of kernels that are on are computed from scratch after so many passes; rounding is far smaller before.
@@ -154,11 +156,16 @@ class DualAveragingKernels:
             done, seconds = self._resume(self.start, rng), self.start.seconds
         kernel, reals, ints = self.penalty.compiled((self.count,))
         rule = Rule(
-            *(LOSSES[self.loss], self.cost, self.tolerance, pointer(kernel), reals, ints),
+            *(structure("chain"), Loss(LOSSES[self.loss], self.cost), self.tolerance, pointer(kernel), reals, ints),
             *(self.learnt, self.strength, self.limit),
         )
-        wanted = np.zeros(max(1, len(store.dense) * store.longest), dtype=np.int64)
-        work = Work(errors_of(store.longest, p.n_labels), np.zeros(self.count), wanted)
+        work = Work(
+            errors_of(store.longest, p.n_labels),
+            Weights(self._dual.V, np.zeros(store.features, dtype=np.int64), np.zeros((0, p.n_labels))),
+            np.zeros(self.count),
+            active_of(p.n_blocks),
+            np.zeros(max(1, len(store.dense) * store.longest), dtype=np.int64),
+        )
         for epoch in range(done, self.epochs):
             begin = time.perf_counter()
             order = rng.permutation(p.n_sequences) if self.shuffle else np.arange(p.n_sequences)

@@ -1,167 +1,139 @@
-"""Coefficients of kernels and weights of explicit features, compiled: what a step, a scale and an average do to them.
+"""What a step, a scale and an average do to the blocks of SPOM with kernels, compiled.
 
-Coefficients A[y, i] lie by label and token, as the scores F[y, i] do; weights V[f, y] lie by feature. A token or a
-feature that carries an old stamp counts as zero.
+Coefficients A[m, y, i] lie by label and token, as the scores F[m, y, i] do; weights V[f, y] lie by feature. Tokens,
+rows of scores and features carry the stamp of their block; one with an old stamp counts as zero, so that switching a
+block off touches nothing but its stamp.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any, NamedTuple
 
 from spom.core.arrays import Floats, Ints
 from spom.core.jit import kernel
+from spom.solvers.mkl.bundles import EXPLICIT, Active, Data, Explicit, Weights, Wrong
+from spom.solvers.mkl.explicit import BASE, FEATURES
+from spom.solvers.mkl.gram_rows import REALS
+
+# Rows of the table of blocks; its last column is the transitions. A block is theta_m = SCALE times its coefficients,
+# its squared norm is SQUARED, the largest since the last renewal PEAK; SIGMA is the sum of scales since then.
+SCALE, SQUARED, PEAK, SIGMA = range(4)
 
 
-@kernel(
-    "void(float64[:, ::1], int64[::1], int64, float64[:, ::1], boolean, int64, float64[:, ::1], int64[::1],"
-    " int64[:, ::1], int64[::1], int64, float64, float64)"
-)
-def add_coefficients(
-    A: Floats,
-    marks: Ints,
-    stamp: int,
-    sums: Floats,
-    averaged: bool,
-    a: int,
-    D: Floats,
-    tokens: Ints,
-    labels: Ints,
-    counts: Ints,
-    count: int,
-    c: float,
-    sigma: float,
-) -> None:
-    """A[:, a + t] += c D[t] for wrong tokens t, and what the running average must not count: sums -= sigma c D."""
-    for e in range(count):
-        t, i = tokens[e], a + tokens[e]
+class Model(NamedTuple):
+    """All that a run changes but the scores: coefficients, weights, transitions T, and what averages of them need.
+
+    `frozen` blocks are held at zero; `gradients` sums up the errors of a pass, where it is not empty.
+    """
+
+    A: Annotated[Floats, "float64[:, :, ::1]"]
+    amarks: Annotated[Ints, "int64[:, ::1]"]
+    sums: Annotated[Floats, "float64[:, :, ::1]"]
+    fmarks: Annotated[Ints, "int64[:, ::1]"]
+    weights: Weights
+    T: Annotated[Floats, "float64[:, ::1]"]
+    tsums: Annotated[Floats, "float64[:, ::1]"]
+    stamps: Annotated[Ints, "int64[::1]"]
+    table: Annotated[Floats, "float64[:, ::1]"]
+    frozen: Annotated[Any, "boolean[::1]"]
+    gradients: Annotated[Floats, "float64[:, ::1]"]
+    counts: Annotated[Ints, "int64[::1]"]
+    averaged: Annotated[bool, "boolean"]
+
+
+@kernel("void(Model, int64, Wrong, float64)")
+def add_coefficients(model: Model, m: int, wrong: Wrong, c: float) -> None:
+    """A[m, :, i] += c D[t] for wrong tokens, and what the running average must not count: sums -= sigma c D."""
+    A, marks, sums, errors = model.A[m], model.amarks[m], model.sums[m], wrong.errors
+    stamp, sigma = model.stamps[m], model.table[SIGMA, m]
+    for e in range(wrong.size):
+        t, i = errors.tokens[e], wrong.first + errors.tokens[e]
         if marks[i] != stamp:
             for y in range(A.shape[0]):
                 A[y, i] = 0.0
             marks[i] = stamp
-        for j in range(counts[e]):
-            y = labels[e, j]
-            A[y, i] += c * D[t, y]
-            if averaged:
-                sums[y, i] -= sigma * c * D[t, y]
+        for j in range(errors.several[e]):
+            y = errors.labels[e, j]
+            A[y, i] += c * errors.D[t, y]
+            if model.averaged:
+                sums[y, i] -= sigma * c * errors.D[t, y]
 
 
-@kernel(
-    [
-        f"void(float64[:, ::1], int64[::1], int64, float64[:, ::1], boolean, int64[::1], int32[::1], {f}[::1], int64,"
-        " int64, int64, int64, float64[:, ::1], int64[::1], int64[:, ::1], int64[::1], int64, float64, float64)"
-        for f in ("float32", "float64")
-    ]
-)
-def add_weights(
-    V: Floats,
-    marks: Ints,
-    stamp: int,
-    sums: Floats,
-    averaged: bool,
-    ptr: Ints,
-    indices: Any,
-    values: Any,
-    shift: int,
-    base: int,
-    dense: int,
-    a: int,
-    D: Floats,
-    tokens: Ints,
-    labels: Ints,
-    counts: Ints,
-    count: int,
-    c: float,
-    sigma: float,
-) -> None:
-    """The same for an explicit block: the weights of a token's features change by c D[t] times their values."""
-    for e in range(count):
-        t, i = tokens[e], a + tokens[e]
-        for p in range(ptr[i], ptr[i + 1]):
-            f = base + (p - ptr[i] if dense > 0 else indices[p - shift])
-            if marks[f] != stamp:
-                for y in range(V.shape[1]):
-                    V[f, y] = 0.0
-                marks[f] = stamp
-            for j in range(counts[e]):
-                y = labels[e, j]
-                change = c * values[p] * D[t, y]
-                V[f, y] += change
-                if averaged:
-                    sums[f, y] -= sigma * change
+@kernel([f"void({f}[:, :, ::1], Model, Active, int64, Wrong)" for f in REALS])
+def freshen(F: Any, model: Model, active: Active, on: int, wrong: Wrong) -> None:
+    """Set stale rows of scores to zero that rows of a Gram matrix will be added to."""
+    for e in range(wrong.size):
+        for j in range(wrong.errors.several[e]):
+            y = wrong.errors.labels[e, j]
+            for b in range(on):
+                m = active.blocks[b]
+                if model.fmarks[m, y] != model.stamps[m]:
+                    F[m, y] = 0.0
+                    model.fmarks[m, y] = model.stamps[m]
 
 
-@kernel(
-    [
-        f"float64({f}[:, ::1], int64[::1], float64[:, ::1], int64[::1], float64[:, ::1], boolean, int64, float64,"
-        " float64)"
-        for f in ("float32", "float64")
-    ]
-)
-def renew(
-    F: Any,
-    fmarks: Ints,
-    A: Floats,
-    amarks: Ints,
-    sums: Floats,
-    averaged: bool,
-    stamp: int,
-    scale: float,
-    sigma: float,
-) -> float:
-    """Put the scale of a kernel's block into its coefficients, scores and average; returns its squared norm."""
-    total = 0.0
+@kernel([f"float64({f}[:, ::1], Model, int64)" for f in REALS])
+def renew_coefficients(F: Any, model: Model, m: int) -> float:
+    """Put the scale of a kernel's block into its coefficients, scores and average; return its squared norm."""
+    A, sums, marks, stamp, total = model.A[m], model.sums[m], model.amarks[m], model.stamps[m], 0.0
+    scale, sigma = model.table[SCALE, m], model.table[SIGMA, m]
     for y in range(A.shape[0]):
         for i in range(A.shape[1]):
-            if amarks[i] == stamp:
+            if marks[i] == stamp:
                 # The average first: it is in units of the scale that is about to go.
-                if averaged:
+                if model.averaged:
                     sums[y, i] += sigma * A[y, i]
                 A[y, i] *= scale
-        if fmarks[y] == stamp:
+        if model.fmarks[m, y] == stamp:
             for i in range(A.shape[1]):
                 F[y, i] *= F.dtype.type(scale)
-                if amarks[i] == stamp:
+                if marks[i] == stamp:
                     total += A[y, i] * F[y, i]
     return total
 
 
-@kernel("float64(float64[:, ::1], int64[::1], float64[:, ::1], boolean, int64, float64, float64)")
-def renew_weights(
-    V: Floats, marks: Ints, sums: Floats, averaged: bool, stamp: int, scale: float, sigma: float
-) -> float:
+@kernel("float64(Explicit, int64, Model, int64)")
+def renew_weights(rows: Explicit, e: int, model: Model, m: int) -> float:
     """The same for the weights of an explicit block."""
-    total = 0.0
-    for f in range(V.shape[0]):
+    V, marks, sums = model.weights
+    stamp, scale, sigma, total = model.stamps[m], model.table[SCALE, m], model.table[SIGMA, m], 0.0
+    for f in range(rows.shapes[e, BASE], rows.shapes[e, BASE] + rows.shapes[e, FEATURES]):
         if marks[f] == stamp:
             for y in range(V.shape[1]):
-                if averaged:
+                if model.averaged:
                     sums[f, y] += sigma * V[f, y]
                 V[f, y] *= scale
                 total += V[f, y] * V[f, y]
     return total
 
 
-@kernel("void(float64[:, ::1], int64[::1], int64, float64[:, ::1], float64)")
-def keep_average(A: Floats, marks: Ints, stamp: int, sums: Floats, sigma: float) -> None:
-    """Count a kernel's block that is about to be switched off in the average."""
-    for y in range(A.shape[0]):
-        for i in range(A.shape[1]):
-            if marks[i] == stamp:
-                sums[y, i] += sigma * A[y, i]
+@kernel("void(Data, Model, int64)")
+def switch_off(data: Data, model: Model, m: int) -> None:
+    """Make a block zero: a new stamp, once the average has what it was."""
+    table, stamp = model.table, model.stamps[m]
+    if table[SQUARED, m] > 0.0:
+        if model.averaged:
+            sigma = table[SIGMA, m]
+            if data.grams.kinds[m] == EXPLICIT:
+                V, marks, vsums = model.weights
+                shape = data.explicit.shapes[data.grams.places[m]]
+                for f in range(shape[BASE], shape[BASE] + shape[FEATURES]):
+                    if marks[f] == stamp:
+                        for y in range(V.shape[1]):
+                            vsums[f, y] += sigma * V[f, y]
+            else:
+                A, sums, marks = model.A[m], model.sums[m], model.amarks[m]
+                for y in range(A.shape[0]):
+                    for i in range(A.shape[1]):
+                        if marks[i] == stamp:
+                            sums[y, i] += sigma * A[y, i]
+        model.stamps[m] += 1
+    table[SCALE, m], table[SQUARED, m], table[PEAK, m], table[SIGMA, m] = 1.0, 0.0, 0.0, 0.0
 
 
-@kernel("void(float64[:, ::1], int64[::1], int64, float64[:, ::1], float64)")
-def keep_average_weights(V: Floats, marks: Ints, stamp: int, sums: Floats, sigma: float) -> None:
-    """The same for an explicit block."""
-    for f in range(V.shape[0]):
-        if marks[f] == stamp:
-            for y in range(V.shape[1]):
-                sums[f, y] += sigma * V[f, y]
-
-
-@kernel([f"float64(float64[:, ::1], {f}[:, ::1], float64)" for f in ("float32", "float64")], fastmath={"reassoc"})
+@kernel([f"float64(float64[:, ::1], {f}[:, ::1], float64)" for f in REALS], fastmath={"reassoc"})
 def rescale(A: Floats, F: Any, scale: float) -> float:
-    """Multiply A and F by the scale; returns <A, F>."""
+    """Multiply A and F by the scale; return <A, F>."""
     total, factor = 0.0, F.dtype.type(scale)
     for y in range(A.shape[0]):
         for i in range(A.shape[1]):

@@ -7,305 +7,290 @@ alone, shrinks these norms, and touches rows of a Gram matrix only for tokens th
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
 from spom.core.arrays import Floats, Ints
-from spom.core.jit import PROX, kernel
+from spom.core.jit import kernel
+from spom.core.prefetch import prefetch
+from spom.solvers.mkl.bundles import DENSE, EXPLICIT, SPARSE, Active, Data, Errors, Rule, Wrong
+from spom.solvers.mkl.errors import find_errors, gradient_square, inner_products, pair_products, root
+from spom.solvers.mkl.explicit import add_explicit, add_to_weights, explicit_along
+from spom.solvers.mkl.gram_rows import REALS, add_row, add_rows, ask_for_row, missing_rows
 from spom.solvers.mkl.online.coefficients import (
+    PEAK,
+    SCALE,
+    SIGMA,
+    SQUARED,
+    Model,
     add_coefficients,
-    add_weights,
-    keep_average,
-    keep_average_weights,
-    renew,
+    freshen,
+    renew_coefficients,
     renew_weights,
+    switch_off,
 )
-from spom.solvers.mkl.online.gram_rows import add_rows, add_sparse_row, ask_for_row, freshen
-from spom.solvers.mkl.online.pieces import (
-    add_explicit_scores,
-    add_scaled,
-    add_scores,
-    along_explicit,
-    along_gradient,
-    ask_for_coefficients,
-    ask_for_scores,
-    ask_for_sequence,
-    decode,
-    gradient_square,
-    inner_products,
-    pair_products,
-    root,
-    set_scaled,
-    wrong_tokens,
-)
+from spom.solvers.structured.losses import is_sum
 
-# Rows of the table of blocks; the last column is the transitions.
-SCALE, SQUARED, PEAK, SIGMA = range(4)
-# Kinds of blocks.
-DENSE, SPARSE, EXPLICIT = range(3)
 # A scale below this is put into the coefficients: float32 scores stay far from overflow.
 SMALL = 1e-9
+# A block whose squared norm fell below this share of its peak is renewed: its rounding errors did not fall with it.
+FALLEN = 1e-4
 # Entries of `counts`: the position in the order, the clock of the cache, rows wanted, tokens that were wrong, rows
 # of Gram matrices that were read, tokens decoded, sequences with an error.
-AT, CLOCK, WANTED, WRONG, READ, DECODED, ERRORS = range(7)
+AT, CLOCK, WANTED, WRONG, READ, DECODED, FAULTY = range(7)
 
 
-def _rounds(
-    order: Ints,
-    steps: Floats,
-    offsets: Ints,
-    gold: Ints,
-    weight: Floats,
-    chain: bool,
-    learnt: bool,
-    mode: int,
-    cost: float,
-    tolerance: float,
-    kinds: Ints,
-    places: Ints,
-    F: Any,
-    fmarks: Ints,
-    A: Floats,
-    amarks: Ints,
-    stamps: Ints,
-    sums: Floats,
-    averaged: bool,
-    store: Any,
-    slots: Ints,
-    ages: Ints,
-    sparse_ptr: Ints,
-    sparse_indices: Any,
-    sparse_values: Any,
-    ptr: Ints,
-    indices: Any,
-    values: Any,
-    shapes: Ints,
-    V: Floats,
-    vmarks: Ints,
-    vsums: Floats,
-    T: Floats,
-    tsums: Floats,
-    local: Floats,
-    starts: Ints,
-    table: Floats,
-    prox: Any,
-    prox_reals: Floats,
-    prox_ints: Ints,
-    strength: float,
-    radius: float,
-    frozen: Any,
-    gradients: Floats,
-    wanted: Ints,
-    counts: Ints,
-) -> float:
+class Work(NamedTuple):
+    """Space for a round: errors of its sequence, norms of the blocks after the prox and before, rows wanted.
+
+    `norms` has one entry more where the transitions are a block of the penalty; `before` always has.
+    """
+
+    errors: Errors
+    norms: Annotated[Floats, "float64[::1]"]
+    before: Annotated[Floats, "float64[::1]"]
+    active: Active
+    wanted: Annotated[Ints, "int64[::1]"]
+
+
+@kernel([f"void({f}[:, :, ::1], Data, Model, Errors, int64, int64)" for f in REALS])
+def find_scores(F: Any, data: Data, model: Model, errors: Errors, q: int, following: int) -> None:
+    """The scores of sequence q by the blocks that are on; those of the token `following` are prefetched."""
+    a, b = data.sequences.offsets[q], data.sequences.offsets[q + 1]
+    unary, table, grams, k = errors.scores.unary, model.table, data.grams, model.T.shape[0]
+    unary[: b - a] = 0.0
+    for m in range(grams.kinds.size):
+        if table[SQUARED, m] > 0.0:
+            scale, stamp = table[SCALE, m], model.stamps[m]
+            if grams.kinds[m] == EXPLICIT:
+                add_explicit(data.explicit, grams.places[m], model.weights, stamp, scale, a, b, unary)
+            else:
+                for t in range(a, b):
+                    for y in range(k):
+                        if model.fmarks[m, y] == stamp:
+                            unary[t - a, y] += scale * F[m, y, t]
+                for y in range(k):
+                    prefetch(F[m, y], following)
+    if data.sequences.chain:
+        pairs, flat, scale = errors.scores.shared.reshape(-1), model.T.reshape(-1), table[SCALE, grams.kinds.size]
+        for e in range(flat.size):
+            pairs[e] = scale * flat[e]
+
+
+@kernel("void(Data, Model, int64)")
+def ask_for_sequence(data: Data, model: Model, q: int) -> None:
+    """Prefetch what a step on sequence q will read, while it is decoded; of long sequences a part."""
+    local, start, slots, marks = data.sequences.local, data.sequences.starts[q], data.grams.slots, model.amarks
+    a, b = data.sequences.offsets[q], data.sequences.offsets[q + 1]
+    for m in range(local.shape[0]):
+        for j in range(start, start + min((b - a) * (b - a), 512), 8):
+            prefetch(local[m], j)
+    for m in range(marks.shape[0]):
+        prefetch(marks[m], a)
+        prefetch(marks[m], b - 1)
+    for m in range(slots.shape[0]):
+        prefetch(slots[m], a)
+        prefetch(slots[m], b - 1)
+
+
+@kernel("void(Model, Wrong)")
+def ask_for_coefficients(model: Model, wrong: Wrong) -> None:
+    """Prefetch the coefficients that a step will change."""
+    errors = wrong.errors
+    for m in range(model.A.shape[0]):
+        for e in range(wrong.size):
+            for j in range(errors.several[e]):
+                prefetch(model.A[m, errors.labels[e, j]], wrong.first + errors.tokens[e])
+
+
+@kernel([f"float64({f}[:, :, ::1], {f}[:, ::1], Data, Model, int64, Wrong)" for f in REALS])
+def along_gradient(F: Any, store: Any, data: Data, model: Model, m: int, wrong: Wrong) -> float:
+    """<theta_m, g_m> without the scale; the first Gram row that a step needs is prefetched."""
+    grams, stamp, errors, total = data.grams, model.stamps[m], wrong.errors, 0.0
+    if grams.kinds[m] == EXPLICIT:
+        return explicit_along(data.explicit, grams.places[m], model.weights, stamp, wrong)
+    if grams.kinds[m] == DENSE:
+        ask_for_row(store, grams.slots[grams.places[m], wrong.first + errors.tokens[0]])
+    for e in range(wrong.size):
+        t = errors.tokens[e]
+        for j in range(errors.several[e]):
+            y = errors.labels[e, j]
+            if model.fmarks[m, y] == stamp:
+                total += errors.D[t, y] * F[m, y, wrong.first + t]
+    return total
+
+
+@kernel([f"void({f}[:, :, ::1], {f}[:, ::1], Data, Model, Work, Wrong, int64, float64)" for f in REALS])
+def find_norms(F: Any, store: Any, data: Data, model: Model, work: Work, wrong: Wrong, q: int, eta: float) -> None:
+    """Norms after a gradient step: norm^2 - 2 eta <theta, g> + eta^2 norm(g)^2."""
+    sequences, table, last = data.sequences, model.table, data.grams.kinds.size
+    length = sequences.offsets[q + 1] - sequences.offsets[q]
+    for m in range(last):
+        square = table[SQUARED, m]
+        if wrong.size > 0 and eta > 0.0 and not model.frozen[m]:
+            along = along_gradient(F, store, data, model, m, wrong) if square > 0.0 else 0.0
+            own = gradient_square(wrong.errors, wrong.size, sequences.local[m], sequences.starts[q], length)
+            square += eta * (eta * own - 2.0 * table[SCALE, m] * along)
+        work.before[m] = 0.0 if model.frozen[m] else root(square)
+        work.norms[m] = work.before[m]
+    if sequences.chain:
+        square = table[SQUARED, last]
+        if eta > 0.0:
+            along, own = pair_products(wrong.errors.moves.reshape(-1), model.T.reshape(-1))
+            square += eta * (eta * own - 2.0 * table[SCALE, last] * along)
+        work.before[last] = root(square)
+        if work.norms.size > last:
+            work.norms[last] = work.before[last]
+
+
+@kernel("float64(Work, float64, float64)")
+def into_ball(work: Work, other: float, radius: float) -> float:
+    """The factor that brings all norms, and the norm `other` of what is not among them, into the ball."""
+    if radius == np.inf:
+        return 1.0
+    whole = 0.0
+    for m in range(work.norms.size):
+        whole += work.norms[m] * work.norms[m]
+    whole += other * other
+    return min(1.0, radius / root(whole)) if whole > 0.0 else 1.0
+
+
+@kernel([f"void({f}[:, :, ::1], {f}[:, ::1], Data, Model, Work, Wrong, float64)" for f in REALS])
+def add_dense_rows(F: Any, store: Any, data: Data, model: Model, work: Work, wrong: Wrong, eta: float) -> None:
+    """Add the step to the scores of all dense kernels that are on, several matrices at a time."""
+    on, active = 0, work.active
+    for m in range(data.grams.kinds.size):
+        if data.grams.kinds[m] == DENSE and work.norms[m] > 0.0:
+            active.blocks[on], active.factors[on], on = m, -eta / model.table[SCALE, m], on + 1
+    freshen(F, model, active, on, wrong)
+    add_rows(F, store, data.grams, active, on, wrong)
+
+
+@kernel([f"void({f}[:, :, ::1], {f}[:, ::1], Data, Model, int64, Wrong, float64)" for f in REALS])
+def add_to_block(F: Any, store: Any, data: Data, model: Model, m: int, wrong: Wrong, eta: float) -> None:
+    """Add the step to the coefficients or weights of a block, and to the scores of a sparse kernel."""
+    grams, stamp, errors = data.grams, model.stamps[m], wrong.errors
+    c = -eta / model.table[SCALE, m]
+    if grams.kinds[m] == EXPLICIT:
+        add_to_weights(data.explicit, grams.places[m], model.weights, stamp, wrong, c, model.table[SIGMA, m])
+        return
+    add_coefficients(model, m, wrong, c)
+    model.counts[READ] += wrong.size
+    if grams.kinds[m] == SPARSE:
+        for j in range(wrong.size):
+            t = errors.tokens[j]
+            for s in range(errors.several[j]):
+                y = errors.labels[j, s]
+                if model.fmarks[m, y] != stamp:
+                    F[m, y] = 0.0
+                    model.fmarks[m, y] = stamp
+                add_row(F[m, y], store, grams, m, wrong.first + t, c * errors.D[t, y])
+
+
+@kernel([f"void({f}[:, :, ::1], Data, Model, int64, float64, float64)" for f in REALS])
+def shrink_block(F: Any, data: Data, model: Model, m: int, before: float, after: float) -> None:
+    """Shrink the norm of a block by its scale; renew the block where that became too small."""
+    table = model.table
+    table[SCALE, m] *= after / before
+    table[SQUARED, m] = after**2
+    table[PEAK, m] = max(table[PEAK, m], table[SQUARED, m])
+    table[SIGMA, m] += table[SCALE, m]
+    if table[SCALE, m] < SMALL or table[SQUARED, m] < FALLEN * table[PEAK, m]:
+        if data.grams.kinds[m] == EXPLICIT:
+            square = renew_weights(data.explicit, data.grams.places[m], model, m)
+        else:
+            square = renew_coefficients(F[m], model, m)
+        table[SCALE, m], table[SQUARED, m], table[PEAK, m], table[SIGMA, m] = 1.0, square, square, 0.0
+
+
+@kernel("void(Model, float64[:, ::1], float64, float64, float64)")
+def move_transitions(model: Model, moves: Floats, eta: float, before: float, after: float) -> None:
+    """The step on the transitions, and the norm that it is to have."""
+    T, table, flat, last = model.T, model.table, model.T.reshape(-1), model.table.shape[1] - 1
+    if eta > 0.0:
+        c, steps, sums = -eta / table[SCALE, last], moves.reshape(-1), model.tsums.reshape(-1)
+        for e in range(flat.size):
+            flat[e] += c * steps[e]
+        if model.averaged:
+            c *= -table[SIGMA, last]
+            for e in range(flat.size):
+                sums[e] += c * steps[e]
+    ratio = after / before if before > 0.0 else 0.0
+    if ratio == 0.0 or table[SCALE, last] * ratio < SMALL:
+        # A small table: the scale goes into it at once.
+        square = 0.0
+        for p in range(T.shape[0]):
+            for y in range(T.shape[0]):
+                if model.averaged:
+                    model.tsums[p, y] += table[SIGMA, last] * T[p, y]
+                T[p, y] *= table[SCALE, last] * ratio
+                square += T[p, y] * T[p, y]
+        table[SCALE, last], table[SQUARED, last], table[SIGMA, last] = 1.0, square, 1.0
+    else:
+        table[SCALE, last] *= ratio
+        table[SQUARED, last] = after**2
+        table[SIGMA, last] += table[SCALE, last]
+
+
+def _rounds(order: Ints, steps: Floats, F: Any, store: Any, data: Data, model: Model, rule: Rule, work: Work) -> float:
     """Rounds from counts[AT] on; stops early where rows are wanted that are not in the store. The sum of losses."""
-    blocks, k = kinds.size, T.shape[0]
-    last = blocks
-    longest = 1
-    for e in range(offsets.size - 1):
-        longest = max(longest, offsets[e + 1] - offsets[e])
-    scores, errors = np.empty((longest, k)), np.empty((longest, k))
-    transition, moves, tokens = np.zeros((k, k)), np.empty((k, k)), np.empty(longest, dtype=np.int64)
-    active, factors = np.empty(blocks, dtype=np.int64), np.empty(blocks)
-    inner, labels = np.empty((longest, longest)), np.empty((longest, k), dtype=np.int64)
-    several = np.empty(longest, dtype=np.int64)
-    norms, before = np.empty(blocks + (1 if chain and learnt else 0)), np.empty(blocks + 1)
-    flat, rows, total = T.reshape(-1), store.reshape(-1), 0.0
+    counts, sequences, errors, norms = model.counts, data.sequences, work.errors, work.norms
+    blocks, total = data.grams.kinds.size, 0.0
     while counts[AT] < order.size:
         r = counts[AT]
         q, eta = order[r], steps[r]
-        a, b = offsets[q], offsets[q + 1]
-        length = b - a
-        if length == 0:
+        a, b = sequences.offsets[q], sequences.offsets[q + 1]
+        if b == a:
             counts[AT] += 1
             continue
-        unary, D = scores[:length], errors[:length]
-        unary[:] = 0.0
-        for m in range(blocks):
-            if table[SQUARED, m] > 0.0:
-                if kinds[m] == EXPLICIT:
-                    e = places[m]
-                    shift, base, dense = shapes[e, 0], shapes[e, 1], shapes[e, 2]
-                    scale = table[SCALE, m]
-                    add_explicit_scores(
-                        ptr[e], indices, values, shift, base, dense, V, vmarks, stamps[m], scale, a, b, unary
-                    )
-                else:
-                    add_scores(F, fmarks, stamps, m, table[SCALE, m], a, b, unary)
-                    ask_for_scores(F, m, offsets[order[min(r + 1, order.size - 1)]])
-        if chain:
-            set_scaled(flat, table[SCALE, last], transition.reshape(-1))
-        w = weight[q] if weight.size else 1.0
-        ask_for_sequence(local, starts[q], length, amarks, slots, a, b)
-        loss = decode(unary, transition, gold[a:b], cost, mode, D, moves)
+        find_scores(F, data, model, errors, q, sequences.offsets[order[min(r + 1, order.size - 1)]])
+        ask_for_sequence(data, model, q)
+        loss, count = find_errors(rule, errors, sequences.gold[a:b])
+        w = sequences.weight[q] if sequences.weight.size else 1.0
         # Where all is right, or the sequence does not count, there is no gradient: the prox is all.
-        eta_w, count = 0.0, 0
-        if loss >= 0.0 and w > 0.0:
-            eta_w, count = eta * w, wrong_tokens(D, tolerance, tokens, labels, several)
-            ask_for_coefficients(A, a, tokens, labels, several, count)
-            inner_products(D, tokens, labels, several, count, inner)
-        loss = w * max(loss, 0.0)
-        # Norms after the gradient step: norm^2 - 2 eta <theta, g> + eta^2 norm(g)^2.
-        for m in range(blocks):
-            square = table[SQUARED, m]
-            if count > 0 and eta_w > 0.0 and not frozen[m]:
-                along = 0.0
-                if square > 0.0:
-                    if kinds[m] == EXPLICIT:
-                        e = places[m]
-                        shift, base, dense = shapes[e, 0], shapes[e, 1], shapes[e, 2]
-                        along = along_explicit(
-                            ptr[e], indices, values, shift, base, dense, V, vmarks, stamps[m], D, tokens, count, a
-                        )
-                    else:
-                        if kinds[m] == DENSE:
-                            ask_for_row(rows, slots[places[m], a + tokens[0]] * store.shape[1], store.shape[1])
-                        along = along_gradient(F, fmarks, stamps, m, D, tokens, labels, several, count, a)
-                own = gradient_square(inner, tokens, count, local[m], starts[q], length)
-                square += eta_w * (eta_w * own - 2.0 * table[SCALE, m] * along)
-            before[m] = 0.0 if frozen[m] else root(square)
-            norms[m] = before[m]
-        if chain:
-            square = table[SQUARED, last]
-            if eta_w > 0.0:
-                along, own = pair_products(moves.reshape(-1), flat)
-                square += eta_w * (eta_w * own - 2.0 * table[SCALE, last] * along)
-            before[last] = root(square)
-            if learnt:
-                norms[last] = before[last]
-        prox(norms, eta, prox_reals, prox_ints, norms)
+        count = count if w > 0.0 else 0
+        eta_w = eta * w if count > 0 or is_sum(rule.loss.code) else 0.0
+        wrong = Wrong(errors, a, count)
+        ask_for_coefficients(model, wrong)
+        inner_products(errors, count)
+        find_norms(F, store, data, model, work, wrong, q, eta_w)
+        rule.prox(norms, eta, rule.reals, rule.ints, norms)
         # Are all rows there that the step needs? If not, nothing has been changed yet.
-        missing = 0
-        for m in range(blocks):
-            if norms[m] > 0.0 and kinds[m] == DENSE and eta_w > 0.0:
-                for e in range(count):
-                    slot = slots[places[m], a + tokens[e]]
-                    if slot < 0:
-                        wanted[missing] = places[m] * gold.size + a + tokens[e]
-                        missing += 1
-                    elif ages.size:
-                        ages[slot] = counts[CLOCK]
+        missing = missing_rows(data.grams, norms, wrong, counts[CLOCK], work.wanted) if eta_w > 0.0 else 0
         counts[CLOCK] += 1
         if missing > 0:
             counts[WANTED] = missing
             return total
-        shrink = 1.0
-        if radius < np.inf:
-            whole = 0.0
-            for m in range(norms.size):
-                whole += norms[m] * norms[m]
-            if chain and not learnt:
-                whole += (before[last] / (1.0 + eta * strength)) ** 2
-            shrink = min(1.0, radius / root(whole)) if whole > 0.0 else 1.0
+        fixed = work.before[blocks] / (1.0 + eta * rule.strength) if sequences.chain and not rule.learnt else 0.0
+        shrink = into_ball(work, fixed, rule.limit)
         if count > 0 and eta_w > 0.0:
-            # Rows of dense matrices first, several matrices at a time.
-            on = 0
-            for m in range(blocks):
-                if kinds[m] == DENSE and norms[m] > 0.0:
-                    active[on], factors[on], on = m, -eta_w / table[SCALE, m], on + 1
-            freshen(F, fmarks, stamps, active, on, labels, several, count)
-            add_rows(F, active, factors, on, store, slots, places, a, D, tokens, labels, several, count)
+            add_dense_rows(F, store, data, model, work, wrong, eta_w)
         for m in range(blocks):
-            stamp, e = stamps[m], places[m]
             if norms[m] == 0.0:
-                if table[SQUARED, m] > 0.0:
-                    if averaged:
-                        if kinds[m] == EXPLICIT:
-                            low, high = shapes[e, 1], shapes[e, 1] + shapes[e, 3]
-                            keep_average_weights(V[low:high], vmarks[low:high], stamp, vsums[low:high], table[SIGMA, m])
-                        else:
-                            keep_average(A[m], amarks[m], stamp, sums[m], table[SIGMA, m])
-                    stamps[m] += 1
-                table[SCALE, m], table[SQUARED, m], table[PEAK, m], table[SIGMA, m] = 1.0, 0.0, 0.0, 0.0
+                switch_off(data, model, m)
                 continue
             if count > 0 and eta_w > 0.0:
-                c = -eta_w / table[SCALE, m]
-                sigma = table[SIGMA, m]
-                if kinds[m] == EXPLICIT:
-                    shift, base, dense = shapes[e, 0], shapes[e, 1], shapes[e, 2]
-                    add_weights(
-                        *(V, vmarks, stamp, vsums, averaged, ptr[e], indices, values, shift, base, dense),
-                        *(a, D, tokens, labels, several, count, c, sigma),
-                    )
-                else:
-                    add_coefficients(
-                        A[m], amarks[m], stamp, sums[m], averaged, a, D, tokens, labels, several, count, c, sigma
-                    )
-                    counts[READ] += count
-                if kinds[m] == SPARSE:
-                    for j in range(count):
-                        t = tokens[j]
-                        first, end = sparse_ptr[e, a + t], sparse_ptr[e, a + t + 1]
-                        for s in range(several[j]):
-                            y = labels[j, s]
-                            fresh = fmarks[m, y] == stamp
-                            add_sparse_row(F[m, y], sparse_indices, sparse_values, first, end, c * D[t, y], fresh)
-                            fmarks[m, y] = stamp
-            table[SCALE, m] *= shrink * norms[m] / before[m]
-            table[SQUARED, m] = (shrink * norms[m]) ** 2
-            table[PEAK, m] = max(table[PEAK, m], table[SQUARED, m])
-            table[SIGMA, m] += table[SCALE, m]
-            # Where most of a norm was lost its rounding errors were not.
-            if table[SCALE, m] < SMALL or table[SQUARED, m] < 1e-4 * table[PEAK, m]:
-                if kinds[m] == EXPLICIT:
-                    low, high = shapes[e, 1], shapes[e, 1] + shapes[e, 3]
-                    square = renew_weights(
-                        *(V[low:high], vmarks[low:high], vsums[low:high], averaged, stamp),
-                        *(table[SCALE, m], table[SIGMA, m]),
-                    )
-                else:
-                    square = renew(
-                        *(F[m], fmarks[m], A[m], amarks[m], sums[m], averaged, stamp),
-                        *(table[SCALE, m], table[SIGMA, m]),
-                    )
-                table[SCALE, m], table[SQUARED, m], table[PEAK, m], table[SIGMA, m] = 1.0, square, square, 0.0
-        if chain:
-            after = norms[last] if learnt else before[last] / (1.0 + eta * strength)
-            if eta_w > 0.0:
-                c = -eta_w / table[SCALE, last]
-                add_scaled(moves.reshape(-1), c, flat)
-                if averaged:
-                    add_scaled(moves.reshape(-1), -table[SIGMA, last] * c, tsums.reshape(-1))
-            ratio = shrink * after / before[last] if before[last] > 0.0 else 0.0
-            if ratio == 0.0 or table[SCALE, last] * ratio < SMALL:
-                # A small table: the scale goes into it at once.
-                square = 0.0
-                for p in range(k):
-                    for y in range(k):
-                        if averaged:
-                            tsums[p, y] += table[SIGMA, last] * T[p, y]
-                        T[p, y] *= table[SCALE, last] * ratio
-                        square += T[p, y] * T[p, y]
-                table[SCALE, last], table[SQUARED, last], table[SIGMA, last] = 1.0, square, 1.0
-            else:
-                table[SCALE, last] *= ratio
-                table[SQUARED, last] = (shrink * after) ** 2
-                table[SIGMA, last] += table[SCALE, last]
-        if gradients.size and eta_w > 0.0:
+                add_to_block(F, store, data, model, m, wrong, eta_w)
+            shrink_block(F, data, model, m, work.before[m], shrink * norms[m])
+        if sequences.chain:
+            after = shrink * (norms[blocks] if rule.learnt else fixed)
+            move_transitions(model, errors.moves, eta_w, work.before[blocks], after)
+        if model.gradients.size and eta_w > 0.0:
             for j in range(count):
-                for y in range(k):
-                    gradients[a + tokens[j], y] += w * D[tokens[j], y]
-        total += loss
+                for y in range(model.T.shape[0]):
+                    model.gradients[a + errors.tokens[j], y] += w * errors.D[errors.tokens[j], y]
+        total += w * loss
         counts[WRONG] += count
-        counts[DECODED] += length
-        counts[ERRORS] += 1 if count > 0 else 0
+        counts[DECODED] += b - a
+        counts[FAULTY] += 1 if count > 0 else 0
         counts[AT] += 1
     counts[WANTED] = 0
     return total
 
 
 def _signature(f: str) -> str:
-    return (
-        "float64(int64[::1], float64[::1], int64[::1], int64[::1], float64[::1], boolean, boolean, int64, float64,"
-        " float64,"
-        f" int64[::1], int64[::1], {f}[:, :, ::1], int64[:, ::1], float64[:, :, ::1], int64[:, ::1], int64[::1],"
-        f" float64[:, :, ::1], boolean, {f}[:, ::1], int64[:, ::1], int64[::1], int64[:, ::1], int32[::1], {f}[::1],"
-        f" int64[:, ::1], int32[::1], {f}[::1], int64[:, ::1], float64[:, ::1], int64[::1], float64[:, ::1],"
-        " float64[:, ::1], float64[:, ::1], float64[:, ::1], int64[::1], float64[:, ::1],"
-        f" FunctionType({PROX}), float64[::1], int64[::1], float64, float64, boolean[::1], float64[:, ::1], int64[::1],"
-        " int64[::1])"
-    )
+    return f"float64(int64[::1], float64[::1], {f}[:, :, ::1], {f}[:, ::1], Data, Model, Rule, Work)"
 
 
 # One for each precision of the Gram matrices; only what is used is compiled.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,13 +16,15 @@ from spom.core.state import Counters, State
 from spom.errors import DataError, Unsupported
 from spom.penalties import ElasticNetMKL, GroupLasso, SparseMKL
 from spom.solvers import examples
+from spom.solvers.mkl.bundles import Rule
 from spom.solvers.mkl.norms import on_norms
-from spom.solvers.mkl.online.pieces import HINGE, LOG, PERCEPTRON
-from spom.solvers.mkl.online.rounds import SQUARED, rounds_double, rounds_single
+from spom.solvers.mkl.online.coefficients import SQUARED
 from spom.solvers.mkl.online.steps import step_for
 from spom.solvers.mkl.online.workspace import Workspace
 from spom.solvers.mkl.problem import KernelProblem
 from spom.solvers.pointers import pointer
+from spom.solvers.structured.losses import HINGE, LOG, PERCEPTRON, Loss
+from spom.solvers.structured.structures import structure
 
 LOSSES = {"hinge": HINGE, "log": LOG, "perceptron": PERCEPTRON}
 OUTPUTS = ("last", "average")
@@ -30,6 +32,15 @@ OUTPUTS = ("last", "average")
 TOLERANCE = 1e-3
 # A block is held at zero where its gradient is below this share of the threshold.
 HOLD = 0.8
+
+
+class Progress(NamedTuple):
+    """How far a run is: passes, rounds, rounds in the average, seconds."""
+
+    epochs: int
+    rounds: int
+    averaged: int
+    seconds: float
 
 
 def thresholds(penalty: Any, norms: Floats) -> Floats:
@@ -83,7 +94,7 @@ class OnlineKernels:
     objective : compute the objective in each state (one more pass of decoding).
     slots : how many rows are kept where Gram matrices are computed; see `spom.kernels.memory`.
     copies : whether states own their arrays; without, they are good until the next pass begins.
-    start : a state to go on from, to the same bits.
+    start : a state to resume from, to the same bits.
 
     Examples
     --------
@@ -144,53 +155,52 @@ class OnlineKernels:
         problem = self.problem
         work = Workspace(problem, self.output == "average", self.slots, self.screen)
         rng = np.random.default_rng(self.random_state)
-        done, rounds, seconds, averaged = 0, 0, 0.0, 0
-        if self.start is not None:
-            done, rounds, averaged = self._resume(work, rng)
-            seconds = self.start.seconds
-        loop = rounds_single if work.dtype == np.float32 else rounds_double
-        prox = self._prox()
-        fixed = (self.learnt, LOSSES[self.loss], self.cost, self.tolerance)
-        for epoch in range(done, self.epochs):
+        done = Progress(0, 0, 0, 0.0) if self.start is None else self._resume(self.start, work, rng)
+        rule = self._rule()
+        for epoch in range(done.epochs, self.epochs):
             begin = time.perf_counter()
             order = rng.permutation(problem.n_sequences) if self.shuffle else np.arange(problem.n_sequences)
-            steps = self.step.sizes(rounds + 1, order.size, max(1, order.size))
-            if epoch == self.burn_in and work.averaged:
-                for sums in (work.sums, work.vsums, work.tsums):
-                    sums[...] = 0.0
+            steps = self.step.sizes(done.rounds + 1, order.size, max(1, order.size))
+            averaged = done.averaged
+            if epoch == self.burn_in and work.model.averaged:
+                work.forget_average()
                 averaged = 0
-            work.gradients[...] = 0.0
-            loss = work.run(loop, order, steps, fixed, prox)
+            work.model.gradients[...] = 0.0
+            loss = work.run(order, steps, rule)
             work.settle()
             if self.screen and epoch & (epoch + 1) == 0 and 0 < epoch < self.epochs - 1:
                 work.freeze(self._held(work, rng))
-            rounds, averaged = rounds + order.size, averaged + order.size
-            objective = self._objective(work, loop, fixed, prox) if self.objective else np.nan
-            seconds += time.perf_counter() - begin
-            yield self._state(work, epoch + 1, rounds, averaged, loss, objective, steps, seconds, rng)
+            objective = self._objective(work, rule) if self.objective else np.nan
+            seconds = done.seconds + time.perf_counter() - begin
+            done = Progress(epoch + 1, done.rounds + order.size, averaged + order.size, seconds)
+            step = float(steps[-1]) if steps.size else np.nan
+            yield self._state(work, done, loss / max(1, problem.n_sequences), objective, step, rng)
 
     def _held(self, work: Workspace, rng: np.random.Generator) -> np.ndarray[Any, Any]:
         """Which blocks to hold at zero in the next passes."""
-        norms = np.sqrt(work.table[SQUARED])
+        norms = np.sqrt(work.model.table[SQUARED])
         edge = thresholds(self.penalty, norms if self.learnt and self.problem.transitions else norms[:-1])
         edge = edge[: self.problem.n_blocks]
         size = work.gradient_norms(rng)
-        held = np.where(work.frozen, size <= edge, size < HOLD * edge)
+        held = np.where(work.model.frozen, size <= edge, size < HOLD * edge)
         # Never all of them.
         return np.asarray(held & (size < size.max(initial=0.0)))
 
-    def _prox(self) -> tuple[Any, ...]:
+    def _rule(self) -> Rule:
         count = self.problem.n_blocks + (self.problem.transitions and self.learnt)
         kernel, reals, ints = self.penalty.compiled((count,))
-        return pointer(kernel), reals, ints, self.strength, self.radius
+        loss, prox = Loss(LOSSES[self.loss], self.cost), pointer(kernel)
+        return Rule(
+            *(structure("chain"), loss, self.tolerance, prox, reals, ints, self.learnt, self.strength, self.radius)
+        )
 
-    def _objective(self, work: Workspace, loop: Any, fixed: tuple[Any, ...], prox: tuple[Any, ...]) -> float:
+    def _objective(self, work: Workspace, rule: Rule) -> float:
         """Rounds of step zero change nothing but counters, and add the losses up."""
-        counts, table = work.counts.copy(), work.table.copy()
+        counts, table = work.model.counts.copy(), work.model.table.copy()
         order = np.arange(self.problem.n_sequences)
-        loss = work.run(loop, order, np.zeros(order.size), fixed, prox)
-        work.counts[:], work.table[:] = counts, table
-        return loss / max(1, order.size) + self.penalty_value(np.sqrt(work.table[SQUARED]))
+        loss = work.run(order, np.zeros(order.size), rule)
+        work.model.counts[:], work.model.table[:] = counts, table
+        return loss / max(1, order.size) + self.penalty_value(np.sqrt(work.model.table[SQUARED]))
 
     def penalty_value(self, norms: Floats) -> float:
         """Omega, from the norms of the blocks and, last, of the transitions."""
@@ -204,42 +214,35 @@ class OnlineKernels:
     # --- states -----------------------------------------------------------------------------------------
 
     def _state(
-        self,
-        work: Workspace,
-        epoch: int,
-        rounds: int,
-        averaged: int,
-        loss: float,
-        objective: float,
-        steps: Floats,
-        seconds: float,
-        rng: np.random.Generator,
+        self, work: Workspace, done: Progress, loss: float, objective: float, step: float, rng: np.random.Generator
     ) -> State:
+        model = work.model
         current = work.theta.copy() if self.copies else work.theta
         internal: dict[str, np.ndarray[Any, Any]] = {
             "scores": work.F.copy() if self.copies else work.F,
-            "counts": work.counts.copy(),
-            "frozen": work.frozen.copy(),
-            "rounds": np.array([rounds, averaged]),
+            "counts": model.counts.copy(),
+            "frozen": model.frozen.copy(),
+            "rounds": np.array([done.rounds, done.averaged]),
             "settings": np.frombuffer(repr(self._settings()).encode(), dtype=np.uint8).copy(),
         }
-        norms = np.sqrt(work.table[SQUARED])
+        norms = np.sqrt(model.table[SQUARED])
         theta = current
-        if work.averaged:
+        if model.averaged:
             internal["current"] = current
-            internal["sums"] = np.concatenate([part.reshape(-1) for part in (work.sums, work.vsums, work.tsums)])
-            theta = internal["sums"] / max(1, averaged)
+            sums = (model.sums, model.weights.sums, model.tsums)
+            internal["sums"] = np.concatenate([part.reshape(-1) for part in sums])
+            theta = internal["sums"] / max(1, done.averaged)
             # A product with each Gram matrix: for the last state alone; those before it tell of the last iterate.
-            norms = self._norms(theta) if epoch == self.epochs else norms
+            norms = self._norms(theta) if done.epochs == self.epochs else norms
         return State(
-            k=epoch,
+            k=done.epochs,
             theta=theta,
-            step=float(steps[-1]) if steps.size else np.nan,
+            step=step,
             objective=objective,
-            loss=loss / max(1, self.problem.n_sequences),
+            loss=loss,
             block_norms=norms,
-            counters=Counters(gradients=rounds, proxes=rounds, examples=rounds),
-            seconds=seconds,
+            counters=Counters(gradients=done.rounds, proxes=done.rounds, examples=done.rounds),
+            seconds=done.seconds,
             internal=internal,
             random=dict(rng.bit_generator.state),
         )
@@ -249,29 +252,27 @@ class OnlineKernels:
         features = [block.n_features for block in p.explicit]
         return ("by label", p.n_tokens, p.n_labels, len(p.grams), features, p.transitions, self.loss, self.output)
 
-    def _resume(self, work: Workspace, rng: np.random.Generator) -> tuple[int, int, int]:
-        state = self.start
-        assert state is not None
-        internal = state.internal
+    def _resume(self, state: State, work: Workspace, rng: np.random.Generator) -> Progress:
+        internal, model = state.internal, work.model
         settings = internal.get("settings", np.zeros(0, dtype=np.uint8)).tobytes().decode(errors="replace")
         if settings != repr(self._settings()):
             raise DataError(f"the state to start from is of another run: {settings or 'no kernels'}")
-        like = {"current": work.theta, "scores": work.F, "counts": work.counts, "frozen": work.frozen}
-        like |= {"rounds": np.zeros(2, dtype=np.int64)} | ({"sums": work.theta} if work.averaged else {})
+        like = {"current": work.theta, "scores": work.F, "counts": model.counts, "frozen": model.frozen}
+        like |= {"rounds": np.zeros(2, dtype=np.int64)} | ({"sums": work.theta} if model.averaged else {})
         internal = check_restored({"current": state.theta, **internal}, like)
         work.theta[...] = internal["current"]
-        if work.averaged:
-            A, work.vsums[...], work.tsums[...] = self.parts(internal["sums"])
-            work.sums[...] = A.transpose(0, 2, 1)
+        if model.averaged:
+            A, model.weights.sums[...], model.tsums[...] = self.parts(internal["sums"])
+            model.sums[...] = A.transpose(0, 2, 1)
         work.F[...] = internal["scores"]
-        work.counts[...] = internal["counts"]
-        work.frozen[...] = internal["frozen"]
+        model.counts[...] = internal["counts"]
+        model.frozen[...] = internal["frozen"]
         # Nothing is off that is not zero: the norms are summed up from what is there.
-        work.table[SQUARED] = 1.0
+        model.table[SQUARED] = 1.0
         work.settle()
         restore_random(rng, state.random)
         rounds, averaged = (int(x) for x in internal["rounds"])
-        return state.k, rounds, averaged
+        return Progress(state.k, rounds, averaged, state.seconds)
 
     def parts(self, theta: Floats) -> tuple[Floats, Floats, Floats]:
         """(coefficients by block, token and label, explicit weights, transitions) of a state's theta, as views."""

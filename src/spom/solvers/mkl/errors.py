@@ -1,0 +1,87 @@
+"""Compiled: the errors of one sequence, and products of them that all solvers with kernels need."""
+
+from __future__ import annotations
+
+import math
+
+from spom.core.arrays import Floats, Ints
+from spom.core.jit import kernel
+from spom.solvers.mkl.bundles import Errors, Rule
+from spom.solvers.structured.losses import is_sum
+from spom.solvers.structured.residual import Parts, residual
+
+
+@kernel("Tuple((float64, int64))(Rule, Errors, int64[::1])")
+def find_errors(rule: Rule, errors: Errors, gold: Ints) -> tuple[float, int]:
+    """(loss, how many tokens are wrong) at the scores of `errors`; all else of `errors` is filled in."""
+    n = gold.size
+    scores, out = Parts(errors.scores.unary[:n], errors.scores.shared), Parts(errors.D[:n], errors.moves)
+    loss = residual(rule.structure, rule.loss, scores, gold, errors.scratch, out)
+    count = wrong_tokens(n, rule.tolerance, errors)
+    # The best output is the gold one: what is left of the loss is rounding.
+    return (0.0 if count == 0 and not is_sum(rule.loss.code) else loss), count
+
+
+@kernel("int64(int64, float64, Errors)")
+def wrong_tokens(n: int, tolerance: float, errors: Errors) -> int:
+    """List the tokens whose labels are not all right; expectations within `tolerance` of gold count as right.
+
+    Labels with D != 0 are listed too: a hinge has two of them at a wrong token, a random field many.
+    """
+    D, labels, count = errors.D, errors.labels, 0
+    for t in range(n):
+        largest = 0.0
+        for y in range(D.shape[1]):
+            largest = max(largest, abs(D[t, y]))
+        if tolerance > 0.0:
+            for y in range(D.shape[1]):
+                if largest <= tolerance or abs(D[t, y]) <= 1e-2 * tolerance:
+                    D[t, y] = 0.0
+        if largest > tolerance:
+            some = 0
+            for y in range(D.shape[1]):
+                labels[count, some] = y
+                some += 1 if D[t, y] != 0.0 else 0
+            errors.tokens[count], errors.several[count] = t, some
+            count += 1
+    return count
+
+
+@kernel("void(Errors, int64)")
+def inner_products(errors: Errors, count: int) -> None:
+    """inner[a, b] = <D[tokens[a]], D[tokens[b]]>: shared by the norms of all blocks' gradients."""
+    D, tokens = errors.D, errors.tokens
+    for a in range(count):
+        for b in range(a + 1):
+            s = 0.0
+            for e in range(errors.several[a]):
+                s += D[tokens[a], errors.labels[a, e]] * D[tokens[b], errors.labels[a, e]]
+            errors.inner[a, b] = s
+            errors.inner[b, a] = s
+
+
+@kernel("float64(Errors, int64, float64[::1], int64, int64)")
+def gradient_square(errors: Errors, count: int, local: Floats, start: int, length: int) -> float:
+    """norm(g_m)^2 = sum over wrong tokens a, b of <D_a, D_b> K_m(a, b); `local` has K_m within the sequence."""
+    total = 0.0
+    for a in range(count):
+        row = start + errors.tokens[a] * length
+        for b in range(count):
+            total += errors.inner[a, b] * local[row + errors.tokens[b]]
+    return total
+
+
+@kernel("UniTuple(float64, 2)(float64[::1], float64[::1])", fastmath={"reassoc"})
+def pair_products(moves: Floats, T: Floats) -> tuple[float, float]:
+    """(<moves, T>, norm(moves)^2) of label pairs, laid out flat: one long loop is faster than many short ones."""
+    along, own = 0.0, 0.0
+    for e in range(T.size):
+        along += moves[e] * T[e]
+        own += moves[e] * moves[e]
+    return along, own
+
+
+@kernel("float64(float64)")
+def root(x: float) -> float:
+    """sqrt, and 0 where rounding made a square negative."""
+    return math.sqrt(x) if x > 0.0 else 0.0
