@@ -7,6 +7,7 @@ compares the model file with that of a run that was never stopped.
 
 from __future__ import annotations
 
+import argparse
 import os
 import random
 import resource
@@ -17,7 +18,6 @@ import tempfile
 import time
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 from spom.cli.main import main
 
@@ -108,60 +108,85 @@ def run_until(words: list[str], fault: str | None, after: float, size: int = 0) 
         time.sleep(0.001)
 
 
-def trial(task: str, dev: bool, folder: Path, whole: bytes, seconds: tuple[float, float], draw: Any) -> list[str]:
-    """Faults, one after another, until a run ends well; what happened, or an `AssertionError`."""
-    model, told = folder / "model", []
-    state = folder / "state"
-    for path in folder.glob("*model*"):
-        path.unlink()
-    for path in folder.glob("*state*"):
-        path.unlink()
-    checkpoint = ["--checkpoint", str(state), "--checkpoint-every", "1"]
-    for attempt in range(6):
-        fault = draw.choice(FAULTS) if attempt < 3 else None
-        resume = ["--resume"] if state.exists() or Path(f"{state}.previous").exists() else []
-        words = command(task, folder, model, dev, [*checkpoint, *resume])
-        status = run_until(words, fault, draw.uniform(*seconds), draw.randrange(SMALL))
-        told.append(f"{fault}:{status}")
-        if status == 0:
-            break
-        assert status in (-signal.SIGKILL, -signal.SIGTERM, 128 + signal.SIGTERM, 2), (told, status)
-    assert status == 0, told
-    assert model.read_bytes() == whole, (task, dev, told)
-    assert not list(folder.glob(".*.part")), list(folder.iterdir())
-    assert not state.exists()
-    return told
+class Place:
+    """Where a task runs: its folder and files, the model that is expected, and how long a run takes."""
 
-
-def campaign(task: str, dev: bool, trials: int, seed: int, size: int = 400) -> Counter[str]:
-    """So many trials of a task; how often each fault met each exit status."""
-    folder = Path(tempfile.mkdtemp(prefix="spom-faults-"))
-    draw, found = random.Random(seed), Counter[str]()
-    try:
+    def __init__(self, task: str, dev: bool, size: int) -> None:
+        self.task, self.dev = task, dev
+        self.folder = Path(tempfile.mkdtemp(prefix="spom-faults-"))
+        self.model, self.state = self.folder / "model", self.folder / "state"
         suffix = {"tagger": "txt", "parser": "conllu", "classifier": "svm"}[task]
         for part, count, number in (("train", size, 1), ("dev", size // 4, 2)):
-            make_data(task, folder / f"{task}.{part}.{suffix}", count, number)
-        words = command(task, folder, folder / "whole", dev, [])
+            make_data(task, self.folder / f"{task}.{part}.{suffix}", count, number)
+        words = command(task, self.folder, self.folder / "whole", dev, [])
         before = signal.getsignal(signal.SIGTERM)
         try:
             # In this process, so that its children find all that is compiled.
             assert main(words) == 0
         finally:
             signal.signal(signal.SIGTERM, before)
+        self.whole = (self.folder / "whole").read_bytes()
         begin = time.perf_counter()
         assert run_until(words, None, 0.0) == 0
-        spent = time.perf_counter() - begin
-        for _ in range(trials):
-            found.update(trial(task, dev, folder, (folder / "whole").read_bytes(), (0.02 * spent, 1.1 * spent), draw))
+        self.seconds = time.perf_counter() - begin
+
+    def clear(self) -> None:
+        """Remove what an earlier trial left."""
+        for path in [*self.folder.glob("*model*"), *self.folder.glob("*state*")]:
+            path.unlink()
+
+
+def trial(place: Place, draw: random.Random) -> list[str]:
+    """Faults, one after another, until a run ends well; what happened, or an `AssertionError`."""
+    told = []
+    place.clear()
+    checkpoint = ["--checkpoint", str(place.state), "--checkpoint-every", "1"]
+    for attempt in range(6):
+        fault = draw.choice(FAULTS) if attempt < 3 else None
+        resumes = place.state.exists() or Path(f"{place.state}.previous").exists()
+        words = [*checkpoint, *(["--resume"] if resumes else [])]
+        after = draw.uniform(0.02, 1.1) * place.seconds
+        words = command(place.task, place.folder, place.model, place.dev, words)
+        begin = time.perf_counter()
+        status = run_until(words, fault, after, draw.randrange(SMALL))
+        told.append(f"{fault}:{status}")
+        told += ["resumed"] if resumes else []
+        if status == 0:
+            if not resumes:
+                # The machine may be slower or faster than it was a minute ago.
+                place.seconds = 0.5 * (place.seconds + time.perf_counter() - begin)
+            break
+        assert status in (-signal.SIGKILL, -signal.SIGTERM, 128 + signal.SIGTERM, 2), (told, status)
+    assert status == 0, told
+    assert place.model.read_bytes() == place.whole, (place.task, place.dev, told)
+    assert not list(place.folder.glob(".*.part")), list(place.folder.iterdir())
+    assert not place.state.exists()
+    return told
+
+
+def campaign(task: str, dev: bool, trials: int, seed: int, size: int = 400) -> Counter[str]:
+    """Trials of a task until so many were hit by a fault; how often each fault met each exit status."""
+    draw, found, place = random.Random(seed), Counter[str](), Place(task, dev, size)
+    try:
+        while found["trials"] < trials:
+            told = trial(place, draw)
+            found.update(told)
+            # A fault that came after the end of the run was none.
+            found["trials"] += any(not what.endswith(":0") for what in told if ":" in what)
     finally:
-        shutil.rmtree(folder)
+        shutil.rmtree(place.folder)
     return found
 
 
 if __name__ == "__main__":
-    trials = int(sys.argv[1]) if len(sys.argv) > 1 else 100
-    for name in sys.argv[2:] or TASKS:
+    parser = argparse.ArgumentParser(description="Kill, stop and fill the disk of training runs, and resume them.")
+    parser.add_argument("trials", type=int, nargs="?", default=100)
+    parser.add_argument("--task", choices=TASKS)
+    parser.add_argument("--seed", type=int, default=7)
+    given = parser.parse_args()
+    for name in [given.task] if given.task else TASKS:
         for dev in (False, True):
             begin = time.perf_counter()
-            print(name, "with dev" if dev else "alone", trials, "trials, all the same bytes:", end=" ", flush=True)
-            print(dict(campaign(name, dev, trials, seed=7)), f"{time.perf_counter() - begin:.0f} s", flush=True)
+            print(name, "with dev" if dev else "alone", given.trials, "trials, all the same bytes:", end=" ")
+            told = dict(sorted(campaign(name, dev, given.trials, given.seed).items()))
+            print(told, f"{time.perf_counter() - begin:.0f} s", flush=True)

@@ -13,4 +13,4 @@ from tests.faults.kills import TASKS, campaign
 @pytest.mark.parametrize("dev", [False, True], ids=["alone", "dev"])
 @pytest.mark.parametrize("task", TASKS)
 def test_a_run_that_was_killed_resumes_to_the_same_bytes(task: str, dev: bool) -> None:
-    assert sum(campaign(task, dev, trials=1, seed=TASKS.index(task) + 3 * dev, size=120).values()) >= 1
+    assert campaign(task, dev, trials=1, seed=TASKS.index(task) + 3 * dev, size=120)["trials"] == 1
