@@ -24,6 +24,7 @@ from spom.core.atomic import previous, remove_stale, replacing
 from spom.data import Treebank
 from spom.errors import DataError, ModelFileError, SpomError
 from spom.estimators.training import Checkpoint
+from spom.estimators.training.checkpoint import Writer
 from spom.kernels import Gaussian, Linear
 from spom.penalties import L1, SparseMKL
 
@@ -167,6 +168,19 @@ def test_a_kill_while_the_old_checkpoint_is_kept_leaves_nothing_behind(tmp_path:
         file.write(b"second")
     assert sorted(p.name for p in tmp_path.iterdir()) == ["state", "state.previous"]
     assert (path.read_text(), previous(path).read_text()) == ("second", "first")
+
+
+def test_checkpoints_that_cost_much_wait(tmp_path: Path) -> None:
+    writer = Writer(tmp_path / "state", 1, lambda path: None)
+    assert writer.due()
+    writer.spent = writer.cost = 1.0
+    assert not writer.due(), "two seconds of a run that has just begun"
+    writer.begin -= 1000.0
+    assert writer.due(), "two of a thousand"
+    for every, there in ((2, True), ("2 or stop", False), ("stop", False)):
+        path = tmp_path / f"end {every}"
+        OnlineClassifier(epochs=1).fit(X, Y, checkpoint=path, checkpoint_every=every)
+        assert path.exists() is there
 
 
 def test_a_folder_that_cannot_be_written_to_is_noticed_before_training(tmp_path: Path) -> None:

@@ -58,6 +58,7 @@ def linear() -> dict[str, Case]:
         "proximal": (proximal(penalty=P.L1(0.05)), (X, THREE), X),
         "proximal-sparse": (proximal(penalty=P.L1(0.1)), (SPARSE, TWO), SPARSE),
         "proximal-regressor": (spom.ProximalRegressor(penalty=P.ElasticNet(0.05, 0.5)), (X, X[:, 0]), X),
+        "proximal-regressor-cv": (spom.ProximalRegressorCV(n_strengths=3, cv=2), (X, X[:, 0]), X),
         "proximal-cv": (spom.ProximalClassifierCV(n_strengths=3, cv=2), (X, TWO), X),
     }
 
@@ -77,6 +78,7 @@ def kernels() -> dict[str, Case]:
         "kernels-maps": (mkl(*maps), (X, THREE), X),
         "kernels-log": (mkl(*KERNELS, loss="log"), (X, THREE), X),
         "kernels-frank-wolfe": (mkl(*KERNELS, solver="frank-wolfe"), (X, THREE), X),
+        "kernels-regressor": (spom.MKLRegressor(KERNELS), (X, X[:, 0]), X),
     }
 
 

@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
+import spom.estimators
 from tests.fuzz.fuzz import KEPT, TURN, Target, targets, tried
+from tests.fuzz.models import cases
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="forks, and asks Linux for memory")
 CASES = [json.loads(line) for line in KEPT.read_text().splitlines()]
@@ -21,6 +23,11 @@ def known(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Target
     hook = sys.unraisablehook
     yield targets(tmp_path_factory.mktemp("fuzz"))
     sys.unraisablehook = hook
+
+
+def test_every_estimator_is_fuzzed() -> None:
+    fuzzed = {type(estimator).__name__ for estimator, _, _ in cases().values()}
+    assert fuzzed == set(spom.estimators.__all__)
 
 
 @pytest.mark.filterwarnings("ignore")

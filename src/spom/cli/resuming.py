@@ -29,7 +29,8 @@ class Resuming:
             remove_stale(path)
         self.arguments = {
             "checkpoint": self.path,
-            "checkpoint_every": "stop" if own else every,
+            # At the end it would be removed at once, unless it is to be kept.
+            "checkpoint_every": "stop" if own else every if self.keep else f"{every} or stop",
             "resume": bool(options["resume"]),
         }
 

@@ -85,10 +85,10 @@ class ChainLearner(Learner):
         assert self.dev is not None
         return self.dev((model["W"], model["chain"]))
 
-    def snapshot(self, state: State) -> State:
+    def snapshot(self, state: State, copy: bool = True) -> State:
         """The tables of the solver; the weights follow from them."""
         solver = self.solver
-        internal: Arrays = {f"engine.{name}": a for name, a in solver.engine.pack().items()}
+        internal: Arrays = {f"engine.{n}": a.copy() if copy else a for n, a in solver.engine.pack().items()}
         return State(
             k=solver.rounds,
             theta=NONE,

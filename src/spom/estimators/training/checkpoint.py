@@ -8,6 +8,7 @@ its arrays are those of the state (`state.`), of the best epoch (`best.`) and of
 from __future__ import annotations
 
 import math
+import os
 import threading
 import time
 from collections.abc import Callable
@@ -27,6 +28,9 @@ from spom.solvers.iterate import period
 Arrays = dict[str, np.ndarray[Any, Any]]
 
 KIND = "Checkpoint"
+# The share of a run's time that checkpoints may take, and seconds that are always allowed: with the first checkpoint,
+# whose cost nobody knows before, a run of a few seconds stays below 3 %. `benchmarks/checkpoints.py` measures it.
+SHARE, ALLOWED = 0.015, 0.05
 
 
 @dataclass
@@ -166,16 +170,21 @@ def _entry(written: list[list[Any]], arrays: Arrays) -> dict[str, Any]:
 class Writer:
     """Writes checkpoints in a thread; one that falls due while another is being written waits for the next epoch.
 
-    A write that fails does not end the run: `failed` keeps the error, and `told` is called with it, once for each.
+    So does one that would make the run slower by more than `SHARE`: each costs the time in which the state is copied,
+    and the writing thread's share of the machine. A write that fails does not end the run: `failed` keeps the error
+    until the trainer has told of it.
     """
 
     def __init__(self, path: Path, every: int | float | str, written: Callable[[Path], None]) -> None:
         check_writable(path)
         remove_stale(path)
         self.path, self.written = path, written
-        self.on_stop = every == "stop"
-        self.period, self.by_time = (math.inf, True) if self.on_stop else period(every)
-        self.mark, self.count = time.perf_counter(), 0
+        text = every if isinstance(every, str) else ""
+        self.on_stop = text.endswith("stop")
+        often = text.removesuffix(" or stop") if self.on_stop else every
+        self.period, self.by_time = (math.inf, True) if often == "stop" else period(often)
+        self.begin = self.mark = time.perf_counter()
+        self.count, self.spent, self.cost = 0, 0.0, 0.0
         self.failed: Exception | None = None
         self._thread: threading.Thread | None = None
         self._finished = False
@@ -184,13 +193,13 @@ class Writer:
         """Whether a checkpoint falls due at the end of this epoch."""
         self._collect()
         self.count += 1
-        if self._thread is not None:
-            return False
         now = time.perf_counter()
+        if self._thread is not None or self.spent + self.cost > ALLOWED + SHARE * (now - self.begin):
+            return False
         return now - self.mark >= self.period if self.by_time else self.count >= self.period
 
-    def write(self, make: Callable[[], Checkpoint]) -> None:
-        """Write what `make` gives (called in the thread), while training goes on."""
+    def write(self, make: Callable[[], Checkpoint], copied: float = 0.0) -> None:
+        """Write what `make` gives (called in the thread), while training goes on; `copied` seconds were spent on it."""
         self.join()
         self.mark, self.count = time.perf_counter(), 0
 
@@ -200,6 +209,8 @@ class Writer:
                 self.failed, self._finished = None, True
             except Exception as error:
                 self.failed = error
+            self.cost = copied + time.thread_time() / _cores()
+            self.spent += self.cost
 
         self._thread = threading.Thread(target=work, name="spom-checkpoint", daemon=False)
         self._thread.start()
@@ -216,3 +227,8 @@ class Writer:
             if self._finished:
                 self._finished = False
                 self.written(self.path)
+
+
+def _cores() -> int:
+    """How many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

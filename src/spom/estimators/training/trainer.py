@@ -58,8 +58,10 @@ class Learner:
         """The score of a model on development data, larger is better; asked for where `scores` is True."""
         raise NotImplementedError
 
-    def snapshot(self, state: State) -> State:
-        """The state as it is written to a checkpoint: arrays that later epochs do not touch."""
+    def snapshot(self, state: State, copy: bool = True) -> State:
+        """The state as it is written to a checkpoint; a copy, unless no later epoch will touch its arrays."""
+        if not copy:
+            return state
         internal = {name: a.copy() for name, a in state.internal.items()}
         norms = None if state.block_norms is None else state.block_norms.copy()
         return replace(state, theta=state.theta.copy(), internal=internal, block_norms=norms)
@@ -107,8 +109,9 @@ class Trainer:
         checkpoint is written or read.
     patience : stop a stage after this many epochs in a row without a strictly better score (one that is better by more
         than `tol`); None makes all epochs.
-    checkpoint, every, resume : a file for the state of the run; how often it is written (epochs, "60s", or "stop": only
-        where the run is stopped before its end); whether to resume from it.
+    checkpoint, every, resume : a file for the state of the run; how often it is written (epochs, or "60s", and in
+        either case at the end; "stop": only where the run is stopped before its end; "60s or stop": not at the end);
+        whether to resume from it.
     interrupts : whether Ctrl-C ends the run after the epoch that is under way, with what was learnt; else it is raised.
     """
 
@@ -204,7 +207,7 @@ class Trainer:
             raise
         if self._writer is not None:
             if not self._stage.saved and not self._writer.on_stop and not self._closed:
-                self._save()
+                self._save(copy=False)
             self._writer.join()
             self._tell_of_failure(self.over)
         self.callbacks.end(self.stopped)
@@ -318,13 +321,13 @@ class Trainer:
         if due and reason not in ("callback", "interrupted"):
             self._save()
 
-    def _save(self) -> None:
+    def _save(self, copy: bool = True) -> None:
         """Write a checkpoint in the background; the copy of the state is made here."""
-        stage = self._stage
+        stage, begin = self._stage, time.thread_time()
         assert self._writer is not None
         assert self._learner is not None
         assert stage.state is not None
-        state = self._learner.snapshot(stage.state)
+        state = self._learner.snapshot(stage.state, copy)
         others = {name: model for name, model in self._done.items() if name != stage.name}
         history, converged = list(self.history), self._converged
         best, score, bad, epochs = stage.best, stage.best_score, stage.bad, stage.epochs
@@ -335,7 +338,7 @@ class Trainer:
             kept = (self._fingerprint, self._seed, stage.name, state, best, score, bad, epochs)
             return Checkpoint(*kept, history, others, converged, dict(self._asked))
 
-        self._writer.write(make)
+        self._writer.write(make, time.thread_time() - begin)
         stage.saved = True
 
     def _tell_of_failure(self, raises: bool) -> None:

@@ -225,9 +225,9 @@ class AdaptiveEngine:
         self.rounds, self.eta = other.rounds, other.eta
 
     def pack(self) -> Arrays:
-        """What a saved run needs to resume."""
+        """What a saved run needs to resume: the arrays themselves, which the next pass changes."""
         scalars = np.array([float(self.rounds), self.eta])
-        return {"table": self.sums.table.copy(), "chain": self.sums.chain.copy(), "scalars": scalars}
+        return {"table": self.sums.table, "chain": self.sums.chain, "scalars": scalars}
 
     def unpack(self, arrays: Arrays) -> None:
         """Resume from a saved run."""

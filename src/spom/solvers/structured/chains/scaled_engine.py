@@ -101,8 +101,8 @@ class BlockEngine:
         self.numbers[:], self.rounds = other.numbers, other.rounds
 
     def pack(self) -> Arrays:
-        """What a saved run needs to resume."""
-        kept = {name: getattr(self.scaled, field).copy() for name, field in SAVED.items()}
+        """What a saved run needs to resume: the arrays themselves, which the next pass changes."""
+        kept = {name: getattr(self.scaled, field) for name, field in SAVED.items()}
         return {**kept, "rounds": np.array(self.rounds)}
 
     def unpack(self, arrays: Arrays) -> None:

@@ -264,7 +264,7 @@ class OnlineChain:
         """The run so far, as a copy that can be saved and resumed from."""
         W, chain = self.weights()
         theta = np.concatenate([W[:, : self.labels].astype(np.float64).reshape(-1), chain.reshape(-1)])
-        internal: dict[str, Any] = {f"engine.{name}": a for name, a in self.engine.pack().items()}
+        internal: dict[str, Any] = {f"engine.{name}": a.copy() for name, a in self.engine.pack().items()}
         internal["epoch"] = np.array(self.done)
         return State(
             k=self.rounds,
