@@ -35,18 +35,22 @@ class Split:
 
 @dataclass(frozen=True)
 class Set:
-    """A data set: its kind, its loader by seed, and how many seeds its table takes."""
+    """A data set: its kind, its loader by seed, how many seeds its table takes, and whose rows it has."""
 
     kind: str
     load: Callable[[int], Split]
-    seeds: int = 3
+    seeds: int
+    family: str
 
 
 SETS: dict[str, Set] = {}
+# Sets with rows of another one.
+_SAME = {"a8a": "adult", "sst5": "polarity"}
 
 
 def _add(name: str, load: Callable[[int], Split], kind: str = "classification", seeds: int = 3) -> None:
-    SETS[name] = Set(kind, load, seeds)
+    family = name.split("-")[0]
+    SETS[name] = Set(kind, load, seeds, _SAME.get(family, family))
 
 
 def _folder() -> Path:
@@ -313,3 +317,94 @@ _add("diabetes", _diabetes, "regression", seeds=10)
 _add("cpu_act", lambda seed: _halves(*_pmlb("cpu_act"), seed, real=True), "regression")
 _add("adult-hours", _hours, "regression")
 _add("houses", _houses, "regression")
+
+
+def _age(seed: int) -> Split:
+    """Age in the census from all other columns, among them gains of capital with a few very large numbers."""
+    X, _, X_test, _ = (part.toarray() if sparse.issparse(part) else part for part in _adult_columns())
+    found = Split(np.delete(X, 0, 1), X[:, 0], np.delete(X_test, 0, 1), X_test[:, 0], counts=False)
+    return found
+
+
+def _pixel(seed: int) -> Split:
+    """One pixel of a patch in one band from the others, which are nearly the same."""
+    split = _landsat(seed)
+    X, X_test = (part[:, [j for j in range(36) if j // 4 != 4]] for part in (split.X, split.X_test))
+    return Split(X, split.X[:, 16], X_test, split.X_test[:, 16])
+
+
+def _moment(seed: int) -> Split:
+    """A moment of a digit, in thousands, from its 240 pixels."""
+    return _halves(_mfeat_view("pix")[:, :-1], _mfeat_view("mor")[:, 4], seed, real=True)
+
+
+def _signs(seed: int) -> Split:
+    """Reviews as numbers from 0 to 4, by the words in them."""
+    split = _vectors("sst5", "binary", seed)
+    return Split(split.X, split.y.astype(float), split.X_test, split.y_test.astype(float), counts=False)
+
+
+_add("adult-age", _age, "regression")
+_add("landsat-pixel", _pixel, "regression")
+_add("mfeat-moment", _moment, "regression")
+_add("sst5-words", _signs, "regression")
+
+
+# --- few rows, few columns, rare classes -------------------------------------------------------------
+
+
+def _few(name: str, rows: int, seed: int) -> Split:
+    """Some of the training rows of a set, and all of its test rows; the same part of each class."""
+    split = SETS[name].load(seed)
+    real = SETS[name].kind == "regression"
+    order = np.random.default_rng(seed).permutation(split.X.shape[0])
+    y = np.asarray(split.y)[order]
+    if not real:
+        order = order[np.argsort(y, kind="stable")]
+    chosen = order[np.linspace(0, order.size - 1, rows).astype(np.int64)]
+    return Split(split.X[chosen], np.asarray(split.y)[chosen], split.X_test, split.y_test, counts=False)
+
+
+def _pair(name: str, labels: tuple[Any, Any], seed: int) -> Split:
+    """Two of the classes."""
+    split = SETS[name].load(seed)
+    found = []
+    for X, y in ((split.X, split.y), (split.X_test, split.y_test)):
+        kept = np.flatnonzero(np.isin(y, labels))
+        found += [X[kept], np.asarray(y)[kept]]
+    return Split(found[0], found[1], found[2], found[3], counts=False)
+
+
+def _rare(name: str, label: Any, seed: int) -> Split:
+    """One class against the rest."""
+    split = SETS[name].load(seed)
+    return Split(split.X, np.asarray(split.y) == label, split.X_test, np.asarray(split.y_test) == label, counts=False)
+
+
+for _name, _rows in {
+    "polarity-tfidf": 300,
+    "trec-tfidf": 300,
+    "trec-binary": 1000,
+    "ag_news-tfidf": 100,
+    "digits": 100,
+    "landsat": 150,
+    "mnist-5000": 200,
+    "mfeat": 80,
+    "adult": 200,
+    "letter": 500,
+    "diabetes": 60,
+    "cpu_act": 100,
+    "sst5-grade": 500,
+    "mfeat-moment": 150,
+}.items():
+    _add(
+        f"{_name}-few",
+        lambda seed, name=_name, rows=_rows: _few(name, rows, seed),  # type: ignore[misc]
+        SETS[_name].kind,
+        seeds=5,
+    )
+_add("mfeat-pair", lambda seed: _pair("mfeat-few", (3.0, 8.0), seed), seeds=5)
+_add("mnist-pair", lambda seed: _pair("mnist-5000-few", (4, 9), seed), seeds=5)
+_add("landsat-rare", lambda seed: _rare("landsat", 4.0, seed))
+_add("trec-rare", lambda seed: _rare("trec-tfidf", "ABBR", seed))
+_add("letter-rare", lambda seed: _rare("letter", 7.0, seed))

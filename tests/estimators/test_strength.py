@@ -14,6 +14,7 @@ from sklearn.preprocessing import StandardScaler
 
 from spom import OnlineClassifier, OnlineRegressor, ProximalClassifier, ProximalRegressor
 from spom.errors import Unsupported
+from spom.estimators.checking import merged
 from spom.estimators.linear.strength import Examples, held_out
 from spom.penalties import L1, SquaredL2, Zero
 
@@ -193,3 +194,25 @@ def test_a_name_alone_gets_a_strength(model):
 def test_a_name_on_a_stream_needs_an_object():
     with pytest.raises(Unsupported, match="give an object, such as L1"):
         OnlineClassifier(penalty="l1").fit(iter([(X, TWO)]))
+
+
+@named(CLASSIFIERS + REGRESSORS)
+def test_a_change_of_units_changes_neither_held_out_rows_nor_the_model(model):
+    units = 2.0 ** np.array([-20, -7, -1, 0, 1, 4, 12, 30])
+    one = clone(model).fit(X, target(model))
+    two = clone(model).fit(X * units, target(model))
+    # Powers of two round nothing: all but the units is the same to the bit.
+    assert repr(one.penalty_) == repr(two.penalty_)
+    np.testing.assert_array_equal(one.coef_, two.coef_ * units)
+
+
+def test_few_rows_are_sorted_by_their_numbers_whatever_holds_them():
+    rng = np.random.default_rng(0)
+    rows = rng.integers(-2, 3, (200, 4)).astype(float)
+    y = rng.integers(0, 2, 200).astype(float)
+    expected = sorted({(label, *row) for label, row in zip(y.tolist(), rows.tolist(), strict=True)})
+    for kind in (np.asarray, sparse.csr_matrix):
+        found, labels, weight = merged(kind(rows), y, None)
+        found = found.toarray() if sparse.issparse(found) else found
+        assert [(b, *r) for b, r in zip(labels.tolist(), found.tolist(), strict=True)] == expected
+        assert weight.sum() == 200

@@ -190,20 +190,22 @@ def combined_weights(sample: Floats | None, by_class: Floats | None, index: Ints
 
 
 def merged(X: Any, y: Any, weight: Floats | None) -> tuple[Any, Any, Floats | None]:
-    """The distinct examples in an order of their own, with summed weights; those of weight zero are left out.
+    """The distinct examples sorted by target, then by their columns, with summed weights; those of weight zero go.
 
-    A weight then counts just as a repetition does, and the order of the rows does not matter.
+    A weight then counts just as a repetition does, and neither the order of the rows nor the units of the columns
+    matter.
 
     >>> X, y, weight = merged(np.array([[2.0], [1.0], [2.0], [5.0]]), np.ones(4), np.array([1.0, 1.0, 2.0, 0.0]))
     >>> X.ravel(), weight
-    (array([2., 1.]), array([3., 1.]))
+    (array([1., 2.]), array([1., 3.]))
     """
     total: dict[bytes, float] = {}
     place: dict[bytes, int] = {}
+    targets = _ordered_bits(np.asarray(y, dtype=np.float64))
     for i in range(X.shape[0]):
         w = 1.0 if weight is None else float(weight[i])
         if w > 0.0:
-            key = y[i].tobytes() + _row_bytes(X, i)
+            key = targets[i].tobytes() + _row_bytes(X, i)
             total[key] = total.get(key, 0.0) + w
             place.setdefault(key, i)
     keys = sorted(total)
@@ -212,7 +214,11 @@ def merged(X: Any, y: Any, weight: Floats | None) -> tuple[Any, Any, Floats | No
 
 
 def _row_bytes(X: Any, i: int) -> bytes:
-    """The entries of row i that are not zero, the same for dense and sparse rows."""
+    """Row i as bytes, the same for dense and sparse rows, that sort as the rows do, column by column.
+
+    An entry is its sign, its column and its value. One that is positive puts its row after all that have a zero there,
+    one that is negative before them; earlier columns count more, so that columns of positive entries fall.
+    """
     if sparse.issparse(X):
         part = slice(X.indptr[i], X.indptr[i + 1])
         where, values = X.indices[part], X.data[part]
@@ -220,4 +226,17 @@ def _row_bytes(X: Any, i: int) -> bytes:
     else:
         where = np.flatnonzero(X[i])
         values = X[i, where]
-    return bytes(where.astype(np.int64).tobytes() + values.tobytes())
+    entries = np.empty(where.size + 1, dtype=[("sign", "u1"), ("column", ">u8"), ("value", ">u8")])
+    entries[-1] = (1, 0, 0)
+    up = values > 0.0
+    entries["sign"][:-1] = np.where(up, 2, 0)
+    entries["column"][:-1] = np.where(up, X.shape[1] - where, where)
+    entries["value"][:-1] = _ordered_bits(values)
+    return entries.tobytes()
+
+
+def _ordered_bits(values: Floats) -> Any:
+    """Eight bytes for each number, which sort as the numbers do."""
+    bits = np.ascontiguousarray(values + 0.0, dtype=np.float64).view(np.uint64)
+    negative = bits >> np.uint64(63) == 1
+    return np.where(negative, ~bits, bits | np.uint64(1 << 63)).astype(">u8")

@@ -1,0 +1,197 @@
+"""The constants of `penalty="auto"`, chosen with one data set left out at a time.
+
+`python -m benchmarks.defaults.leave_one_out measure [SET ...]` holds a fifth of the *training* rows of each set of the
+suite apart (test rows have no part in this), follows the path of strengths on the others as an estimator does, and
+learns with each strength; what the estimator's own held-out rows said, and the score on the fifth, go to
+`results/strengths.json`. `... choose` then tries every rule of `RULES` on these figures: a rule names the ends of the
+path, the default multiple, and how many standard errors it takes to leave it. The regret of a rule on a set is
+what it loses to the best strength there, as a share of what that one leaves to be gained (1 - score). For each family
+of sets the rule with the least mean regret on the *other* families is taken and tried on it.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import warnings
+from collections import defaultdict
+from collections.abc import Iterator
+from itertools import product
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.model_selection import train_test_split
+
+import spom
+from benchmarks.defaults.sets import SETS
+from spom.estimators.linear.scaling import measured
+from spom.estimators.linear.strength import Examples, grid_of, held_out, judged, online_path
+from spom.losses import Logistic, MulticlassLogistic, MulticlassPowerHinge, Squared
+from spom.penalties import SquaredL2
+
+RESULTS = Path(__file__).parent / "results" / "strengths.json"
+MULTIPLES = (30.0, 10.0, 3.0, 1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001, 0.0003)
+# Seeds of sets with at most so many rows (others have one), and the most rows that are learnt from.
+SEEDS, FEW, MOST = 3, 2000, 4000
+
+
+class Rule(NamedTuple):
+    """Multiples from `top` to `bottom`; of those within `errors` standard errors of the best the nearest to `default`.
+
+    The path ends after `patience` multiples in a row that were worse.
+    """
+
+    top: float
+    bottom: float
+    default: float
+    errors: float
+    patience: int
+
+
+RULES = [
+    Rule(*values)
+    for values in product(
+        (30.0, 10.0, 3.0), (0.01, 0.003, 0.001, 0.0003), (3.0, 1.0, 0.3, 0.1, 0.03), (0.0, 0.25, 0.5, 1.0, 2.0), (2, 3)
+    )
+]
+
+
+# --- measuring ---------------------------------------------------------------------------------------------
+
+
+def _problem(kind: str, y: Any) -> tuple[Any, int | None, list[Any]]:
+    """Targets, outputs and losses as the estimators take them."""
+    if kind == "regression":
+        return np.asarray(y, dtype=np.float64), None, [Squared()]
+    classes, codes = np.unique(y, return_inverse=True)
+    if classes.size == 2:
+        return 2.0 * codes - 1.0, None, [Logistic()]
+    return codes, int(classes.size), [MulticlassLogistic(), MulticlassPowerHinge(2.0)]
+
+
+def curves(name: str, seed: int) -> dict[str, Any]:
+    """What held-out rows say of each strength, and the score of each on rows that are kept apart."""
+    data = SETS[name]
+    split = data.load(seed)
+    real = data.kind == "regression"
+    stratify = None if real or np.unique(split.y, return_counts=True)[1].min() < 2 else split.y
+    X, X_apart, y, y_apart = train_test_split(split.X, split.y, test_size=0.2, random_state=seed, stratify=stratify)
+    X, y, X_apart, y_apart = X[:MOST], y[:MOST], X_apart[:MOST], y_apart[:MOST]
+    target, outputs, losses = _problem(data.kind, y)
+    scaling = measured(X, None, True)
+    examples = Examples(X if scaling is None else scaling.apply(X), target, None, outputs, True)
+    held = held_out(examples, seed)
+    rest = np.setdiff1d(np.arange(X.shape[0]), held)
+    found: dict[str, Any] = {"rows": int(X.shape[0]), "features": int(X.shape[1]), "losses": {}}
+    for loss in losses:
+        train, test = examples.part(rest), examples.part(held)
+        size = grid_of(SquaredL2(1.0), train, loss)[0]
+        path = online_path(train, loss, (SquaredL2(m * size) for m in MULTIPLES), seed)
+        trials = [judged(m, test, loss, theta) for m, theta in zip(MULTIPLES, path, strict=True)]
+        size = grid_of(SquaredL2(1.0), examples, loss)[0]
+        make = spom.OnlineRegressor if real else spom.OnlineClassifier
+        scores = []
+        for m in MULTIPLES:
+            model = make(loss=loss, penalty=SquaredL2(m * size), scale=True, random_state=seed, verbose=0)
+            scores.append(float(model.fit(X, y).score(X_apart, y_apart)))
+        gaps = np.array([t.losses for t in trials])
+        means = gaps.mean(axis=1)
+        errors = np.array([[(a - b).std() / np.sqrt(a.size) for b in gaps] for a in gaps])
+        found["losses"][type(loss).__name__] = {
+            **{"loss": means.round(6).tolist(), "errors": errors.round(6).tolist()},
+            **{"right": [round(float(t.right.mean()), 6) for t in trials], "score": np.round(scores, 6).tolist()},
+        }
+    return found
+
+
+def measure(names: list[str]) -> None:
+    """All sets, or those named, that are not measured yet."""
+    for name in names or list(SETS):
+        for seed in range(SEEDS):
+            done = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+            if f"{name} {seed}" in done:
+                continue
+            if seed and done[f"{name} 0"]["rows"] > FEW:
+                break
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                done[f"{name} {seed}"] = curves(name, seed)
+            RESULTS.write_text(json.dumps(done, sort_keys=True).replace(', "', ',\n "') + "\n")
+            print(name, seed, flush=True)
+
+
+# --- choosing ----------------------------------------------------------------------------------------------
+
+
+def taken(rule: Rule, found: dict[str, Any]) -> int:
+    """The multiple that a rule takes, as an index."""
+    loss, errors = np.array(found["loss"]), np.array(found["errors"])
+    tried: list[int] = []
+    worse, least = 0, np.inf
+    for i, multiple in enumerate(MULTIPLES):
+        if not rule.bottom <= multiple <= rule.top:
+            continue
+        tried.append(i)
+        worse = 0 if loss[i] < least else worse + 1
+        least = min(least, float(loss[i]))
+        if worse == rule.patience:
+            break
+    best = min(tried, key=lambda i: float(loss[i]))
+    kept = [i for i in tried if loss[i] - loss[best] <= rule.errors * errors[i, best]]
+    return min(kept, key=lambda i: (abs(np.log(MULTIPLES[i] / rule.default)), i))
+
+
+def regrets(kind: str) -> tuple[list[str], np.ndarray[Any, Any]]:
+    """(families, regrets): one row for each rule, one column for each family, means over its sets, seeds and losses."""
+    results = json.loads(RESULTS.read_text())
+    by_family: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for key, found in sorted(results.items()):
+        data = SETS[key.rsplit(" ", 1)[0]]
+        if data.kind == kind:
+            by_family[data.family] += found["losses"].values()
+    table = np.zeros((len(RULES), len(by_family)))
+    for column, entries in enumerate(by_family.values()):
+        for row, rule in enumerate(RULES):
+            table[row, column] = np.mean([_regret(rule, found) for found in entries])
+    return list(by_family), table
+
+
+def _regret(rule: Rule, found: dict[str, Any]) -> float:
+    score = np.array(found["score"])
+    return float((score.max() - score[taken(rule, found)]) / max(1.0 - score.max(), 0.02))
+
+
+def choices(kind: str) -> Iterator[tuple[str, Rule, float, float]]:
+    """(family, the rule chosen without it, its regret there, that of the best rule for it)."""
+    families, table = regrets(kind)
+    for column, family in enumerate(families):
+        others = np.delete(table, column, axis=1).mean(axis=1)
+        rule = int(np.argmin(others))
+        yield family, RULES[rule], float(table[rule, column]), float(table[:, column].min())
+
+
+def show(kind: str) -> None:
+    """Print the rules that each left-out family gets, and the best on all."""
+    families, table = regrets(kind)
+    mean = table.mean(axis=1)
+    print(f"\n{kind}: {len(families)} families of sets, {len(RULES)} rules; regret is lost score over 1 - best score")
+    out = list(choices(kind))
+    for family, rule, own, best in out:
+        print(f"  without {family:<12} {rule!s:<78} its regret {own:.4f} (best of all rules there {best:.4f})")
+    print(f"  mean regret of rules chosen without the set: {np.mean([own for _, _, own, _ in out]):.4f}")
+    for place in np.argsort(mean)[:5]:
+        print(f"  on all: {RULES[place]!s:<78} mean {mean[place]:.4f}, worst {table[place].max():.4f}")
+
+
+def main(arguments: list[str]) -> None:
+    """`measure [SET ...]` or `choose`."""
+    if arguments[:1] == ["measure"]:
+        measure(arguments[1:])
+    else:
+        for kind in ("classification", "regression"):
+            show(kind)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
