@@ -164,8 +164,8 @@ def large(files: dict[str, Path]) -> dict[str, Any]:
 
 def prune(files: dict[str, Path]) -> None:
     full = large(files)
-    warm(files, templates="large", labels=False, prune="auto")
-    few = several(files, "a fifth", templates="large", labels=False, prune="auto")
+    warm(files, templates="large", labels=False, prune=0.2)
+    few = several(files, "a fifth", templates="large", labels=False, prune=0.2)
     tenth = several(files, "a tenth", templates="large", labels=False, prune=0.1)
     table = Table(f"prune on {full['templates']:.0f} templates; 'peer' is all of them")
     lost = full["uas"] - few["uas"]

@@ -1,21 +1,24 @@
 """The constants of `penalty="auto"`, chosen with one data set left out at a time.
 
 `python -m benchmarks.defaults.leave_one_out measure [SET ...]` holds a fifth of the *training* rows of each set of the
-suite apart (test rows have no part in this), follows the path of strengths on the others as an estimator does, and
-learns with each strength; what the estimator's own held-out rows said, and the score on the fifth, go to
+suite apart (of few rows two fifths; test rows have no part in this), follows the path of strengths on the others as an
+estimator does, and learns with each strength; what the estimator's own held-out rows said, and the score on the rows
+apart, go to
 `results/strengths.json`. `... choose` then tries every rule of `RULES` on these figures: a rule names the ends of the
 path, the default multiple, and how many standard errors it takes to leave it. The regret of a rule on a set is
-what it loses to the best strength there, as a share of what that one leaves to be gained (1 - score). For each family
-of sets the rule with the least mean regret on the *other* families is taken and tried on it.
+what its score loses to that of the best strength there. For each family of sets the rule with the least mean regret on
+the *other* families is taken and tried on it.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import sys
 import warnings
 from collections import defaultdict
 from collections.abc import Iterator
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -26,11 +29,11 @@ from sklearn.model_selection import train_test_split
 import spom
 from benchmarks.defaults.sets import SETS
 from spom.estimators.linear.scaling import measured
-from spom.estimators.linear.strength import Examples, grid_of, held_out, judged, online_path
+from spom.estimators.linear.strength import Examples, Judges, grid_of, held_out, judged, online_path
 from spom.losses import Logistic, MulticlassLogistic, MulticlassPowerHinge, Squared
 from spom.penalties import SquaredL2
 
-RESULTS = Path(__file__).parent / "results" / "strengths.json"
+RESULTS = Path(os.environ.get("SPOM_STRENGTHS", str(Path(__file__).parent / "results" / "strengths.json")))
 MULTIPLES = (30.0, 10.0, 3.0, 1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001, 0.0003)
 # Seeds of sets with at most so many rows (others have one), and the most rows that are learnt from.
 SEEDS, FEW, MOST = 3, 2000, 4000
@@ -70,25 +73,28 @@ def _problem(kind: str, y: Any) -> tuple[Any, int | None, list[Any]]:
     return codes, int(classes.size), [MulticlassLogistic(), MulticlassPowerHinge(2.0)]
 
 
+def _penalties(loss: Any, train: Examples) -> list[Any]:
+    size = grid_of(SquaredL2(1.0), train, loss)[0]
+    return [SquaredL2(m * size) for m in MULTIPLES]
+
+
 def curves(name: str, seed: int) -> dict[str, Any]:
     """What held-out rows say of each strength, and the score of each on rows that are kept apart."""
     data = SETS[name]
     split = data.load(seed)
     real = data.kind == "regression"
     stratify = None if real or np.unique(split.y, return_counts=True)[1].min() < 2 else split.y
-    X, X_apart, y, y_apart = train_test_split(split.X, split.y, test_size=0.2, random_state=seed, stratify=stratify)
+    share = 0.4 if split.X.shape[0] <= FEW else 0.2
+    X, X_apart, y, y_apart = train_test_split(split.X, split.y, test_size=share, random_state=seed, stratify=stratify)
     X, y, X_apart, y_apart = X[:MOST], y[:MOST], X_apart[:MOST], y_apart[:MOST]
     target, outputs, losses = _problem(data.kind, y)
     scaling = measured(X, None, True)
     examples = Examples(X if scaling is None else scaling.apply(X), target, None, outputs, True)
-    held = held_out(examples, seed)
-    rest = np.setdiff1d(np.arange(X.shape[0]), held)
+    judges = Judges.of(examples, held_out(examples, seed))
     found: dict[str, Any] = {"rows": int(X.shape[0]), "features": int(X.shape[1]), "losses": {}}
     for loss in losses:
-        train, test = examples.part(rest), examples.part(held)
-        size = grid_of(SquaredL2(1.0), train, loss)[0]
-        path = online_path(train, loss, (SquaredL2(m * size) for m in MULTIPLES), seed)
-        trials = [judged(m, test, loss, theta) for m, theta in zip(MULTIPLES, path, strict=True)]
+        path = judges.scores(online_path, loss, partial(_penalties, loss), seed)
+        trials = [judged(m, judges.rows, loss, scores) for m, scores in zip(MULTIPLES, path, strict=True)]
         size = grid_of(SquaredL2(1.0), examples, loss)[0]
         make = spom.OnlineRegressor if real else spom.OnlineClassifier
         scores = []
@@ -159,7 +165,7 @@ def regrets(kind: str) -> tuple[list[str], np.ndarray[Any, Any]]:
 
 def _regret(rule: Rule, found: dict[str, Any]) -> float:
     score = np.array(found["score"])
-    return float((score.max() - score[taken(rule, found)]) / max(1.0 - score.max(), 0.02))
+    return float(score.max() - score[taken(rule, found)])
 
 
 def choices(kind: str) -> Iterator[tuple[str, Rule, float, float]]:
@@ -175,7 +181,7 @@ def show(kind: str) -> None:
     """Print the rules that each left-out family gets, and the best on all."""
     families, table = regrets(kind)
     mean = table.mean(axis=1)
-    print(f"\n{kind}: {len(families)} families of sets, {len(RULES)} rules; regret is lost score over 1 - best score")
+    print(f"\n{kind}: {len(families)} families of sets, {len(RULES)} rules")
     out = list(choices(kind))
     for family, rule, own, best in out:
         print(f"  without {family:<12} {rule!s:<78} its regret {own:.4f} (best of all rules there {best:.4f})")

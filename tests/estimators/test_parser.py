@@ -15,7 +15,7 @@ import spom
 from spom import DependencyParser
 from spom.data import Treebank, iter_conllu, read_conllu, write_conllu
 from spom.errors import DataError, Unsupported
-from spom.estimators.parser.pruning import how_many
+from spom.estimators.parser.pruning import compared, how_many
 from spom.estimators.training import Checkpoint
 from spom.penalties import GroupLasso, SparseMKL
 
@@ -149,9 +149,28 @@ def test_pruning_says_what_went_and_why() -> None:
     assert "\n- " in table
     assert "held-out" in table
     assert "12 of 69" in repr(parser.pruning_)
-    few = DependencyParser(**QUICK, prune="auto", labels=False).fit(TRAIN[:8])
+    few = DependencyParser(**QUICK, prune=0.2, labels=False).fit(TRAIN[:8])
     assert len(few.blocks_) == 14
     assert (how_many("auto", 447), how_many(0.1, 447), how_many(999, 447)) == (89, 45, 447)
+
+
+def test_auto_keeps_templates_unless_held_out_sentences_say_that_they_can_go() -> None:
+    few = DependencyParser(**QUICK, prune="auto", labels=False).fit(TRAIN[:8])
+    assert len(few.blocks_) == 69
+    assert "too few to compare on" in few.pruning_.table()
+    parser = DependencyParser(**QUICK, prune="auto", labels=False).fit(TRAIN)
+    full = DependencyParser(**QUICK, labels=False).fit(TRAIN)
+    assert "at a risk of .1" in parser.pruning_.why
+    assert parser.pruning_.kept.sum() == len(parser.blocks_)
+    assert np.count_nonzero(parser.arcs_.weights) <= np.count_nonzero(full.arcs_.weights)
+    assert parser.evaluate(TEST).uas >= full.evaluate(TEST).uas - 0.01
+    # One head in a hundred lost is too many, whatever the noise; half of a thousandth is not, where it is steady.
+    words = np.full(400, 20.0)
+    assert not compared(words - 2.0, words - 2.2, words)[0]
+    assert compared(words - 2.0, words - 2.01, words)[0]
+    # A mean that is as good says nothing where sentences differ widely.
+    change = np.resize([4.0, -4.0], 400)
+    assert not compared(words - 8.0, words - 8.0 + change, words)[0]
 
 
 @pytest.mark.parametrize("prune", ["some", -1, 0, True, [3]])

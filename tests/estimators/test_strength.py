@@ -153,10 +153,20 @@ def test_classes_that_the_held_out_rows_lack(model, rare):
 def test_held_out_rows_leave_a_row_of_each_class():
     y = np.r_[np.zeros(100), np.ones(1), np.full(40, 2.0)]
     for seed in range(20):
-        held = held_out(Examples(np.zeros((141, 1)), y, None, 3, True), seed)
-        assert 15 <= held.size <= 22
-        assert 100 not in held
-        assert {0.0, 2.0} <= set(np.delete(y, held))
+        parts = held_out(Examples(np.zeros((141, 1)), y, None, 3, True), seed)
+        assert len(parts) == 6
+        assert np.unique(np.concatenate(parts)).size == sum(part.size for part in parts)
+        for held in parts:
+            assert 15 <= held.size <= 22
+            assert 100 not in held
+            assert {0.0, 2.0} <= set(np.delete(y, held))
+
+
+@pytest.mark.parametrize(("rows", "parts"), [(19, 0), (20, 6), (500, 6), (1000, 3), (3000, 1), (100_000, 1)])
+def test_fewer_rows_are_held_out_in_more_parts(rows, parts):
+    found = held_out(Examples(np.zeros((rows, 1)), np.arange(rows) % 2.0, None, None, True), 0)
+    assert len(found) == parts
+    assert all(part.size <= 10_000 for part in found)
 
 
 @named(CLASSIFIERS + REGRESSORS)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from spom import SequenceTagger, load_model
+from spom.penalties import L1
 
 RNG = np.random.default_rng(0)
 WORDS = np.array(["the", "a", "dog", "cat", "runs", "sleeps", "red", "old"])
@@ -53,3 +54,20 @@ def test_few_sentences_keep_everything() -> None:
     t = SequenceTagger(TEMPLATES, prune="auto", random_state=0, verbose=0).fit(X[:20], Y[:20])
     assert t.pruning_.dropped == ()
     assert "too few to compare on" in str(t.pruning_)
+
+
+def test_the_l1_penalty_becomes_stronger_only_where_it_was_not_given() -> None:
+    chosen = fit(TEMPLATES, prune="auto")
+    assert chosen.pruning_.factor == 2.0
+    assert chosen.penalty_.strength == pytest.approx(2.0 * fit(TEMPLATES).penalty_.strength)
+    assert "at 2 times the strength" in str(chosen.pruning_)
+    given = fit(TEMPLATES, prune="auto", penalty=L1(1e-4))
+    assert given.pruning_.factor == 1.0
+    assert given.penalty_.strength == 1e-4
+    assert "strength against" not in str(given.pruning_)
+
+
+def test_one_template_can_have_fewer_weights() -> None:
+    full, pruned = fit(["w[0]|pos[0]"]), fit(["w[0]|pos[0]"], prune="auto")
+    assert pruned.pruning_.dropped == ()
+    assert pruned.nonzeros_ <= full.nonzeros_

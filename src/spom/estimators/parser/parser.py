@@ -56,9 +56,9 @@ class DependencyParser(TakesCallbacks, SavingParser, BaseEstimator):  # type: ig
     penalty : None, or a penalty on the blocks' norms: `SparseMKL` (SPOM), `GroupLasso`, `LqMKL`, `ElasticNetMKL`.
     labels : whether relations are learnt too, by a second stage that looks at the whole tree.
     epochs, label_epochs : passes for arcs and for relations.
-    prune : None, `"auto"` (a fifth of the templates), a number of templates to keep, or a share of them below one.
-        Templates are ranked by what they add on held-out sentences (see `spom.estimators.parser.pruning`), and the
-        parser learns with the best alone.
+    prune : None, a number of templates to keep, a share of them below one, or `"auto"`: the best fifth, half or three
+        quarters, where held-out sentences say that no heads are lost, else all. They are ranked by what they add on
+        held-out sentences (see `spom.estimators.parser.pruning`); `pruning_` has the evidence.
     second_stage : whether a second parser, which sees the first one's tree (grandparents, siblings, children), decides.
     folds : into how many parts the training data are cut to get trees of the first stage for the second one.
     step, cost : the largest step (default: one over the number of templates), and the cost of a wrong head.
@@ -187,7 +187,7 @@ class DependencyParser(TakesCallbacks, SavingParser, BaseEstimator):  # type: ig
         held: Held | None = None if dev is None else (dev, templates.transform(dev), None)
         pruning: Pruning | None = None
         if self.prune is not None and not blank:
-            templates, pruning = select_templates(run, templates, codes, gold, self.prune)
+            templates, pruning = select_templates(run, templates, codes, gold, self.prune, (epochs + 1) // 2)
         first = run.solver(templates, codes, gold)
         arcs = first.model() if blank else run.arcs(first, epochs, "arcs", held)
         second, label_model = None, None

@@ -19,7 +19,7 @@ from spom.errors import DataError, Unsupported
 from spom.estimators.checking import all_or_nothing
 from spom.estimators.tagger import defaults
 from spom.estimators.tagger.defaults import Allowed
-from spom.estimators.tagger.held_out import Trial, pruned_on_held_out
+from spom.estimators.tagger.held_out import HeldOutPruning, Trial, pruned_on_held_out
 from spom.estimators.tagger.inputs import Source, as_columns, make_source
 from spom.estimators.tagger.kernels import check_options, fit_with_kernels
 from spom.estimators.tagger.labels import Names, check_dev, label_codes, label_names, metric, recode, split_labels
@@ -31,6 +31,7 @@ from spom.estimators.tagger.weights import check_sample_weight, weighted
 from spom.estimators.training import Trainer, described, digest
 from spom.estimators.training.scikit_learn import TakesCallbacks
 from spom.features.rows import Blocks
+from spom.solvers.batch.path import with_strength
 from spom.solvers.steps import InverseSqrtEpoch, LinearDecay
 from spom.solvers.structured.chains.adaptive_engine import AdaptiveEngine
 from spom.solvers.structured.chains.data import Tokens, as_blocks, as_tokens, padded, restricted
@@ -67,8 +68,9 @@ class SequenceTagger(TakesCallbacks, SavingTagger, TaggerModel):
     solver : `"online"`; with kernels also `"frank-wolfe"`, which goes to the optimum. `"auto"` is online.
     epochs : passes over the sentences; `"auto"` is 6, and up to 20 where there are fewer than 833 sentences.
     update, step, average, cost, shuffle : see `spom.solvers.structured.chains.OnlineChain`.
-    prune : choose templates first and learn with what was kept: `"auto"` (templates go where held-out sentences say
-        that they can, see `spom.estimators.tagger.held_out`), a number of templates, or a strength (a float).
+    prune : choose templates first and learn with what was kept: `"auto"` (templates go, and the l1 penalty becomes
+        stronger, where held-out sentences say that a smaller model will do, see `spom.estimators.tagger.held_out`), a
+        number of templates, or a strength (a float).
         `pruning_` tells which went, and why.
     max_weights : at most so many weights of features: the largest are kept, and learnt again alone, under a penalty of
         single weights by dual averaging. None: as many as the penalty leaves.
@@ -288,16 +290,19 @@ class SequenceTagger(TakesCallbacks, SavingTagger, TaggerModel):
         """What was learnt with, in one line."""
         return defaults.in_words(self.templates_, self.loss_, self.penalty_, self.epochs_, self.constraints_)
 
-    def _solver(self, task: _Task, epochs: int, seed: Any, start: State | None = None) -> OnlineChain:
+    def _solver(
+        self, task: _Task, epochs: int, seed: Any, start: State | None = None, penalty: Any = None
+    ) -> OnlineChain:
+        penalty = self.penalty_ if penalty is None else penalty
         return OnlineChain(
             task.tokens,
             task.y,
             self.classes_.size,
             blocks=task.blocks,
             loss=self.loss_,
-            penalty=self.penalty_,
+            penalty=penalty,
             update=self.update,
-            step=defaults.chosen_step(self.step, task.tokens, self.penalty_, self.update),
+            step=defaults.chosen_step(self.step, task.tokens, penalty, self.update),
             transitions=self.transitions,
             constraints=self._allowed.while_learning,
             cost=self.cost,
@@ -321,6 +326,8 @@ class SequenceTagger(TakesCallbacks, SavingTagger, TaggerModel):
         self.pruning_ = self._selection(task)
         if self.pruning_ is not None:
             task = task.only(task.blocks.ids(self.pruning_.selection.kept))
+        if isinstance(self.pruning_, HeldOutPruning):
+            self.penalty_ = self._times(self.pruning_.factor)
         given = self.random_state
         seed = given if isinstance(given, np.random.Generator) else trainer.seed(self._seed)
         learner = ChainLearner(
@@ -395,10 +402,11 @@ class SequenceTagger(TakesCallbacks, SavingTagger, TaggerModel):
     def _trial(self, task: _Task) -> Trial:
         """What a comparison on held-out sentences needs."""
 
-        def learn(tokens: Tokens, y: Ints, kept: Ints | None) -> Weights:
+        def learn(tokens: Tokens, y: Ints, kept: Ints | None, factor: float) -> Weights:
             part = replace(task, tokens=tokens, y=y)
             ids = None if kept is None else task.blocks.ids(kept)
-            solver = self._solver(part if ids is None else part.only(ids), self.epochs_, self._seed())
+            part = part if ids is None else part.only(ids)
+            solver = self._solver(part, self.epochs_, self._seed(), penalty=self._times(factor))
             for _ in solver.passes():
                 pass
             W, chain = solver.weights()
@@ -412,7 +420,13 @@ class SequenceTagger(TakesCallbacks, SavingTagger, TaggerModel):
             return self._measure(tokens, (y, self.classes_), weights)
 
         forbidden = forbidden_scores(self._allowed.while_learning, self.classes_.size)
-        return Trial(task.tokens, task.y, task.blocks, forbidden, learn, score)
+        elastic = self.penalty_.elastic()
+        stronger = isinstance(self.penalty, str) and elastic is not None and elastic.l1 > 0.0
+        return Trial(task.tokens, task.y, task.blocks, forbidden, learn, score, stronger)
+
+    def _times(self, factor: float) -> Any:
+        """The penalty with its strength times a factor."""
+        return self.penalty_ if factor == 1.0 else with_strength(self.penalty_, factor * self.penalty_.strength)
 
     def _dev(self, dev: Any, task: _Task) -> Any:
         if dev is None:
