@@ -10,9 +10,22 @@ import pytest
 from scipy.optimize import minimize
 
 from spom.errors import Unsupported
-from spom.penalties import L1, ElasticNet, SquaredL2, Zero
+from spom.penalties import (
+    L1,
+    ElasticNet,
+    ElasticNetMKL,
+    GroupLasso,
+    LqMKL,
+    SparseGroupLasso,
+    SparseMKL,
+    SquaredL2,
+    Sum,
+    Zero,
+)
+from spom.solvers.structured.chains.batch import BatchChain
 from spom.solvers.structured.chains.data import as_tokens, padded
-from spom.solvers.structured.chains.gap import duality_gap
+from spom.solvers.structured.chains.field import Field
+from spom.solvers.structured.chains.gap import duality_gap, field_gap, has_bound
 from tests.solvers.structured.chains.naive_chains import dense, loss_and_gradient, parts, problem
 
 
@@ -82,3 +95,90 @@ def test_parts_without_a_penalty_are_refused() -> None:
     p = problem(43)
     with pytest.raises(Unsupported, match="above zero on the weights and on the chain"):
         ours(p, np.zeros(p.features * p.k + (p.k + 2) * p.k), L1(0.1), Zero())
+
+
+BLOCKS = [
+    (GroupLasso(0.05), "learnt"),
+    (SparseMKL(0.2), "learnt"),
+    (SparseMKL(0.2), "fixed"),
+    (LqMKL(0.2, q=1.5), "learnt"),
+    (ElasticNetMKL(0.2), "learnt"),
+    (ElasticNet(0.1, l1_ratio=0.5), "fixed"),
+    (L1(0.05), "learnt"),
+    (GroupLasso(0.05), None),
+    (Sum([GroupLasso(0.04), L1(0.03)]), None),
+    (SparseGroupLasso(0.06), None),
+]
+
+
+def omega(penalty: Any, transitions: Any, W: np.ndarray, chain: np.ndarray, starts: Any) -> float:
+    """The penalty of a chain, written down from its definition."""
+    blocks = [W[a:b].ravel() for a, b in itertools.pairwise(starts)]
+    if transitions == "learnt":
+        blocks.append(chain.ravel())
+    norms = np.array([np.sqrt(b @ b) for b in blocks])
+    every = np.concatenate(blocks)
+    extra = 0.0 if transitions != "fixed" else chain.ravel() @ chain.ravel() / 2
+    match penalty:
+        case GroupLasso():
+            return penalty.strength * norms.sum()
+        case SparseMKL():
+            return penalty.strength * (norms.sum() ** 2 / 2 + extra)
+        case LqMKL():
+            return penalty.strength * (norms**penalty.q).sum()
+        case ElasticNetMKL():
+            return penalty.strength * (norms.sum() ** 2 + norms @ norms) / 4
+        case SparseGroupLasso():
+            return penalty.strength * (norms.sum() + np.abs(every).sum()) / 2
+        case ElasticNet():
+            return 0.05 * np.abs(every).sum() + 0.025 * every @ every + 0.05 * extra
+        case Sum():
+            return 0.04 * norms.sum() + 0.03 * np.abs(every).sum()
+    return penalty.strength * np.abs(every).sum()
+
+
+@pytest.mark.parametrize(("penalty", "transitions"), BLOCKS)
+def test_no_point_is_below_the_bound_of_another_and_the_gap_closes(penalty: Any, transitions: Any) -> None:
+    p = problem(44)
+    size, rng = p.features * p.k, np.random.default_rng(3)
+    tokens, starts = as_tokens(p.rows, p.features), np.asarray(p.blocks.starts)
+
+    def primal(W: np.ndarray, chain: np.ndarray) -> float:
+        theta = np.concatenate([W.ravel(), chain.ravel()])
+        return listed(p, theta, 1.0)[0] + omega(penalty, transitions, W, chain, starts)
+
+    def gap_at(W: np.ndarray, chain: np.ndarray) -> Any:
+        table = np.zeros((p.features, padded(p.k)), dtype=np.float32)
+        table[:, : p.k] = W
+        found = Field(tokens, p.y, np.zeros_like(chain)).at(table, chain)
+        return field_gap(found, (table[:, : p.k].astype(np.float64), chain), starts, penalty, transitions)
+
+    solver = BatchChain(p.rows, p.y, p.k, blocks=p.blocks, penalty=penalty, transitions=transitions)
+    for state in itertools.islice(solver, 40):
+        if state.internal["gap"] < 1e-6:
+            break
+    assert state.internal["gap"] < 2e-5
+    best = primal(solver.W, solver.chain)
+    assert state.objective == pytest.approx(best, abs=1e-6)
+    for spread in (0.0, 0.1, 1.0):
+        W = np.float32(solver.W + spread * rng.standard_normal(solver.W.shape)).astype(np.float64)
+        chain = solver.chain + spread * rng.standard_normal(solver.chain.shape) * (transitions is not None)
+        found = gap_at(W, chain)
+        assert found.primal == pytest.approx(primal(W, chain), rel=1e-5)
+        # No point is below the bound of any other.
+        assert found.dual <= best + 1e-6
+        assert found.dual < found.primal + 1e-8
+    assert size == solver.W.size
+    assert best <= primal(np.zeros_like(solver.W), np.zeros_like(solver.chain))
+
+
+def test_a_chain_without_a_penalty_has_no_bound() -> None:
+    assert not has_bound(L1(0.1), 3, "fixed")
+    assert not has_bound(GroupLasso(0.1), 3, "fixed")
+    assert has_bound(SparseMKL(0.1), 3, "fixed")
+    assert has_bound(L1(0.1), 3, None)
+    p = problem(44)
+    W = np.zeros((p.features, padded(p.k)), dtype=np.float32)
+    found = Field(as_tokens(p.rows, p.features), p.y, np.zeros((p.k + 2, p.k))).at(W, np.zeros((p.k + 2, p.k)))
+    plain = np.zeros((p.features, p.k)), np.zeros((p.k + 2, p.k))
+    assert field_gap(found, plain, np.asarray(p.blocks.starts), L1(0.1), "fixed").dual == 0.0

@@ -1,92 +1,78 @@
-r"""A certificate for random fields: how far weights can be from the optimum, from one forward-backward pass.
-
-    P(w) = Omega(w) + mean_i (log Z_i(w) - <w, f(x_i, y_i)>)  >=  mean_i H(q_i) - Omega*(-g(q)),
-
-for any distributions q_i over sequences, g(q) = mean_i (E_q f - f(y_i)). Take q_i = (1 - s) [gold] + s p_i(w): then
-g(q) = s g(p), and with pi = p_i(gold), m = 1 - s + s pi,
-
-    H(q_i) = -m log m - s (1 - pi) log s + s (H(p_i) + pi log pi),   H(p_i) = log Z_i - expected score.
-
-s is the largest number in 0..1 for which Omega* is finite: one where all weights have a squared penalty. A part without
-any penalty would need a gradient of exactly zero, so that the chain needs a penalty too.
-"""
+"""The duality gap of random fields over chains: `spom.solvers.structured.gap` with the parts of a chain's weights."""
 
 from __future__ import annotations
 
-import math
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from spom.core.arrays import Floats, Ints
-from spom.core.jit import kernel
 from spom.errors import Unsupported
-from spom.penalties.forms import Elastic
+from spom.penalties.forms import NO_ELASTIC, Elastic
 from spom.solvers.structured.chains.data import Singles, Tokens
-from spom.solvers.structured.chains.scores import plain_scores
-from spom.solvers.structured.chains.sentence import Rounds, longest_of, make_work, sentence_gradient
-from spom.solvers.structured.losses import LOG, Loss
-from spom.solvers.structured.structures import structure
+from spom.solvers.structured.chains.dispatch import fixed_strength, of_norms, selection_form
+from spom.solvers.structured.chains.field import Expectations, Field
+from spom.solvers.structured.gap import Certificate, Part, certify
 
 
-class Certificate(NamedTuple):
-    """The optimum is between `dual` and `primal`."""
+class Terms(NamedTuple):
+    """The penalty of a chain: an elastic form and a function of block norms on features, an elastic form on the chain.
 
-    primal: float
-    dual: float
+    With `together` the chain is the last block of `norms`, and pays the elastic form of the features.
+    """
 
-    @property
-    def gap(self) -> float:
-        """primal - dual."""
-        return self.primal - self.dual
-
-
-@kernel("void(Rounds, float32[:, ::1], float64[:, ::1], float64[:, ::1], float64[:, ::1], float64[:, ::1])")
-def field_sums(
-    rounds: Rounds, table: Singles, chain: Floats, out: Floats, gradient: Floats, chain_gradient: Floats
-) -> None:
-    """The loss and the entropy of each sentence in `out`; sums of the gradients of all sentences."""
-    tokens, k, offsets = rounds.tokens, chain.shape[1], rounds.tokens.offsets
-    work = make_work(longest_of(tokens, rounds.order), k, table.shape[1])
-    work.chain[:] = chain
-    for r in range(rounds.order.size):
-        first, n = offsets[rounds.order[r]], offsets[rounds.order[r] + 1] - offsets[rounds.order[r]]
-        out[r, 0] = out[r, 1] = 0.0
-        if n == 0:
-            continue
-        plain_scores(tokens, first, table, work.acc, work.unary[:n])
-        value, _ = sentence_gradient(rounds, work, rounds.order[r], first, n)
-        entropy = value
-        for t in range(n):
-            for a in range(k):
-                d = work.expected[t, a]
-                entropy -= work.unary[t, a] * d
-                for e in range(tokens.indptr[first + t], tokens.indptr[first + t + 1]):
-                    gradient[tokens.indices[e], a] += d * (tokens.values[e] if tokens.values.size else 1.0)
-        for a in range(k + 2):
-            for b in range(k):
-                d = work.parts[a, b]
-                chain_gradient[a, b] += d
-                if chain[a, b] > -np.inf:
-                    entropy -= chain[a, b] * d
-        out[r, 0], out[r, 1] = value, max(entropy, 0.0)
+    elastic: Elastic
+    norms: Any
+    chain: Elastic
+    together: bool
 
 
-def mixed_entropy(loss: float, entropy: float, s: float) -> float:
-    """H((1 - s) [gold] + s p), from -log p(gold) and the entropy of p."""
-    pi = math.exp(-loss)
-    m, own = 1.0 - s + s * pi, -pi * loss
-    return (
-        -(m * math.log(m) if m > 0.0 else 0.0)
-        - (s * (1.0 - pi) * math.log(s) if s > 0.0 else 0.0)
-        + s * (entropy + own)
-    )
+def terms_of(penalty: Any, count: int, transitions: str | None) -> Terms:
+    """What `penalty` means for `count` blocks of features and for the chain."""
+    learnt, elastic = transitions == "learnt", penalty.elastic()
+    if elastic is not None:
+        return Terms(elastic, None, elastic if learnt else Elastic(0.0, elastic.l2), False)
+    if getattr(penalty, "groups", None) is None and penalty.on_norms(count) is not None:
+        chain = NO_ELASTIC if learnt else Elastic(0.0, fixed_strength(penalty))
+        return Terms(NO_ELASTIC, of_norms(penalty, count, learnt), chain, learnt)
+    form = selection_form(penalty, count)
+    return Terms(form.elastic, form.norms, NO_ELASTIC, False)
 
 
-def conjugate(elastic: Elastic, g: Floats) -> float:
-    """The conjugate of l1 norm1 + l2/2 norm2^2; g is feasible where l2 is zero."""
-    over = np.maximum(np.abs(g) - elastic.l1, 0.0)
-    return float(np.vdot(over, over)) / (2.0 * elastic.l2) if elastic.l2 > 0.0 else 0.0
+def parts_of(weights: tuple[Floats, Floats], means: tuple[Floats, Floats], starts: Ints, terms: Terms) -> list[Part]:
+    """The parts of the weights with their mean gradients; a chain that is not learnt (of no rows) is left out."""
+    (W, chain), (g, chain_g) = weights, means
+    if terms.together:
+        ends = np.append(starts, starts[-1] + chain.shape[0])
+        return [Part(np.vstack([W, chain]), np.vstack([g, chain_g]), terms.elastic, terms.norms, ends)]
+    parts = [Part(W, g, terms.elastic, terms.norms, starts)]
+    return [*parts, Part(chain, chain_g, terms.chain)] if chain.size else parts
+
+
+def field_gap(
+    found: Expectations, weights: tuple[Floats, Floats], starts: Ints, penalty: Any, transitions: str | None
+) -> Certificate:
+    """Bounds on the least Omega(w) + mean loss, at weights (features x labels, chain) with these expectations.
+
+    Under `transitions="fixed"` the chain pays the squared part of the penalty alone: without one there is no bound
+    above zero. Give `transitions="learnt"`, or a penalty with a squared part.
+    """
+    n = max(1, found.losses.size)
+    means = found.gradient / n, found.chain_gradient / n
+    W, chain = weights
+    if transitions is None:
+        chain, means = np.zeros((0, W.shape[1])), (means[0], np.zeros((0, W.shape[1])))
+    parts = parts_of((W, chain), means, starts, terms_of(penalty, starts.size - 1, transitions))
+    return certify(found.losses, found.entropies, parts)
+
+
+def has_bound(penalty: Any, count: int, transitions: str | None) -> bool:
+    """Whether the chain has a penalty, without which the bound is zero."""
+    try:
+        terms = terms_of(penalty, count, transitions)
+    except Unsupported:
+        return False
+    return transitions is None or terms.together or max(terms.chain) > 0.0
 
 
 def duality_gap(
@@ -94,22 +80,10 @@ def duality_gap(
 ) -> Certificate:
     """Bounds on min of Omega(w) + Omega_0(chain) + the mean loss, for elastic penalties of weights and of the chain."""
     W, chain = weights
-    k, n = chain.shape[1], max(1, len(tokens))
     forms = [penalty.elastic(), chain_penalty.elastic()]
-    if any(form is None or (form.l1 == 0.0 and form.l2 == 0.0) for form in forms):
+    if any(form is None or max(form) == 0.0 for form in forms):
         raise Unsupported("the gap takes L1, ElasticNet or SquaredL2 above zero on the weights and on the chain")
-    sums, gradients = np.zeros((len(tokens), 2)), [np.zeros((W.shape[0], k)), np.zeros((k + 2, k))]
-    order = np.arange(len(tokens))
-    rounds = Rounds(tokens, y, order, np.empty(0), structure("chain"), Loss(LOG, 0.0), 2.0, 0)
-    field_sums(rounds, W, chain + forbidden, sums, gradients[0], gradients[1])
-    parts = [np.asarray(W[:, :k], dtype=np.float64), chain]
-    s, primal = 1.0, float(sums[:, 0].sum()) / n
-    for form, w, g in zip(forms, parts, gradients, strict=True):
-        g /= n
-        primal += form.l1 * float(np.abs(w).sum()) + 0.5 * form.l2 * float(np.vdot(w, w))
-        most = float(np.abs(g).max(initial=0.0))
-        if form.l2 == 0.0 and most > form.l1:
-            s = min(s, form.l1 / most)
-    dual = sum(mixed_entropy(float(a), float(b), s) for a, b in sums) / n
-    dual -= sum(conjugate(form, s * g) for form, g in zip(forms, gradients, strict=True))
-    return Certificate(primal, dual)
+    found, n = Field(tokens, y, forbidden).at(W, chain), max(1, len(tokens))
+    plain = np.asarray(W[:, : chain.shape[1]], dtype=np.float64)
+    parts = [Part(plain, found.gradient / n, forms[0]), Part(chain, found.chain_gradient / n, forms[1])]
+    return certify(found.losses, found.entropies, parts)

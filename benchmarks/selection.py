@@ -1,0 +1,91 @@
+"""Templates chosen by the penalty alone on CoNLL-2000: `python -m benchmarks.selection [choose|test]`.
+
+`choose` looks at training sentences alone: five folds, a group lasso on templates beside the l1 penalty of the default,
+at each strength. The rule: the sparsest strength whose mean F1 is not below that of all templates by more than one
+standard error of the paired differences. `test` fits once at that strength and once plainly, and scores test sentences.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.common import Table, data_folder
+from spom import SequenceTagger
+from spom.data import read_conll
+from spom.penalties import L1, GroupLasso, Sum
+
+STRENGTHS = (0.015, 0.02, 0.025, 0.03, 0.035, 0.04, 0.05)
+FOLDS = 5
+# What `choose` printed; see `docs/guide/tagging.rst`.
+CHOSEN = 0.03
+# The l1 strength of the defaults, times the number of sentences.
+SINGLE = 0.2
+
+
+def make(strength: float, sentences: int) -> SequenceTagger:
+    """A tagger that selects at this strength, or the plain one for zero."""
+    single = L1(SINGLE / sentences)
+    params: dict[str, Any] = {"loss": "softmax-margin", "random_state": 0, "verbose": 0}
+    if strength == 0.0:
+        return SequenceTagger("chunking", penalty=single, epochs=6, **params)
+    penalty = Sum([GroupLasso(strength), single])
+    return SequenceTagger("chunking", penalty=penalty, update="select", epochs=7, **params)
+
+
+def fitted(strength: float, train: Any) -> tuple[SequenceTagger, float]:
+    """A fitted tagger and its CPU seconds."""
+    begin = time.process_time()
+    return make(strength, len(train)).fit(train), time.process_time() - begin
+
+
+def choose(train: Any) -> float:
+    """The strength by the rule above."""
+    fold = np.random.default_rng(0).permutation(len(train)) % FOLDS
+    scores, kept = np.zeros((FOLDS, 1 + len(STRENGTHS))), np.zeros((FOLDS, 1 + len(STRENGTHS)), dtype=int)
+    for f in range(FOLDS):
+        inside, outside = (np.flatnonzero(part).tolist() for part in (fold != f, fold == f))
+        for s, strength in enumerate((0.0, *STRENGTHS)):
+            tagger, _ = fitted(strength, train[inside])
+            scores[f, s], kept[f, s] = tagger.score(train[outside]), tagger.selected_.size
+    difference = scores[:, 1:] - scores[:, :1]
+    mean, error = difference.mean(axis=0), difference.std(axis=0, ddof=1) / np.sqrt(FOLDS)
+    print(f"  all templates: F1 {scores[:, 0].mean():.4f}")
+    for s, strength in enumerate(STRENGTHS):
+        print(f"  {strength:.3f}: {mean[s]:+.5f} (standard error {error[s]:.5f}), kept {kept[:, 1 + s].tolist()}")
+    fine = [strength for s, strength in enumerate(STRENGTHS) if mean[s] >= -error[s]]
+    return max(fine, default=0.0)
+
+
+def test(train: Any, unseen: Any) -> None:
+    """The chosen strength beside all templates, on test sentences."""
+    table = Table(f"CoNLL-2000, templates by penalty, strength {CHOSEN} (ours) beside all 19 (as peer)")
+    fitted(CHOSEN, train[:200]), fitted(0.0, train[:200])
+    runs = [(fitted(CHOSEN, train), fitted(0.0, train)) for _ in range(3)]
+    ours, plain = runs[0][0][0], runs[0][1][0]
+    seconds, others = (float(np.median([run[i][1] for run in runs])) for i in range(2))
+    score, kept = ours.score(unseen), ours.selected_.size
+    table.add("F1 of phrases", score, plain.score(unseen), ">= .9380", score >= 0.9380)
+    table.add("templates", kept, plain.selected_.size, "<= 13", kept <= 13)
+    table.add("CPU seconds, features included", seconds, others, "<= 1.5 times", seconds <= 1.5 * others)
+
+
+def main() -> None:
+    """Run what is asked for."""
+    folder = data_folder()
+    if folder is None:
+        print("  (no data: set SPOM_DATA)")
+        return
+    train, unseen = (read_conll(Path(folder) / "conll2000" / f"{part}.txt.gz") for part in ("train", "test"))
+    if "choose" in sys.argv[1:]:
+        print(f"  chosen: {choose(train)}")
+    if "test" in sys.argv[1:]:
+        test(train, unseen)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,112 @@
+"""Chains to the optimum: against a general minimiser, with screening that never removes a weight, from any start."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+
+from spom.errors import DataError
+from spom.penalties import L1, ElasticNet, GroupLasso, SquaredL2
+from spom.solvers.structured.chains import OnlineChain
+from spom.solvers.structured.chains.batch import BatchChain
+from spom.solvers.structured.chains.batch.screening import Screen
+from spom.solvers.structured.chains.data import as_tokens
+from tests.solvers.structured.chains.naive_chains import dense, loss_and_gradient, problem
+
+
+def mean_loss(p: Any, theta: np.ndarray) -> tuple[float, np.ndarray]:
+    """The mean log loss and its gradient by the list of all sequences."""
+    n, value, g = len(p.rows.offsets) - 1, 0.0, np.zeros_like(theta)
+    for i in range(n):
+        a, b = p.rows.offsets[i : i + 2]
+        if b > a:
+            loss, gradient, _ = loss_and_gradient("log", theta, dense(p, i), tuple(p.y[a:b].tolist()), p.k, 0.0)
+            value, g = value + loss / n, g + gradient / n
+    return value, g
+
+
+def solved(p: Any, goal: float = 1e-7, **params: Any) -> tuple[BatchChain, Any]:
+    solver = BatchChain(p.rows, p.y, p.k, blocks=p.blocks, **params)
+    for state in itertools.islice(solver, 30):
+        if state.internal["gap"] < goal:
+            break
+    return solver, state
+
+
+@pytest.mark.parametrize("values", [False, True])
+def test_a_squared_penalty_ends_where_a_general_minimiser_does(values: bool) -> None:
+    p, size = problem(51, values=values), 11 * 3 + 5 * 3
+    best = minimize(
+        lambda w: (mean_loss(p, w)[0] + 0.05 * w @ w, mean_loss(p, w)[1] + 0.1 * w),
+        np.zeros(size),
+        jac=True,
+        method="BFGS",
+        options={"gtol": 1e-8},
+    )
+    _, state = solved(p, penalty=SquaredL2(0.1))
+    assert state.objective == pytest.approx(best.fun, abs=1e-7)
+    np.testing.assert_allclose(state.theta, best.x, atol=1e-3)
+
+
+@pytest.mark.parametrize("penalty", [L1(0.03), ElasticNet(0.05, l1_ratio=0.8)])
+def test_the_optimum_satisfies_the_conditions_of_an_l1_penalty(penalty: Any) -> None:
+    p = problem(52)
+    l1, l2 = penalty.elastic()
+    solver, state = solved(p, penalty=penalty)
+    g = mean_loss(p, state.theta)[1] + l2 * state.theta
+    zero = state.theta == 0.0
+    assert 0 < zero.sum() < zero.size
+    assert np.abs(g[zero]).max() <= l1 * 1.001
+    np.testing.assert_allclose(g[~zero], -l1 * np.sign(state.theta[~zero]), atol=2e-4)
+    assert state.internal["screened"] == (~solver.on).sum()
+
+
+def test_screening_removes_no_weight_of_the_optimum() -> None:
+    for seed in range(6):
+        p, l1 = problem(60 + seed, sentences=12), 0.08
+        n = len(p.rows.offsets) - 1
+        solver, _ = solved(p, penalty=L1(l1))
+        optimum = solver.W != 0.0
+        rough = BatchChain(p.rows, p.y, p.k, blocks=p.blocks, penalty=L1(l1))
+        for _ in itertools.islice(rough, 2):
+            assert not (optimum & ~rough.on).any()
+        screen = Screen(as_tokens(p.rows, p.features), p.y, p.features, p.k)
+        assert not (optimum & ~screen.by_counts(l1 * n)).any()
+        lengths = [np.sqrt(sum(dense(p, i)[:, j].sum() ** 2 for i in range(n))) for j in range(p.features)]
+        np.testing.assert_allclose(screen.lengths, lengths)
+
+
+def test_weights_that_are_not_there_stay_zero_and_a_start_changes_nothing_but_the_way() -> None:
+    p = problem(53)
+    on, chain_on = np.ones((p.features, p.k), dtype=bool), np.ones((p.k + 2, p.k), dtype=bool)
+    on[::2, 1], chain_on[p.k :] = False, False
+    solver, state = solved(p, penalty=L1(0.02), support=(on, chain_on))
+    assert not solver.W[::2, 1].any()
+    assert not solver.chain[p.k :].any()
+    online = OnlineChain(p.rows, p.y, p.k, blocks=p.blocks, penalty=L1(0.02), transitions="learnt", random_state=0)
+    for _ in online.passes():
+        pass
+    other, again = solved(p, penalty=L1(0.02), support=(on, chain_on), start=online.weights())
+    assert again.objective == pytest.approx(state.objective, abs=1e-6)
+    assert not other.W[::2, 1].any()
+
+
+def test_a_run_resumes_to_the_same_bits() -> None:
+    p = problem(54)
+    for penalty in (L1(0.02), GroupLasso(0.05)):
+        whole = list(itertools.islice(BatchChain(p.rows, p.y, p.k, blocks=p.blocks, penalty=penalty), 4))
+        rest = BatchChain(p.rows, p.y, p.k, blocks=p.blocks, penalty=penalty, start=whole[1])
+        assert [state.k for state in whole] == [0, 1, 2, 3]
+        np.testing.assert_array_equal(next(iter(rest)).theta, whole[2].theta)
+
+
+def test_unknown_labels_are_refused() -> None:
+    p = problem(55)
+    y = p.y.copy()
+    y[0] = -1
+    with pytest.raises(DataError, match="labels must be numbers from 0"):
+        BatchChain(p.rows, y, p.k, penalty=L1(0.1))
