@@ -36,7 +36,8 @@ def fit(
 
     Parameters
     ----------
-    estimator : an `OnlineClassifier` or `OnlineRegressor`; a `ProximalClassifier` or `ProximalRegressor`.
+    estimator : an `OnlineClassifier` or `OnlineRegressor`; a `ProximalClassifier` or `ProximalRegressor`; a
+        `SequenceTagger` under templates.
     shards : the data, see `Shards`.
     dev : development data as `fit` of the estimator takes them; the pass with the best score there is kept.
     client : None or `"threads"`: threads of this process; `"processes"`: processes of this machine; a Dask client or
@@ -107,5 +108,9 @@ def _learner_of(estimator: Any) -> Any:
         from spom.scale.batch import fit_batch
 
         return fit_batch
-    why = INSTEAD.get(name, "OnlineClassifier, OnlineRegressor, ProximalClassifier and ProximalRegressor can")
+    if name == "SequenceTagger":
+        from spom.scale.tagger import fit_tagger
+
+        return fit_tagger
+    why = INSTEAD.get(name, "SequenceTagger, OnlineClassifier and ProximalClassifier can, for example")
     raise Unsupported(f"{name} cannot learn from shards: {why}")

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import BaseEstimator
 
 from spom.core.arrays import Floats
 from spom.errors import DataError
@@ -130,6 +130,6 @@ def one_width(estimator: Any, seen: list[Seen]) -> int:
 
 def fresh(estimator: Any) -> Any:
     """The estimator with its parameters alone, silent, and with one thread: what workers get."""
-    found = clone(estimator)
-    quiet: dict[str, Any] = {"verbose": 0, "callbacks": None, "n_jobs": 1}
-    return found.set_params(**{name: v for name, v in quiet.items() if name in found.get_params(deep=False)})
+    params = estimator.get_params(deep=False)
+    quiet: dict[str, Any] = {"verbose": 0, "callbacks": None, "n_jobs": 1, "random_state": None}
+    return type(estimator)(**{**params, **{name: v for name, v in quiet.items() if name in params}})

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import itertools
+import pickle
+import threading
 import time
 import uuid
 import warnings
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
+
+import cloudpickle
 
 from spom.errors import Unsupported
 from spom.scale.executor import Held, NoWorkers, WorkerLost
@@ -46,7 +51,7 @@ class Dask:
             # Dask would rather have large values scattered; scattered values are lost with their worker.
             warnings.filterwarnings("ignore", message="Sending large graph")
             key = f"spom-state-{self._fit}-{next(self._count)}"
-            return self.client.submit(_same, value, key=key, pure=False)
+            return self.client.submit(_same, (key, cloudpickle.dumps(value, protocol=5)), key=key, pure=False)
 
     def drop(self, held: Any) -> None:
         """Let the cluster forget the value."""
@@ -57,14 +62,15 @@ class Dask:
         key = f"{name}-{self._fit}-{next(self._count)}"
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="Sending large graph")
-            return self.client.submit(function, *held, *arguments, key=key, pure=False)
+            call = cloudpickle.dumps((function, arguments), protocol=5)
+            return self.client.submit(with_bytes, call, *held, key=key, pure=False)
 
     def gather(self, handles: Sequence[Any]) -> Iterator[Any]:
         """The results in order."""
         for handle in handles:
             result = self._result(handle)
             handle.release()
-            yield result
+            yield pickle.loads(result)
 
     def _result(self, handle: Any) -> Any:
         """Wait for a task; an error once there was no worker, or no scheduler, for `timeout` seconds."""
@@ -109,3 +115,25 @@ class Dask:
 
 def _same(value: Any) -> Any:
     return value
+
+
+# What this process has unpacked of what tasks share, by key.
+_UNPACKED: OrderedDict[str, Any] = OrderedDict()
+_MOST = 6
+_LOCK = threading.Lock()
+
+
+def with_bytes(call: bytes, *held: tuple[str, bytes]) -> bytes:
+    """Run a task on a worker. Everything is sent as bytes: arrays that Dask sends itself may lie at odd addresses."""
+    function, arguments = pickle.loads(call)
+    return pickle.dumps(function(*(_unpacked(*one) for one in held), *arguments), protocol=5)
+
+
+def _unpacked(key: str, content: bytes) -> Any:
+    with _LOCK:
+        if key not in _UNPACKED:
+            _UNPACKED[key] = pickle.loads(content)
+            while len(_UNPACKED) > _MOST:
+                _UNPACKED.popitem(last=False)
+        _UNPACKED.move_to_end(key)
+        return _UNPACKED[key]

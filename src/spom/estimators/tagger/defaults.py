@@ -41,7 +41,7 @@ RATE, LOWEST, HIGHEST = 9.0, 0.1, 1.0
 BROKEN = 0.05
 # Columns beyond words and tags: their values in a window of one.
 _MORE = (-1, 0, 1)
-_SCHEMES = ("BIO", "IOB1", "BIOES", "BILOU")
+SCHEMES = ("BIO", "IOB1", "BIOES", "BILOU")
 
 
 class Allowed(NamedTuple):
@@ -114,7 +114,7 @@ def chosen_constraints(given: Any, classes: Any, y: Ints, offsets: Ints) -> Allo
         found = Allowed(given, allowed, broken_sentences(allowed, y, offsets))
     else:
         raise ValueError(f"constraints must be 'auto', the name of a scheme, Constraints or None; it is {given!r}")
-    _report(found)
+    report_broken(found)
     return found
 
 
@@ -126,7 +126,7 @@ def _recognised(names: list[str], y: Ints, offsets: Ints) -> Allowed:
     if not {"B", "I"} <= letters:
         return best
     least = math.inf
-    for scheme in _SCHEMES:
+    for scheme in SCHEMES:
         try:
             allowed = tag_constraints(names, scheme)
         except ValueError:
@@ -134,7 +134,7 @@ def _recognised(names: list[str], y: Ints, offsets: Ints) -> Allowed:
         broken = broken_sentences(allowed, y, offsets)
         if broken.size < least and broken.size <= BROKEN * (offsets.size - 1):
             best, least = Allowed(scheme, allowed, broken), broken.size
-    _report(best)
+    report_broken(best)
     return best
 
 
@@ -154,11 +154,13 @@ def broken_sentences(constraints: Constraints, y: Ints, offsets: Ints) -> Ints:
     return np.unique(np.searchsorted(offsets, np.flatnonzero(bad), side="right") - 1)
 
 
-def _report(found: Allowed) -> None:
+def report_broken(found: Allowed, known: bool = True) -> None:
+    """Warn of gold labels that break the scheme; where the sentences are not `known`, only of how many there are."""
     if found.broken.size:
+        where = f" (the first is sentence {int(found.broken[0])})" if known else ""
         many = "1 sentence has" if found.broken.size == 1 else f"{found.broken.size} sentences have"
         warnings.warn(
-            f"{many} gold labels that break {found.scheme} (the first is sentence {int(found.broken[0])}): they are "
+            f"{many} gold labels that break {found.scheme}{where}: they are "
             "learnt from as they are, and constraints hold in tagging alone",
             stacklevel=5,
         )
@@ -218,7 +220,11 @@ def chosen_step(given: Any, tokens: Tokens, penalty: Any, update: str) -> Any:
     """`"auto"` for dual averaging of single weights: AdaGrad's rate is 9 over the mean number of a token's features."""
     if not is_auto(given) or update not in ("auto", "dual-averaging") or penalty.elastic() is None:
         return given
-    features = tokens.indices.size / max(1, tokens.total)
+    return rate_for(tokens.indices.size / max(1, tokens.total))
+
+
+def rate_for(features: float) -> AdaGrad:
+    """AdaGrad's rate where a token has so many features in the mean."""
     return AdaGrad(min(HIGHEST, max(LOWEST, RATE / max(features, 1.0))), delta=0.1)
 
 

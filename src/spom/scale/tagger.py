@@ -1,0 +1,281 @@
+"""Taggers from shards: one pass looks at labels and columns, one counts features, then passes of learning."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from spom.core.arrays import Ints
+from spom.core.state import State
+from spom.data.columns import Columns
+from spom.data.treebank import Treebank
+from spom.errors import Unsupported
+from spom.estimators.checking import all_or_nothing
+from spom.estimators.tagger import defaults
+from spom.estimators.tagger.inputs import Source, as_columns, make_source
+from spom.estimators.tagger.labels import label_codes, label_names, metric, recode, split_labels
+from spom.estimators.tagger.tagger import _Task as Task
+from spom.estimators.tagger.training import NONE, ChainLearner
+from spom.estimators.training import Trainer, described
+from spom.features.templates import Templates
+from spom.scale.chain_merge import Change, change_of, merge_changes
+from spom.scale.linear_data import fresh
+from spom.scale.schemes import allowed_of, candidates
+from spom.scale.team import Team
+from spom.scale.vocabularies import Counted, counted, merged_templates
+from spom.scale.worker import learn, read
+from spom.solvers.structured.chains.adaptive_engine import AdaptiveEngine
+from spom.solvers.structured.chains.data import as_blocks, as_tokens
+from spom.solvers.structured.chains.solver import OnlineChain, forbidden_scores
+
+
+@dataclass(frozen=True)
+class SeenSentences:
+    """What the first pass says of a shard; `sample` is a sentence, one with a capital letter where there is any."""
+
+    sentences: int
+    tokens: int
+    labels: list[str]
+    names: Any
+    sample: Columns
+    case: bool
+
+
+@dataclass(frozen=True)
+class Totals:
+    """What all shards have together, and the templates that were chosen by it."""
+
+    sentences: int
+    tokens: int
+    templates: Any
+
+
+class TaggerLook:
+    """The first pass over sentences: labels, columns, sizes."""
+
+    def look(self, loaded: tuple[Any, Any, Any]) -> SeenSentences:
+        """Look at the sentences of a shard."""
+        X, y = sentences_of(loaded)
+        names = label_codes(y, X.offsets, unknown=True)[1]
+        number, words = X.distinct("w")
+        capital = np.array([str(word) != str(word).lower() for word in words], dtype=bool)
+        first = int(np.argmax(capital[number])) if number.size else 0
+        at = max(0, int(np.searchsorted(X.offsets, first, side="right")) - 1)
+        return SeenSentences(len(X), X.n_tokens, label_names(y), names, X[at : at + 1], bool(capital.any()))
+
+
+def sentences_of(loaded: tuple[Any, Any, Any]) -> tuple[Columns, Any]:
+    """(columns, labels) of what a shard gives."""
+    X, y, weight = loaded
+    if weight is not None:
+        raise Unsupported("weights of sentences are not there for shards: leave sample_weight out")
+    X, y = split_labels(X, y)
+    X = X.columns if isinstance(X, Treebank) else X
+    if not isinstance(X, Columns):
+        X = as_columns("auto", X)
+    if not isinstance(X, Columns):
+        raise Unsupported("taggers learn from shards of words or columns under templates, not of dicts or vectors")
+    return X, y
+
+
+@dataclass(frozen=True)
+class SeenFeatures:
+    """What the second pass says: features, how many a token has, and how many sentences break each scheme."""
+
+    counted: Counted | None
+    entries: int
+    broken: dict[str, int]
+
+
+@dataclass(frozen=True)
+class CountingLesson:
+    """The second pass: features of templates and sentences that break schemes."""
+
+    templates: Templates
+    classes: Any
+    schemes: dict[str, Any]
+
+
+def count(common: Any, state: Any, shard: Any, index: int) -> SeenFeatures | None:
+    """Count the features of a shard; None where it is empty."""
+    lesson, loaded = common.lesson, read(shard)
+    if loaded[0] is None:
+        return None
+    X, y = sentences_of(loaded)
+    codes = recode(*label_codes(y, X.offsets, unknown=True), lesson.classes, X.offsets)
+    found = None if lesson.templates.table is not None else counted(lesson.templates, X)
+    entries = X.n_tokens * len(lesson.templates.templates) if found is None else int(found.counts.sum())
+    broken = {s: int(defaults.broken_sentences(c, codes, X.offsets).size) for s, c in lesson.schemes.items()}
+    return SeenFeatures(found, entries, broken)
+
+
+@dataclass(frozen=True)
+class ChainLesson:
+    """A pass over the sentences of a shard, from tables that all shards share."""
+
+    tagger: Any
+    source: Source
+    epochs: int
+    single: bool
+
+    def prepare(self, loaded: Any) -> Task | None:
+        """The sentences as the solver takes them, under the features that they have.
+
+        Where weights are learnt one by one, a shard needs no others; a penalty of blocks needs all of them.
+        """
+        if loaded[0] is None:
+            return None
+        X, y = sentences_of(loaded)
+        rows, blocks = self.source.transform(X), as_blocks(self.source.blocks)
+        codes = recode(*label_codes(y, rows.offsets, unknown=True), self.tagger.classes_, rows.offsets)
+        task = Task(self.source, as_tokens(rows, blocks.total), codes, blocks)
+        return task.only(np.unique(task.tokens.indices).astype(np.int64)) if self.single else task
+
+    def learn(self, task: Task | None, state: tuple[int, Any], seed: list[int]) -> Change | None:
+        """One pass; what it changed."""
+        if task is None or not len(task.tokens):
+            return None
+        done, arrays = state
+        if task.ids is not None:
+            arrays = {**arrays, "table": arrays["table"][task.ids]}
+        solver = self.tagger._solver(task, self.epochs, np.random.default_rng(seed))
+        solver.engine.unpack(arrays)
+        # Steps that depend on time depend on the passes of this shard.
+        solver.done, solver.rounds = done, done * len(task.tokens)
+        epoch = solver.one_pass()
+        return change_of(solver.engine, (task.ids, arrays), len(task.tokens), epoch.loss * len(task.tokens))
+
+
+class ShardedChain(ChainLearner):
+    """Passes over all shards for the trainer; the solver holds the merged tables, and no sentences."""
+
+    def __init__(self, make: Callable[[State | None], OnlineChain], team: Team, seed: int, totals: Totals) -> None:
+        super().__init__(make, make(None).epochs)
+        self.team, self.seed, self.totals = team, seed, totals
+
+    def entry(self, state: State) -> dict[str, Any]:
+        """As for one machine; the speed counts the tokens of all shards."""
+        speed = state.k * self.totals.tokens / max(self.solver.seconds, 1e-9)
+        return {**super().entry(state), "per_second": speed}
+
+    def _states(self) -> Iterator[State]:
+        solver = self.solver
+        while solver.done < solver.epochs:
+            begin = time.perf_counter()
+            arrays = solver.engine.pack()
+            seeds = [([self.seed, solver.done, k],) for k in range(len(self.team.shards))]
+            parts = self.team.each("learn", learn, (solver.done, arrays), seeds)
+            found = merge_changes(solver, arrays, (part for part in parts if part is not None))
+            solver.engine.unpack(found.arrays)
+            solver.done, solver.rounds = solver.done + 1, solver.rounds + found.sentences
+            solver.seconds += time.perf_counter() - begin
+            self._weights = None
+            yield State(k=solver.done, theta=NONE, loss=found.loss / max(1, found.sentences))
+
+
+def fit_tagger(estimator: Any, team: Team, dev: Any, watch: dict[str, Any], classes: Any = None) -> None:
+    """Fit a `SequenceTagger` to shards of sentences."""
+    _check(estimator)
+    with all_or_nothing(estimator):
+        totals = _looked(estimator, team, classes)
+        source, entries = _features(estimator, team, totals)
+        task = _empty(source)
+        worker = _worker(estimator, entries / max(1, totals.tokens))
+        trainer = Trainer(
+            estimator,
+            lambda: _contents(estimator, team, dev, task),
+            patience=estimator.patience,
+            checkpoint=watch["checkpoint"],
+            every=watch["checkpoint_every"],
+            resume=watch["resume"],
+        )
+        seed = trainer.seed(estimator._seed)
+        learner = ShardedChain(lambda start: worker._solver(task, estimator.epochs_, seed, start), team, seed, totals)
+        single = isinstance(learner.solver.engine, AdaptiveEngine)
+        team.teach(ChainLesson(worker, source, estimator.epochs_, single))
+        learner.dev, learner.scores = estimator._dev(dev, task), dev is not None
+        with trainer.running():
+            found = trainer.run(learner)
+        estimator.pruning_ = None
+        estimator._keep((found.model["W"], found.model["chain"]), trainer, task, compact=True)
+        estimator._going = None
+
+
+def _check(estimator: Any) -> None:
+    estimator._check()
+    for name in ("kernels", "prune", "max_weights"):
+        if getattr(estimator, name) is not None:
+            raise Unsupported(f"{name}= needs all sentences at once: use fit of the tagger, or leave it out")
+    if estimator.update == "select":
+        raise Unsupported("update='select' needs all sentences at once: take 'dual-averaging' or 'forward-backward'")
+
+
+def _looked(estimator: Any, team: Team, classes: Any) -> Totals:
+    """The first pass; sets labels, templates, penalty, loss and passes by the rules of `fit`."""
+    team.teach(TaggerLook())
+    seen: list[SeenSentences] = [part for part in team.look() if part is not None]
+    labels = np.unique(np.concatenate([part.names for part in seen]))
+    estimator.classes_ = labels if classes is None else np.unique(np.asarray(classes))
+    if labels.size == 1:
+        warnings.warn(f"y has one label alone, {str(labels[0])!r}: every token will get it", stacklevel=5)
+    sample = next((part.sample for part in seen if part.case), seen[0].sample)
+    names = list(dict.fromkeys(label for part in seen for label in part.labels))
+    templates, estimator.templates_ = defaults.chosen_templates(estimator.templates, sample, names)
+    sentences, phrases = sum(part.sentences for part in seen), metric("auto", labels.tolist()) == "f1"
+    estimator.penalty_ = defaults.chosen_penalty(estimator.penalty, sentences, phrases)
+    estimator.loss_ = defaults.chosen_loss(estimator.loss, estimator.penalty_)
+    estimator.epochs_ = defaults.chosen_epochs(estimator.epochs, sentences)
+    return Totals(sentences, sum(part.tokens for part in seen), templates)
+
+
+def _features(estimator: Any, team: Team, totals: Totals) -> tuple[Source, int]:
+    """The second pass: the features of all shards, and how many times they occur; sets the constraints."""
+    templates = make_source(totals.templates, []).features
+    if not isinstance(templates, Templates):
+        raise Unsupported("taggers learn from shards of words or columns under templates, not of dicts or vectors")
+    schemes = candidates(estimator.constraints, [str(label) for label in estimator.classes_.tolist()])
+    team.teach(CountingLesson(templates, estimator.classes_, schemes))
+    parts: list[SeenFeatures] = [part for part in team.each("count", count, None) if part is not None]
+    broken = {scheme: sum(part.broken[scheme] for part in parts) for scheme in schemes}
+    estimator._allowed = allowed_of(estimator.constraints, schemes, broken, totals.sentences)
+    estimator.constraints_ = estimator._allowed.scheme
+    estimator._forbidden = forbidden_scores(estimator._allowed.constraints, estimator.classes_.size)
+    every = [part.counted for part in parts if part.counted is not None]
+    source = Source(merged_templates(templates, every))
+    estimator.blocks_ = tuple(source.blocks.names)
+    return source, sum(part.entries for part in parts)
+
+
+def _empty(source: Source) -> Task:
+    """No sentences under these features: for the solver that holds what was merged."""
+    blocks = as_blocks(source.blocks)
+    none: Ints = np.zeros(0, dtype=np.int64)
+    columns = Columns.from_lists([])
+    rows = source.transform(columns)
+    return Task(source, as_tokens(rows, blocks.total), none, blocks)
+
+
+def _worker(estimator: Any, features: float) -> Any:
+    """What workers need of the tagger: a step that depends on the mean number of features is that of all tokens."""
+    worker, step = fresh(estimator), estimator.step
+    single = estimator.penalty_.elastic() is not None and estimator.update in ("auto", "dual-averaging")
+    if defaults.is_auto(step) and single:
+        step = defaults.rate_for(features)
+    worker.step = step
+    for name in ("classes_", "loss_", "penalty_", "_allowed"):
+        setattr(worker, name, getattr(estimator, name))
+    return worker
+
+
+def _contents(estimator: Any, team: Team, dev: Any, task: Task) -> dict[str, Any]:
+    return {
+        "shards": list(team.stamps),
+        "labels": described(estimator.classes_.tolist()),
+        "templates": list(estimator.blocks_),
+        "dev": None if dev is None else estimator._dev_digest(dev, task),
+    }
