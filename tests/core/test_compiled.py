@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from spom.core.compiled import checks, jobs, key, store
+from spom.core.compiled import checks, jobs, key, pool, store
 from spom.core.compiled.running import ready
 from spom.core.jit import Kernel, kernel
 from spom.penalties.l1 import soft_threshold
@@ -165,3 +165,15 @@ def test_the_kernels_of_a_job_are_there(job: str) -> None:
 
     listed = json.loads(Path(jobs.__file__).with_name("jobs.json").read_text())
     assert {k.name for k in jobs.kernels_of(job)} == set(listed[job])
+
+
+def test_a_process_that_holds_the_lock_does_not_hold_up_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fcntl = pytest.importorskip("fcntl")
+    monkeypatch.setattr(pool, "PATIENCE", 0.1)
+    with (tmp_path / "lock").open("w") as held, (tmp_path / "lock").open("w") as waiting:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        pool._wait_for(waiting)  # gives up
+        fcntl.flock(held, fcntl.LOCK_UN)
+        pool._wait_for(waiting)  # gets it
+        with pytest.raises(BlockingIOError):
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)

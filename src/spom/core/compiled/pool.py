@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -54,14 +55,29 @@ def _turn() -> Iterator[Path]:
         yield running.temporary[0]
         return
     with (folder / "lock").open("w") as file:
-        try:
-            import fcntl
-
-            fcntl.flock(file, fcntl.LOCK_EX)
-        except (ImportError, OSError):
-            # Without locks two processes may compile the same kernels; the result is the same.
-            pass
+        # Without locks two processes may compile the same kernels; the result is the same.
+        with suppress(ImportError, OSError):
+            _wait_for(file)
         yield folder
+
+
+# Seconds to wait for another process that compiles. One that was stopped or is slow must not hold up all others.
+PATIENCE = 30.0
+
+
+def _wait_for(file: Any) -> None:
+    """Lock the file, or give up after a while."""
+    import fcntl
+
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                return
+            time.sleep(0.05)
 
 
 def compile_all(names: Sequence[str], folder: Path, known: int = 0) -> dict[str, float]:
