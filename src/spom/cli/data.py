@@ -1,14 +1,18 @@
-"""`spom data list | fetch NAME`: the public data sets of tests, benchmarks and papers."""
+"""`spom data list | fetch NAME | example NAME`: public data sets, and small files to try the command on."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from spom.cli import options as o
+from spom.cli.task_options import completing
 
-app = typer.Typer(help="List and fetch public data sets.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(
+    help="List and fetch public data sets; write small examples.", no_args_is_help=True, rich_markup_mode=None
+)
 
 
 def _sets(incomplete: str) -> list[str]:
@@ -76,3 +80,31 @@ def fetch(
     folder = get(name)
     if not quiet:
         print(folder)
+
+
+@app.command()
+def example(
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="NAME",
+            help="sentences (recipes with labels) or table (wines of three kinds).",
+            autocompletion=completing(("sentences", "table")),
+        ),
+    ],
+    folder: Annotated[Path, typer.Argument(metavar="[DIR]", help="Where to write the files.")] = Path(),
+    quiet: o.Quiet = False,
+    debug: o.Debug = False,
+) -> None:
+    """Write small files to try spom on, without a download.
+
+    \b
+    Examples:
+      spom data example sentences
+      spom data example table wines
+    """
+    from spom.cli.example_files import write_examples
+
+    for path in write_examples(name, folder):
+        if not quiet:
+            print(path)

@@ -3,6 +3,7 @@ resolves when it draws, so that one figure serves light and dark."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -77,7 +78,7 @@ def _panel(epochs: Sequence[Epoch], columns: tuple[str, ...]) -> Figure | None:
     layout = _layout(height=230)
     layout["xaxis"] |= {"title": {"text": "epoch"}, "rangemode": "tozero", "dtick": _every(at)}
     if columns == ("dev",) and _is_share([e.dev for e in epochs]):
-        layout["yaxis"] |= {"tickformat": ".1%"}
+        layout["yaxis"] |= _percent([e.dev for e in epochs])
     if columns[0] in ("blocks_kept", "nonzeros"):
         layout["yaxis"] |= {"rangemode": "tozero", "tickformat": "~s"}
     figure = {"data": data, "layout": layout, "legend": legend if len(legend) > 1 else []}
@@ -118,6 +119,22 @@ def _best(epochs: Sequence[Epoch], at: Sequence[int]) -> Figure:
 def _every(epochs: Sequence[int]) -> int:
     """Whole epochs between two ticks, so that there are about ten."""
     return max(1, round((epochs[-1] - min(0, epochs[0])) / 10))
+
+
+def _percent(values: Sequence[Number]) -> Figure:
+    """Ticks of shares in percent, with as many digits as tell two of them apart.
+
+    >>> _percent([0.99951, 0.99962])["tickformat"], _percent([0.5, 0.9])["tickformat"]
+    ('.3~%', '.0~%')
+    """
+    known = [v for v in values if v is not None]
+    low, high = min(known, default=0.0), max(known, default=1.0)
+    if high - low < 1e-6:
+        # One value: a range of ten points around it, within 0 and 1.
+        return {"tickformat": ".1~%", "range": [max(0.0, low - 0.05), min(1.005, low + 0.05)]}
+    # About five ticks: a step is a fifth of the span at least.
+    digits = max(0, -math.floor(math.log10((high - low) / 10.0)) - 2)
+    return {"tickformat": f".{digits}~%"}
 
 
 def _is_share(values: Sequence[Number]) -> bool:
@@ -186,7 +203,8 @@ def _shares(blocks: Sequence[Block]) -> Figure:
     names = [b.name for b in kept]
     layout = _layout(height=90 + 22 * len(kept))
     layout["yaxis"] |= {**_named(names), "autorange": "reversed"}
-    layout["xaxis"] |= {"title": {"text": "share of the norm"}, "rangemode": "tozero", "tickformat": ".1~%"}
+    layout["xaxis"] |= {"title": {"text": "share of the norm"}, "rangemode": "tozero"}
+    layout["xaxis"] |= {"tickformat": _percent([0.0, max(b.weight for b in kept)])["tickformat"]}
     bars = {
         **{"type": "bar", "orientation": "h", "x": [b.weight for b in kept], "y": list(range(len(kept)))},
         **{"customdata": [plain(n) for n in names], "hovertemplate": "%{customdata}: %{x:.2%}<extra></extra>"},

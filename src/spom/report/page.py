@@ -12,7 +12,7 @@ from spom.core.atomic import replacing
 from spom.errors import Unsupported
 from spom.report.charts import figures
 from spom.report.contents import Contents
-from spom.report.tables import by_label, confusions, epoch_table, number, smaller, tiles, tree
+from spom.report.tables import by_label, confusions, epoch_table, number, smaller, tile_columns, tiles, tree
 
 # More rows or labels than these make a page slow and nobody wiser; the page says what it leaves out.
 MOST_ROWS, MOST_LABELS, MOST_SENTENCES = 2000, 60, 20
@@ -82,6 +82,7 @@ def _values(page: Contents, shown: dict[str, Any]) -> dict[str, Any]:
         "names": dict(sections),
         "number": number,
         "tiles": tiles(page),
+        "tile_columns": tile_columns(len(tiles(page))),
         "figures": shown,
         "panels": [name for name in shown if name.startswith("run-")],
         "has_seconds": any(t.get("seconds") for f in shown.values() for t in f["data"]),

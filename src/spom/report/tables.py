@@ -127,6 +127,18 @@ def tiles(page: Contents) -> list[Tile]:
     return found
 
 
+def tile_columns(count: int) -> int:
+    """Columns of tiles on a wide screen: rows of equal length where there are such, at most six tiles each.
+
+    >>> [tile_columns(n) for n in (1, 5, 6, 7, 8, 9, 10, 11, 12)]
+    [1, 5, 6, 4, 4, 3, 5, 6, 6]
+    """
+    if count <= 6:
+        return max(1, count)
+    even = [c for c in (6, 5, 4, 3) if count % c == 0]
+    return even[0] if even else min(6, -(-count // 2))
+
+
 def _of(total: int) -> str:
     return f"of {total:,}" if total else ""
 
