@@ -16,18 +16,6 @@ LEFT = {
     "cli/evaluate.py:evaluate",
     "cli/inspect.py:inspect",
     "cli/predict.py:predict",
-    "data/conllu_parser.py:put_trees",
-    "data/svmlight_parser.py:parse_lines",
-    "estimators/mkl/training.py:blocks_of",
-    "features/derive.py:rewrite",
-    "features/hashed.py:hash_templates",
-    "features/tables.py:run_program",
-    "features/vocabulary.py:add_strings",
-    "papers/synthetic.py:pegasos",
-    "solvers/batch/path.py:path",
-    "solvers/mkl/frank_wolfe/passes.py:move",
-    "solvers/mkl/frank_wolfe/passes.py:visit",
-    "solvers/mkl/wrapper/passes.py:_pegasos",
 }
 
 

@@ -121,10 +121,10 @@ def conllu_text(bank: Treebank) -> bytes:
     ends = np.zeros(len(names) + 1, dtype=np.int64)
     ends[1:] = np.cumsum([len(name) for name in names], dtype=np.int64)
     columns = bank.columns
+    arcs = parser.Arcs(np.ascontiguousarray(bank.heads), np.ascontiguousarray(bank.relations), ends)
     arguments = (
         *(columns.buffer, np.ascontiguousarray(bank.spans), np.ascontiguousarray(bank.offsets)),
-        *(columns.start, columns.length, np.ascontiguousarray(bank.heads), np.ascontiguousarray(bank.relations)),
-        *(np.frombuffer(b"".join(names), dtype=np.uint8), ends),
+        *(columns.start, columns.length, arcs, np.frombuffer(b"".join(names), dtype=np.uint8)),
     )
     out = np.empty(parser.put_trees(*arguments, np.empty(0, dtype=np.uint8)), dtype=np.uint8)
     parser.put_trees(*arguments, out)

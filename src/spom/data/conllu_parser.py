@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Annotated, NamedTuple
+
 import numpy as np
 
 from spom.core.arrays import Ints
@@ -129,26 +131,26 @@ def digits(value: int) -> int:
     return count
 
 
+class Arcs(NamedTuple):
+    """Heads and relations of all words; the name of relation r ends at ends[r + 1] of all names."""
+
+    heads: Annotated[Ints, "int64[::1]"]
+    relations: Annotated[Codes, "int32[::1]"]
+    ends: Annotated[Ints, "int64[::1]"]
+
+
 @kernel(
     f"int64({BYTES}, int64[:, ::1], int64[::1], Array(int64, 2, 'A', readonly=True), "
-    f"Array(int32, 2, 'A', readonly=True), int64[::1], int32[::1], {BYTES}, int64[::1], uint8[::1])"
+    f"Array(int32, 2, 'A', readonly=True), Arcs, {BYTES}, uint8[::1])"
 )
 def put_trees(
-    text: Bytes,
-    spans: Ints,
-    offsets: Ints,
-    start: Ints,
-    length: Codes,
-    heads: Ints,
-    relations: Codes,
-    blob: Bytes,
-    ends: Ints,
-    out: Bytes,
+    text: Bytes, spans: Ints, offsets: Ints, start: Ints, length: Codes, arcs: Arcs, names: Bytes, out: Bytes
 ) -> int:
-    """The text of all sentences with heads and relations in their places; returns how many bytes that is.
+    """Write the text of all sentences with heads and relations in their places; return how many bytes that is.
 
-    With an empty `out` the bytes are only counted. Relation r is blob[ends[r] : ends[r + 1]].
+    With an empty `out` the bytes are only counted.
     """
+    heads, relations, ends = arcs
     size, write = 0, out.size > 0
     for s in range(spans.shape[0]):
         at = spans[s, 0]
@@ -162,7 +164,7 @@ def put_trees(
                 if field == 1:
                     a, b = ends[relations[w]], ends[relations[w] + 1]
                     if write:
-                        out[size : size + b - a] = blob[a:b]
+                        out[size : size + b - a] = names[a:b]
                     size += b - a
                 elif heads[w] < 0:
                     if write:

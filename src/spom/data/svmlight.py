@@ -128,40 +128,36 @@ def _blocks(
 ) -> Iterator[tuple[sparse.csr_matrix, Floats]]:
     limit = (LARGEST_INDEX if n_features is None else n_features) - 1 + base
     y, indptr = np.empty(block_rows), np.zeros(block_rows + 1, dtype=np.int32)
-    indices, data = np.empty(1 << 16, dtype=np.int32), np.empty(1 << 16)
-    rows = nnz = widest = 0
-    line = 1
+    block = parser.Block(y, indptr, np.empty(1 << 16, dtype=np.int32), np.empty(1 << 16))
+    widest, place = 0, np.array([0, 0, 0, 1])
     with opened(source) as (name, file):
         for text in _chunks(file):
-            at = 0
+            place[parser.AT] = 0
             while True:
-                code, at, rows, nnz, line = parser.parse_lines(
-                    text, at, rows, nnz, base, limit, y, indptr, indices, data, line, parser.POWERS
-                )
+                code = parser.parse_lines(text, place, base, limit, block, parser.POWERS)
                 if code == parser.FULL:
-                    indices, data = _doubled(indices), _doubled(data)
+                    block = block._replace(indices=_doubled(block.indices), data=_doubled(block.data))
                     continue
+                at, rows, nnz, line = (int(x) for x in place)
                 if code != parser.DONE:
                     raise DataError(_explain(code, text, at, limit), source=name, line=line)
                 if rows == block_rows:
-                    widest = max(widest, int(indices[:nnz].max(initial=-1)) + 1)
-                    yield _block(rows, nnz, y, indptr, indices, data, n_features, widest)
-                    rows = nnz = 0
+                    widest = max(widest, int(block.indices[:nnz].max(initial=-1)) + 1)
+                    yield _block(block, rows, nnz, widest if n_features is None else n_features)
+                    place[parser.ROWS] = place[parser.ENTRIES] = 0
                 if at >= text.size:
                     break
-    if rows:
-        widest = max(widest, int(indices[:nnz].max(initial=-1)) + 1)
-        yield _block(rows, nnz, y, indptr, indices, data, n_features, widest)
+    if rows := int(place[parser.ROWS]):
+        nnz = int(place[parser.ENTRIES])
+        widest = max(widest, int(block.indices[:nnz].max(initial=-1)) + 1)
+        yield _block(block, rows, nnz, widest if n_features is None else n_features)
 
 
-def _block(
-    rows: int, nnz: int, y: Floats, indptr: Any, indices: Any, data: Floats, n_features: int | None, widest: int
-) -> tuple[sparse.csr_matrix, Floats]:
-    width = widest if n_features is None else n_features
-    arrays = (data[:nnz].copy(), indices[:nnz].copy(), indptr[: rows + 1].copy())
+def _block(block: parser.Block, rows: int, nnz: int, width: int) -> tuple[sparse.csr_matrix, Floats]:
+    arrays = (block.data[:nnz].copy(), block.indices[:nnz].copy(), block.indptr[: rows + 1].copy())
     X = sparse.csr_matrix(arrays, shape=(rows, width))
     X.has_sorted_indices = X.has_canonical_format = True
-    return X, y[:rows].copy()
+    return X, block.y[:rows].copy()
 
 
 def _doubled(a: Any) -> Any:

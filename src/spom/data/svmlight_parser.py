@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Any
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -113,110 +113,124 @@ def _next_line(text: Bytes, i: int) -> int:
     return i + 1
 
 
-@kernel(
-    "UniTuple(int64, 5)(uint8[::1], int64, int64, int64, int64, int64,"
-    " float64[::1], int32[::1], int32[::1], float64[::1], int64, float64[:, ::1])"
-)
-def parse_lines(
-    text: Bytes,
-    at: int,
-    rows: int,
-    nnz: int,
-    base: int,
-    width: int,
-    y: Floats,
-    indptr: Small,
-    indices: Small,
-    data: Floats,
-    line: int,
-    powers: Floats,
-) -> tuple[int, int, int, int, int]:
-    """Whole lines of `text` from `at` on into the arrays from (rows, nnz) on.
+class Block(NamedTuple):
+    """The rows of a block as CSR, and their labels."""
 
-    Stops at the end of the text, after `y` is full, or where an entry does not fit. Returns (code, where in
-    the text, rows, nnz, lines read); at FULL the line at `at` is still to be read, at an error `at` is the
-    offending byte. `width` is the largest index allowed, `base` the index of the first feature.
-    """
-    read, reach = np.empty(1), (powers.shape[0] - 1) // 2
-    while at < text.size and rows < y.size:
-        i, start = at, nnz
+    y: Annotated[Floats, "float64[::1]"]
+    indptr: Annotated[Small, "int32[::1]"]
+    indices: Annotated[Small, "int32[::1]"]
+    data: Annotated[Floats, "float64[::1]"]
+
+
+# Entries of `place`: the byte in the text, rows and entries of the block so far, the line.
+AT, ROWS, ENTRIES, LINE = range(4)
+
+
+@kernel("Tuple((int64, float64))(uint8[::1], int64, float64[::1], float64[:, ::1])")
+def value_at(text: Bytes, i: int, read: Floats, powers: Floats) -> tuple[int, float]:
+    """(where the number at i ends, the number), or (-1, 0): digits, perhaps a point and digits, are read in line."""
+    start, places = i, 0
+    m: Any = 0
+    negative = text[i] == 45
+    if negative:
+        i += 1
+    digit = np.int64(text[i]) - 48
+    while 0 <= digit <= 9:
+        m = m * 10 + digit
+        i += 1
+        digit = np.int64(text[i]) - 48
+    if digit == -2:
+        i += 1
+        places = i
+        digit = np.int64(text[i]) - 48
+        while 0 <= digit <= 9:
+            m = m * 10 + digit
+            i += 1
+            digit = np.int64(text[i]) - 48
+        places = i - places
+    if digit > -16 or i - start > 19 or not 48 <= text[i - 1] <= 57:
+        i = number(text, start, read, powers)
+        x = abs(read[0])
+        if i < 0 or not x < np.inf or not (text[i] <= 32 or text[i] == 35):
+            return -1, 0.0
+    elif i - start <= 15:
+        x = float(m) / powers[(powers.shape[0] - 1) // 2 + places, 0]
+    else:
+        x = decimal(np.uint64(m), -places, powers)
+    return i, -x if negative else x
+
+
+@kernel("UniTuple(int64, 3)(uint8[::1], int64, Block, int64, int64, int64, float64[::1], float64[:, ::1])")
+def parse_entries(
+    text: Bytes, i: int, block: Block, nnz: int, base: int, width: int, read: Floats, powers: Floats
+) -> tuple[int, int, int]:
+    """The entries of a line from i on into the block from nnz on: (code, where in the text, nnz)."""
+    last, first = np.int64(base - 1), True
+    while True:
         while text[i] <= 32 and text[i] != 10:
             i += 1
-        if text[i] == 10 or text[i] == 35:  # a blank line, or a comment
-            at = _next_line(text, i)
-            line += 1
-            continue
+        if text[i] == 10 or text[i] == 35:
+            return DONE, i, nnz
         begin = i
-        i = number(text, i, read, powers)
-        if i < 0 or not abs(read[0]) < np.inf or not (text[i] <= 32 or text[i] == 35):
-            return LABEL, begin, rows, start, line
-        y[rows] = read[0]
-        last, first = np.int64(base - 1), True
-        while True:
-            while text[i] <= 32 and text[i] != 10:
+        if first and text[i] == 113 and text[i + 1] == 105 and text[i + 2] == 100:
+            while text[i] > 32:  # qid:number, a ranking group: not used here
                 i += 1
-            if text[i] == 10 or text[i] == 35:
-                break
-            begin = i
-            if first and text[i] == 113 and text[i + 1] == 105 and text[i + 2] == 100:
-                while text[i] > 32:  # qid:number, a ranking group: not used here
-                    i += 1
-                first = False
-                continue
             first = False
-            index = np.int64(0)
-            while 48 <= text[i] <= 57 and index <= 2147483647:
-                index = index * 10 + np.int64(text[i] - 48)
-                i += 1
-            if i == begin:
-                return INDEX, begin, rows, start, line
-            if index > width:
-                return BEYOND, begin, rows, start, line
-            if text[i] != 58:
-                return COLON, begin, rows, start, line
-            if index <= last:
-                return (ZERO if index < base else ORDER), begin, rows, start, line
-            if nnz == data.size:
-                return FULL, at, rows, start, line
-            # The common case in line: digits, perhaps a point and digits, then a blank.
+            continue
+        first = False
+        index = np.int64(0)
+        while 48 <= text[i] <= 57 and index <= 2147483647:
+            index = index * 10 + np.int64(text[i] - 48)
             i += 1
-            value, places = i, 0
-            m: Any = 0
-            negative = text[i] == 45
-            if negative:
-                i += 1
-            digit = np.int64(text[i]) - 48
-            while 0 <= digit <= 9:
-                m = m * 10 + digit
-                i += 1
-                digit = np.int64(text[i]) - 48
-            if digit == -2:
-                i += 1
-                places = i
-                digit = np.int64(text[i]) - 48
-                while 0 <= digit <= 9:
-                    m = m * 10 + digit
-                    i += 1
-                    digit = np.int64(text[i]) - 48
-                places = i - places
-            if digit > -16 or i - value > 19 or not 48 <= text[i - 1] <= 57:
-                i = number(text, value, read, powers)
-                x = abs(read[0])
-                if i < 0 or not x < np.inf or not (text[i] <= 32 or text[i] == 35):
-                    return VALUE, begin, rows, start, line
-            elif i - value <= 15:
-                x = float(m) / powers[reach + places, 0]
-            else:
-                x = decimal(np.uint64(m), -places, powers)
-            last = index
-            indices[nnz] = index - base
-            data[nnz] = -x if negative else x
-            nnz += 1
-        rows += 1
-        indptr[rows] = nnz
-        at = _next_line(text, i)
-        line += 1
-    return DONE, at, rows, nnz, line
+        if i == begin:
+            return INDEX, begin, nnz
+        if index > width:
+            return BEYOND, begin, nnz
+        if text[i] != 58:
+            return COLON, begin, nnz
+        if index <= last:
+            return (ZERO if index < base else ORDER), begin, nnz
+        if nnz == block.data.size:
+            return FULL, begin, nnz
+        i, x = value_at(text, i + 1, read, powers)
+        if i < 0:
+            return VALUE, begin, nnz
+        last = index
+        block.indices[nnz] = index - base
+        block.data[nnz] = x
+        nnz += 1
+
+
+@kernel("int64(uint8[::1], int64[::1], int64, int64, Block, float64[:, ::1])")
+def parse_lines(text: Bytes, place: Ints, base: int, width: int, block: Block, powers: Floats) -> int:
+    """Whole lines of `text` from `place` on into the block.
+
+    Stops at the end of the text, when the block has all its rows, or where an entry does not fit. Returns a code and
+    moves `place`; at FULL the line there is still to be read, at an error the text is at the offending byte. `width` is
+    the largest index allowed, `base` the index of the first feature.
+    """
+    read = np.empty(1)
+    while place[AT] < text.size and place[ROWS] < block.y.size:
+        i = place[AT]
+        while text[i] <= 32 and text[i] != 10:
+            i += 1
+        if text[i] != 10 and text[i] != 35:  # neither a blank line nor a comment
+            begin = i
+            i = number(text, i, read, powers)
+            if i < 0 or not abs(read[0]) < np.inf or not (text[i] <= 32 or text[i] == 35):
+                place[AT] = begin
+                return LABEL
+            block.y[place[ROWS]] = read[0]
+            code, i, nnz = parse_entries(text, i, block, place[ENTRIES], base, width, read, powers)
+            if code != DONE:
+                place[AT] = place[AT] if code == FULL else i
+                return code
+            place[ROWS] += 1
+            place[ENTRIES] = nnz
+            block.indptr[place[ROWS]] = nnz
+        place[AT] = _next_line(text, i)
+        place[LINE] += 1
+    return DONE
 
 
 @kernel("UniTuple(int64, 3)(uint8[::1], int64[::1], boolean, int64, float64[::1], int64, float64[:, ::1])")

@@ -87,22 +87,11 @@ class Conjunctions:
         indices = np.empty(columns.n_tokens * (program.stages.size - 1) + 1, dtype=np.int32)
         offsets = np.ascontiguousarray(columns.offsets)
         at = program.stream * padded.shape[1] + program.offset
-        nnz = tables.run_program(
-            padded.reshape(-1),
-            offsets,
-            self.coder.reach,
-            program.stages,
-            program.atoms,
-            at,
-            program.radix,
-            program.bits,
-            program.narrow,
-            program.place,
-            program.direct,
-            program.slots,
-            indptr,
-            indices,
+        steps = tables.Steps(
+            program.stages, program.atoms, at, program.radix, program.bits, program.narrow, program.place
         )
+        inputs = (padded.reshape(-1), offsets, self.coder.reach)
+        nnz = tables.run_program(*inputs, steps, program.direct, program.slots, indptr, indices)
         return Rows(indptr, indices[:nnz], NO_VALUES, offsets)
 
     def name(self, block: int, local: int) -> str:

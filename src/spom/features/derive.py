@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -86,7 +86,7 @@ def _rewritten(spans: Spans, kind: int) -> Spans:
     room = 2 * int(np.maximum(spans.length, 0).sum()) + 20 * spans.length.size
     out = np.empty(room, dtype=np.uint8)
     start, length = np.empty_like(spans.start), np.empty_like(spans.length)
-    used = rewrite(kind, *spans, lower, classes, out, start, length)
+    used = rewrite(kind, *spans, lower, classes, Written(out, start, length))
     return Spans(out[:used].copy(), start, length)
 
 
@@ -183,21 +183,20 @@ def put_summary(out: Bytes, end: int, kind: int, counts: Ints, first: int) -> in
     return end
 
 
-@kernel(
-    f"int64(int64, {BYTES}, {OFFSETS}, {LENGTHS}, int32[::1], uint8[::1], uint8[::1], int64[::1], int32[::1])",
-)
+class Written(NamedTuple):
+    """Spans that are written one after another."""
+
+    out: Annotated[Bytes, "uint8[::1]"]
+    start: Annotated[Ints, "int64[::1]"]
+    length: Annotated[Codes, "int32[::1]"]
+
+
+@kernel(f"int64(int64, {BYTES}, {OFFSETS}, {LENGTHS}, int32[::1], uint8[::1], Written)")
 def rewrite(
-    kind: int,
-    buffer: Bytes,
-    start: Ints,
-    length: Codes,
-    lower: NDArray[Any],
-    classes: Bytes,
-    out: Bytes,
-    new_start: Ints,
-    new_length: Codes,
+    kind: int, buffer: Bytes, start: Ints, length: Codes, lower: NDArray[Any], classes: Bytes, written: Written
 ) -> int:
-    """lower (0), pattern (1), shape (2), or a summary (3, 4, 5) of each span, written one after another into `out`."""
+    """Write lower (0), pattern (1), shape (2), or a summary (3, 4, 5) of each span; return where the last ends."""
+    out, new_start, new_length = written
     end, counts = 0, np.zeros(4, dtype=np.int64)
     for i in range(start.size):
         new_start[i], new_length[i] = end, -1

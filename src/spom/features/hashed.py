@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
@@ -65,19 +65,8 @@ class Hashed:
         if self.kept is not None:
             renumber = np.full(self.slots * len(self.groups), -1, dtype=np.int32)
             renumber[self.kept] = np.arange(self.kept.size)
-        nnz = hash_templates(
-            padded,
-            offsets,
-            self.reach,
-            self.atoms,
-            self.stream,
-            self.offset,
-            self.base,
-            self.slots,
-            renumber,
-            indptr,
-            indices,
-        )
+        templates = Conjunctions(self.atoms, self.stream, self.offset, self.base, self.slots, renumber)
+        nnz = hash_templates(padded, offsets, self.reach, templates, indptr, indices)
         return Rows(indptr, indices[:nnz], NO_VALUES, offsets)
 
     def compact(self, used: Ints, blocks: Sequence[int]) -> Hashed:
@@ -153,24 +142,26 @@ def hash_stream(
             p += 1
 
 
-@kernel(
-    "int64(uint64[:, ::1], int64[::1], int64, int64[::1], int64[::1], int64[::1], int64[::1], int64, int32[::1],"
-    " int64[::1], int32[::1])"
-)
+class Conjunctions(NamedTuple):
+    """Template v takes the atoms atoms[v] .. atoms[v + 1]: stream[a] at the token that is offset[a] away.
+
+    Its features begin at slot base[v] * slots; `renumber` gives slots that are kept their new numbers, if it has any.
+    """
+
+    atoms: Annotated[Ints, "int64[::1]"]
+    stream: Annotated[Ints, "int64[::1]"]
+    offset: Annotated[Ints, "int64[::1]"]
+    base: Annotated[Ints, "int64[::1]"]
+    slots: Annotated[int, "int64"]
+    renumber: Annotated[Codes, "int32[::1]"]
+
+
+@kernel("int64(uint64[:, ::1], int64[::1], int64, Conjunctions, int64[::1], int32[::1])")
 def hash_templates(
-    padded: Any,
-    offsets: Ints,
-    reach: int,
-    atoms: Ints,
-    stream: Ints,
-    offset: Ints,
-    base: Ints,
-    slots: int,
-    renumber: Codes,
-    indptr: Ints,
-    indices: Codes,
+    padded: Any, offsets: Ints, reach: int, templates: Conjunctions, indptr: Ints, indices: Codes
 ) -> int:
     """The slots of all conjunctions of all tokens into (indptr, indices); how many there are."""
+    atoms, stream, offset, base, slots, renumber = templates
     nnz = 0
     indptr[0] = 0
     for i in range(offsets.size - 1):

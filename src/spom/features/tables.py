@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -162,30 +162,31 @@ def look_up_wide(slots: Ints, place: int, bits: int, keys: Ints, count: int) -> 
         keys[j] = slots[place + 2 * slot + 1] if slots[place + 2 * slot] != 0 and key >= 0 else -1
 
 
-@kernel(
-    f"int64(int32[::1], int64[::1], int64, int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], int64[::1],"
-    f" int64[::1], {READ32}, {READ64}, int64[::1], int32[::1])"
-)
+class Steps(NamedTuple):
+    """Template v takes the stages stages[v] .. stages[v + 1], stage s the atoms atoms[s] .. atoms[s + 1].
+
+    An atom reads the codes at `at` (stream * row + offset) and multiplies the key by its radix. The table of a stage
+    begins at place[s]: a direct one where bits[s] < 0, else one of slots, narrow or wide.
+    """
+
+    stages: Annotated[Ints, "int64[::1]"]
+    atoms: Annotated[Ints, "int64[::1]"]
+    at: Annotated[Ints, "int64[::1]"]
+    radix: Annotated[Ints, "int64[::1]"]
+    bits: Annotated[Ints, "int64[::1]"]
+    narrow: Annotated[Ints, "int64[::1]"]
+    place: Annotated[Ints, "int64[::1]"]
+
+
+@kernel(f"int64(int32[::1], int64[::1], int64, Steps, {READ32}, {READ64}, int64[::1], int32[::1])")
 def run_program(
-    padded: Codes,
-    offsets: Ints,
-    reach: int,
-    stages: Ints,
-    atoms: Ints,
-    at: Ints,
-    radix: Ints,
-    bits: Ints,
-    narrow: Ints,
-    place: Ints,
-    direct: Codes,
-    slots: Ints,
-    indptr: Ints,
-    indices: Codes,
+    padded: Codes, offsets: Ints, reach: int, steps: Steps, direct: Codes, slots: Ints, indptr: Ints, indices: Codes
 ) -> int:
-    """The known features of all tokens into (indptr, indices); how many there are. `at` is stream * row + offset.
+    """The known features of all tokens into (indptr, indices); how many there are.
 
     Template by template within a sentence, so that the loops over its tokens are simple.
     """
+    stages, atoms, at, radix, bits, narrow, place = steps
     nnz, longest, width = 0, 0, stages.size - 1
     for i in range(offsets.size - 1):
         longest = max(longest, offsets[i + 1] - offsets[i])

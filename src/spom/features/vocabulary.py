@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable
-from typing import Any
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
@@ -74,7 +74,7 @@ class Vocabulary:
         while size < 2 * (count + new.size):
             size *= 2
         table = np.zeros(size, dtype=np.int32)
-        add_strings(buffer, start, length, new, blob, offsets, count, table, codes)
+        add_strings(buffer, start, length, new, Strings(blob, offsets, table), count, codes)
         self.blob, self.offsets, self.table = blob, offsets, table
         codes[unknown] = codes[new][same]
         return codes
@@ -158,21 +158,20 @@ def find_strings(
         codes[i] = table[slot_of(buffer, start[i], length[i], blob, offsets, table)]
 
 
-@kernel(
-    f"void({BYTES}, {OFFSETS}, {LENGTHS}, int64[::1], uint8[::1], int64[::1], int64, int32[::1], int32[::1])",
-)
+class Strings(NamedTuple):
+    """String c is blob[offsets[c - 1] : offsets[c]]; `table` is a hash table of codes."""
+
+    blob: Annotated[Bytes, "uint8[::1]"]
+    offsets: Annotated[Ints, "int64[::1]"]
+    table: Annotated[Codes, "int32[::1]"]
+
+
+@kernel(f"void({BYTES}, {OFFSETS}, {LENGTHS}, int64[::1], Strings, int64, int32[::1])")
 def add_strings(
-    buffer: Bytes,
-    start: Ints,
-    length: Codes,
-    new: Ints,
-    blob: Bytes,
-    offsets: Ints,
-    count: int,
-    table: Codes,
-    codes: Codes,
+    buffer: Bytes, start: Ints, length: Codes, new: Ints, strings: Strings, count: int, codes: Codes
 ) -> None:
-    """Fill an empty `table` with the first `count` strings, then with the spans `new`, which are distinct."""
+    """Fill an empty table with the first `count` strings, then with the spans `new`, which are distinct."""
+    blob, offsets, table = strings
     for c in range(1, count + 1):
         at = offsets[c - 1]
         table[slot_of(blob, at, offsets[c] - at, blob, offsets, table)] = c

@@ -105,7 +105,7 @@ class _Problem:
         s = self.s
         if method == "Pegasos":
             options = {"scale": scale, "radius": self.radius, "epochs": s["epochs"], "every": s["every"]}
-            states = pegasos(self.X, self.y, self.loss, s["strength"], seed=self.seed, **options)
+            states = pegasos((self.X, self.y), self.loss, s["strength"], seed=self.seed, **options)
             return self._at_rounds(states)
         run = OnlineProximal(
             self.X,

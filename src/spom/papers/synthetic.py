@@ -27,8 +27,7 @@ def half_sparse(n: int, d: int, seed: int, flipped: float = 0.1) -> tuple[Floats
 
 
 def pegasos(
-    X: Floats,
-    y: Floats,
+    data: tuple[Floats, Floats],
     loss: Any,
     strength: float,
     *,
@@ -43,6 +42,7 @@ def pegasos(
     Pegasos for any loss of one score; c = 1 and the hinge loss are Shalev-Shwartz, Singer and Srebro (2007), and
     then it is `spom.solvers.Pegasos`. Yields (rounds, w). The order of the examples is that of our solvers.
     """
+    X, y = data
     random = np.random.default_rng(seed)
     w, t = np.zeros(X.shape[1]), 0
     for _ in range(epochs):

@@ -246,3 +246,17 @@ def test_more_than_the_first_room_for_outputs() -> None:
     solver = FrankWolfeMKL(problem, SparseMKL(0.1), tol=1e-4, random_state=0).solve()
     assert solver.converged
     assert solver._pool.room.max() > 12
+
+
+def test_rows_of_an_explicit_block_may_be_dense() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((30, 4))
+    y = (X[:, 0] > 0).astype(int)
+    blocks = [ExplicitBlock.of_dense(X), ExplicitBlock.of_matrix(sp.csr_matrix(X))]
+    found = [
+        FrankWolfeMKL(KernelProblem.of([], y, explicit=[block]), SparseMKL(0.1), tol=1e-8, random_state=0).solve()
+        for block in blocks
+    ]
+    assert found[0].converged
+    np.testing.assert_allclose(found[0].objective, found[1].objective, rtol=1e-7)
+    np.testing.assert_allclose(found[0]._mixture.grams[0].diagonal(), (X**2).sum(axis=1))

@@ -82,13 +82,25 @@ def _dispatcher(kernel: Kernel, **options: Any) -> Any:
 
     function, given = kernel.numba_function(callee)
     make: Any = numba.njit
-    if not ALLOCATING.intersection(kernel.function.__code__.co_names):
+    if returns_numbers(kernel) and not ALLOCATING.intersection(kernel.function.__code__.co_names):
         try:
             return make(kernel.numba_signature(), **given, **options, _nrt=False)(function)
         except (RuntimeError, numba.core.errors.NumbaError) as error:
             if "NRT required" not in str(error):
                 raise
     return make(kernel.numba_signature(), **given, **options)(function)
+
+
+def returns_numbers(kernel: Kernel) -> bool:
+    """Whether no array leaves the kernel, so that its caller owns all that it sees."""
+    from numba import types
+
+    normalize: Any = importlib.import_module("numba.core.sigutils").normalize_signature
+    given = kernel.numba_signature()
+    results: list[Any] = [normalize(one)[1] for one in (given if isinstance(given, list) else [given])]
+    tuples: Any = types.BaseTuple
+    kinds = [kind for result in results for kind in (result if isinstance(result, tuples) else [result])]
+    return all(isinstance(kind, (types.Number, types.Boolean, types.NoneType)) for kind in kinds)
 
 
 def compile_kernel(kernel: Kernel) -> list[store.Record]:

@@ -36,7 +36,7 @@ from spom.estimators.linear.choosing import FEW_ROWS
 from spom.estimators.linear.strength import calibrated
 from spom.estimators.mkl.held_out import held_out_scores
 from spom.estimators.mkl.model import KernelModel, named_blocks
-from spom.estimators.mkl.training import KernelFit, Options, as_kernels, blocks_of, fit_kernels, grams_of
+from spom.estimators.mkl.training import KernelFit, Making, Options, as_kernels, blocks_of, fit_kernels, grams_of
 from spom.estimators.saving import Saving
 from spom.estimators.training import Trainer, described, digest
 from spom.estimators.training.scikit_learn import TakesCallbacks
@@ -237,18 +237,15 @@ class MKLClassifier(TakesCallbacks, Saving, ClassifierMixin, BaseEstimator):  # 
         if X.shape[0] <= FEW_ROWS:
             # Equal rows become one with a weight, so that a weight counts just as a repetition does.
             X, index, weight = merged(X, index, weight)
-        blocks = blocks_of(
-            given,
-            X,
-            memory=self.memory,
-            labels=self.classes_.size,
-            longest=1,
+        making = Making(
+            self.memory,
+            self.classes_.size,
             dtype=np.float32 if self.precision == "single" else np.float64,
             n_jobs=int(effective_n_jobs(self.n_jobs)),
-            averaged=True,
             verbose=self.verbose,
             label=type(self).__name__,
         )
+        blocks = blocks_of(given, X, making)
         problem = self._problem(blocks.grams, blocks.explicit, index, weight)
         self.blocks_: list[Any] = list(given)
         self._keep(self._run(blocks, problem, (X, total), trainer, dev))

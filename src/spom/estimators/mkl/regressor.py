@@ -30,7 +30,7 @@ from spom.estimators.explanation import Explanation, explain_blocks
 from spom.estimators.linear.choosing import FEW_ROWS
 from spom.estimators.mkl.model import KernelModel, model_of, named_blocks
 from spom.estimators.mkl.strength import MULTIPLES, Path, chosen_multiple
-from spom.estimators.mkl.training import Blocks, as_kernels, blocks_of
+from spom.estimators.mkl.training import Blocks, Making, as_kernels, blocks_of
 from spom.estimators.saving import Saving, last_entry
 from spom.estimators.training import Arrays, Learner, Trainer
 from spom.estimators.training.scikit_learn import TakesCallbacks
@@ -151,18 +151,16 @@ class MKLRegressor(TakesCallbacks, Saving, RegressorMixin, BaseEstimator):  # ty
         return {"epochs": int(self.epochs), "tol": self.tol}
 
     def _blocks(self, given: Sequence[Any], X: Any) -> Blocks:
-        found = blocks_of(
-            given,
-            X,
-            memory=self.memory,
+        making = Making(
+            self.memory,
             labels=1,
-            longest=1,
             dtype=np.float32 if self.precision == "single" else np.float64,
             n_jobs=int(effective_n_jobs(self.n_jobs)),
             averaged=False,
             verbose=self.verbose,
             label=type(self).__name__,
         )
+        found = blocks_of(given, X, making)
         self.memory_plan_ = found.message
         return found
 

@@ -84,21 +84,23 @@ class Blocks:
     message: str
 
 
-def blocks_of(
-    given: Sequence[Kernel],
-    X: Any,
-    *,
-    memory: Any,
-    labels: int,
-    longest: int,
-    dtype: Any,
-    n_jobs: int,
-    averaged: bool,
-    verbose: int,
-    label: str,
-) -> Blocks:
+@dataclass(frozen=True)
+class Making:
+    """How blocks are made: the memory there is, what else will need some of it, and who is told about it."""
+
+    memory: Any
+    labels: int
+    dtype: Any = np.float32
+    longest: int = 1
+    n_jobs: int = 1
+    averaged: bool = True
+    verbose: int = 0
+    label: str = ""
+
+
+def blocks_of(given: Sequence[Kernel], X: Any, making: Making) -> Blocks:
     """Fit the kernels to the data and make what the budget allows: whole matrices, a cache of rows, or features."""
-    n = X.shape[0]
+    n, dtype = X.shape[0], making.dtype
     maps: list[Features] = [f for f in given if isinstance(f, Features)]
     kernels = [kernel.fitted(X) for kernel in given if not isinstance(kernel, Features)]
     order = [m for m, kernel in enumerate(given) if not isinstance(kernel, Features)]
@@ -106,12 +108,12 @@ def blocks_of(
     slots, message = None, ""
     if kernels:
         size = np.dtype(dtype).itemsize
-        reserve = needed_bytes(n, labels, len(given), size, averaged)
-        chosen = plan(kernels, n, memory=memory, itemsize=size, reserve=reserve, at_once=longest)
+        reserve = needed_bytes(n, making.labels, len(given), size, making.averaged)
+        chosen = plan(kernels, n, memory=making.memory, itemsize=size, reserve=reserve, at_once=making.longest)
         message = chosen.message
-        tell(message, verbose, label)
+        tell(message, making.verbose, making.label)
         if chosen.form == "kept":
-            grams = build(kernels, X, dtype=dtype, n_jobs=n_jobs)
+            grams = build(kernels, X, dtype=dtype, n_jobs=making.n_jobs)
         elif chosen.form == "rows":
             grams, slots = computed(kernels, X, dtype), chosen.slots
         else:

@@ -18,7 +18,7 @@ from spom.core.arrays import Floats, Ints
 from spom.core.gate import checked_csr
 from spom.errors import DataError, ModelFileError, Unsupported
 from spom.estimators.mkl.model import KernelModel
-from spom.estimators.mkl.training import KernelFit, Options, as_kernels, blocks_of, fit_kernels
+from spom.estimators.mkl.training import KernelFit, Making, Options, as_kernels, blocks_of, fit_kernels
 from spom.estimators.training import Trainer
 from spom.features.rows import Blocks, Rows
 from spom.kernels.base import as_vectors
@@ -219,18 +219,9 @@ def fit_kernel_chain(
     The blocks are the kernels in their order, then the templates. With `options.transitions` "none"
     labels do not depend on each other.
     """
-    made = blocks_of(
-        as_kernels(kernels),
-        words.vectors,
-        memory=memory,
-        labels=words.labels,
-        longest=int(np.diff(words.offsets).max(initial=1)),
-        dtype=np.float32,
-        n_jobs=1,
-        averaged=True,
-        verbose=int(trainer.verbose),
-        label=trainer.label,
-    )
+    longest = int(np.diff(words.offsets).max(initial=1))
+    making = Making(memory, words.labels, longest=longest, verbose=int(trainer.verbose), label=trainer.label)
+    made = blocks_of(as_kernels(kernels), words.vectors, making)
     rows, blocks = words.rows, words.blocks
     extra = [] if rows is None or blocks is None else template_blocks(rows, blocks)
     chain = options.transitions != "none"

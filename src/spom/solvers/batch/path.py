@@ -71,12 +71,12 @@ def path(
     n_strengths: int = 100,
     ratio: float = 1e-3,
     screen: bool = True,
-    solver: str = "auto",
-    tol: float = 1e-4,
-    max_iter: int = 10_000,
     verbose: bool = False,
+    **options: Any,
 ) -> Path:
     """Solve f + Omega for each strength, largest first, each warm from the last, after safe screening.
+
+    `options` (`solver`, `tol`, `max_iter`) are those of `solve`.
 
     >>> import numpy as np
     >>> from spom.losses import Squared
@@ -88,7 +88,6 @@ def path(
            [3., 1.]])
     """
     grid = strength_grid(smooth, penalty, n_strengths, ratio) if strengths is None else check_grid(strengths)
-    options: dict[str, Any] = {"solver": solver, "tol": tol, "max_iter": max_iter}
     found: list[tuple[Solution, int]] = []
     states = _states(_solutions(smooth, penalty, grid, screen, options), found)
     for _ in progress(states, total=grid.size, label="path") if verbose else states:

@@ -17,7 +17,7 @@ MOST_TOKENS = 40_000
 
 
 class ExplicitGram(Gram):
-    """X X^T of the sparse rows of an explicit block, computed when asked for."""
+    """X X^T of the rows of an explicit block, computed when asked for."""
 
     def __init__(self, block: ExplicitBlock) -> None:
         self.matrix = block.matrix()
@@ -30,12 +30,14 @@ class ExplicitGram(Gram):
 
     def diagonal(self) -> Floats:
         """Squared norms of the rows."""
-        return np.asarray(self.matrix.multiply(self.matrix).sum(axis=1), dtype=np.float64).ravel()
+        squares = np.square(self.matrix) if isinstance(self.matrix, np.ndarray) else self.matrix.multiply(self.matrix)
+        return np.asarray(squares.sum(axis=1), dtype=np.float64).ravel()
 
     def rows(self, indices: ArrayLike) -> Reals:
         """These rows of X X^T, dense."""
-        found: Reals = (self.matrix[np.asarray(indices, dtype=np.int64)] @ self.matrix.T).toarray()
-        return found
+        found: Any = self.matrix[np.asarray(indices, dtype=np.int64)] @ self.matrix.T
+        dense: Reals = found if isinstance(found, np.ndarray) else found.toarray()
+        return dense
 
     def dot(self, A: ArrayLike) -> Floats:
         """X (X^T A): no row of the Gram matrix is made."""

@@ -11,7 +11,7 @@ alone; the change of A goes into F at the end, with one row of K for a token.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
@@ -23,16 +23,78 @@ MATRIX = "float64[:, ::1]"
 GRAMS = ("float32[:, ::1]", MATRIX)
 # At most so many times a visit decodes, and so many times it moves weight after each.
 DECODES, STEPS = 3, 20
-# The kernel is scale K, that of transitions `pair`, and a wrong token has this cost.
-NUMBERS = "UniTuple(float64, 3)"
-# A, F, V and T.
-DUAL = "UniTuple(float64[:, ::1], 4)"
-# Outputs; where those of a sequence begin; their weights; where those begin; how many there are; passes since they
-# were of use.
-POOL = "Tuple((int32[::1], int64[::1], float64[::1], int64[::1], int64[::1], int64[::1]))"
-# Places for scores and changes (2, longest, labels), for a kernel (longest^2) and for labels; and counts of decodings,
-# of steps and of rows read.
-WORK = "Tuple((float64[:, :, ::1], float64[::1], int64[::1], int64[::1]))"
+# A visit decodes again until the gap is this share of what it was, and moves weight until it is that share.
+AGAIN, CLOSE = 0.3, 0.1
+
+
+class Sequences(NamedTuple):
+    """Tokens offsets[i] .. offsets[i + 1] are sequence i, whose loss has the weight weight[i]."""
+
+    offsets: Annotated[Ints, "int64[::1]"]
+    gold: Annotated[Ints, "int64[::1]"]
+    weight: Annotated[Floats, "float64[::1]"]
+
+
+class Numbers(NamedTuple):
+    """The kernel is scale K, that of transitions `pair`, and a wrong token has this cost."""
+
+    scale: Annotated[float, "float64"]
+    pair: Annotated[float, "float64"]
+    cost: Annotated[float, "float64"]
+
+
+class Dual(NamedTuple):
+    """The dual variables A and V, and the scores F and T that follow from them."""
+
+    A: Annotated[Floats, "float64[:, ::1]"]
+    F: Annotated[Floats, "float64[:, ::1]"]
+    V: Annotated[Floats, "float64[:, ::1]"]
+    T: Annotated[Floats, "float64[:, ::1]"]
+
+
+class Outputs(NamedTuple):
+    """The outputs found: those of sequence i begin at places[i], their weights and ages at slots[i]; how many.
+
+    The age of an output is the number of passes since it was the best.
+    """
+
+    labels: Annotated[Any, "int32[::1]"]
+    places: Annotated[Ints, "int64[::1]"]
+    weights: Annotated[Floats, "float64[::1]"]
+    slots: Annotated[Ints, "int64[::1]"]
+    counts: Annotated[Ints, "int64[::1]"]
+    ages: Annotated[Ints, "int64[::1]"]
+
+
+class Work(NamedTuple):
+    """Space for the longest sequence; and counts of decodings, of steps and of rows read."""
+
+    unary: Annotated[Floats, "float64[:, ::1]"]
+    change: Annotated[Floats, "float64[:, ::1]"]
+    square: Annotated[Floats, "float64[::1]"]
+    found: Annotated[Ints, "int64[::1]"]
+    tally: Annotated[Ints, "int64[::1]"]
+
+
+class Visit(NamedTuple):
+    """What a visit sees of its sequence: the kernel within it, scores plus cost, the change of A, labels found."""
+
+    near: Annotated[Floats, "float64[:, ::1]"]
+    unary: Annotated[Floats, "float64[:, ::1]"]
+    change: Annotated[Floats, "float64[:, ::1]"]
+    found: Annotated[Ints, "int64[::1]"]
+    pair: Annotated[float, "float64"]
+
+
+def work_of(longest: int, labels: int) -> Work:
+    """Space for sequences of at most that many tokens."""
+    return Work(
+        np.zeros((longest, labels)),
+        np.zeros((longest, labels)),
+        np.zeros(longest * longest),
+        np.zeros(longest, dtype=np.int64),
+        np.zeros(3, dtype=np.int64),
+    )
 
 
 @kernel(f"void({MATRIX}, float64, int64[::1], int64, float64, {MATRIX})")
@@ -100,21 +162,11 @@ def distance(outputs: Any, a: int, b: int, near: Floats, pair: float) -> float:
     return d
 
 
-@kernel(f"void(int32[::1], int64, int64, float64, {MATRIX}, float64, {MATRIX}, {MATRIX}, {MATRIX}, {MATRIX})")
-def move(
-    outputs: Any,
-    a: int,
-    b: int,
-    g: float,
-    near: Floats,
-    pair: float,
-    unary: Floats,
-    change: Floats,
-    V: Floats,
-    T: Floats,
-) -> None:
-    """Move the weight g from output b to output a, as seen by the sequence itself; `change` is that of A."""
-    n = unary.shape[0]
+@kernel("void(int32[::1], int64, int64, float64, Visit, Dual)")
+def move(outputs: Any, a: int, b: int, g: float, visit: Visit, dual: Dual) -> None:
+    """Move the weight g from output b to output a, as seen by the sequence itself."""
+    near, unary, change, pair, n = visit.near, visit.unary, visit.change, visit.pair, visit.unary.shape[0]
+    V, T = dual.V, dual.T
     for t in range(n):
         y, z = outputs[a + t], outputs[b + t]
         if y == z:
@@ -155,57 +207,57 @@ def push(change: Floats, begin: int, K: Any, scale: float, A: Floats, F: Floats)
     return touched
 
 
-@kernel(
-    f"boolean(int64, int64, float64, {MATRIX}, {MATRIX}, {MATRIX}, {MATRIX}, {MATRIX}, {POOL}, int64[::1], int64[::1])"
-)
-def visit(
-    i: int,
-    n: int,
-    pair: float,
-    near: Floats,
-    unary: Floats,
-    change: Floats,
-    V: Floats,
-    T: Floats,
-    pool: Any,
-    found: Ints,
-    tally: Ints,
-) -> bool:
+@kernel(f"Tuple((int64, int64, float64, float64, float64))(int64, Visit, {MATRIX}, Outputs)")
+def best_and_worst(i: int, visit: Visit, T: Floats, pool: Outputs) -> tuple[int, int, float, float, float]:
+    """(best, worst, score of the best, score of the worst, gap): the worst is one that has weight."""
+    base, slot, n = pool.places[i], pool.slots[i], visit.unary.shape[0]
+    best, worst, top, low, mean, mass = 0, 0, -np.inf, np.inf, 0.0, 0.0
+    for j in range(pool.counts[i]):
+        s, w = score(pool.labels, base + j * n, visit.unary, T), pool.weights[slot + j]
+        mean += w * s
+        mass += w
+        if s > top:
+            best, top = j, s
+        if w > 0.0 and s < low:
+            worst, low = j, s
+    return best, worst, top, low, mass * top - mean
+
+
+@kernel("int64(int64, Visit, Dual, Outputs)")
+def decode(i: int, visit: Visit, dual: Dual, pool: Outputs) -> int:
+    """Find the best output of sequence i and add it to the pool; its place there."""
+    none = np.zeros(dual.T.shape[0])
+    viterbi(visit.unary, dual.T, none, none, visit.found)
+    new = place_of(pool.labels, pool.places[i], pool.counts[i], visit.found)
+    if new == pool.counts[i]:
+        pool.weights[pool.slots[i] + new] = 0.0
+        pool.counts[i] += 1
+    pool.ages[pool.slots[i] + new] = 0
+    return new
+
+
+@kernel("boolean(int64, Visit, Dual, Outputs, int64[::1])")
+def correct(i: int, visit: Visit, dual: Dual, pool: Outputs, tally: Ints) -> bool:
     """Decode and correct sequence i until its own gap is a third of what it was; whether anything changed."""
-    outputs, places, weights, slots, counts, ages = pool
-    base, slot, none = places[i], slots[i], np.zeros(T.shape[0])
+    weights, base, slot, n = pool.weights, pool.places[i], pool.slots[i], visit.unary.shape[0]
     before, moved = 0.0, False
-    for decode in range(DECODES):
-        viterbi(unary, T, none, none, found)
+    for turn in range(DECODES):
+        decode(i, visit, dual, pool)
         tally[0] += 1
-        new = place_of(outputs, base, counts[i], found)
-        if new == counts[i]:
-            weights[slot + new] = 0.0
-            counts[i] += 1
-        ages[slot + new] = 0
         first = 0.0
         for step in range(STEPS):
-            best, worst, top, low, mean, mass = 0, 0, -np.inf, np.inf, 0.0, 0.0
-            for j in range(counts[i]):
-                s, w = score(outputs, base + j * n, unary, T), weights[slot + j]
-                mean += w * s
-                mass += w
-                if s > top:
-                    best, top = j, s
-                if w > 0.0 and s < low:
-                    worst, low = j, s
-            gap = mass * top - mean
+            best, worst, top, low, gap = best_and_worst(i, visit, dual.T, pool)
             if step == 0:
                 first = gap
-                if decode == 0:
+                if turn == 0:
                     before = gap
-                elif gap <= 0.3 * before:
+                elif gap <= AGAIN * before:
                     break
             # Rounding is all that is left, or this is close enough until the next output is known.
-            if top - low <= 1e-14 * (1.0 + abs(top)) or (step > 0 and gap <= 0.1 * first):
+            if top - low <= 1e-14 * (1.0 + abs(top)) or (step > 0 and gap <= CLOSE * first):
                 break
             a, b = base + best * n, base + worst * n
-            curve = distance(outputs, a, b, near, pair)
+            curve = distance(pool.labels, a, b, visit.near, visit.pair)
             g = weights[slot + worst]
             if curve * g > top - low:
                 g = (top - low) / curve
@@ -213,42 +265,47 @@ def visit(
             else:
                 weights[slot + worst] = 0.0
             weights[slot + best] += g
-            move(outputs, a, b, g, near, pair, unary, change, V, T)
-            ages[slot + best] = 0
+            move(pool.labels, a, b, g, visit, dual)
+            pool.ages[slot + best] = 0
             moved = True
             tally[1] += 1
-        if decode > 0 and first <= 0.3 * before:
+        if turn > 0 and first <= AGAIN * before:
             break
     return moved
 
 
-def _sweep(order: Ints, offsets: Ints, gold: Ints, K: Any, numbers: Any, dual: Any, pool: Any, work: Any) -> None:
+@kernel([f"void({gram}, float64, int64, {MATRIX})" for gram in GRAMS])
+def find_near(K: Any, scale: float, begin: int, near: Floats) -> None:
+    """The kernel between the tokens of a sequence."""
+    for t in range(near.shape[0]):
+        for r in range(near.shape[0]):
+            near[t, r] = scale * K[begin + t, begin + r]
+
+
+def _sweep(order: Ints, sequences: Sequences, K: Any, numbers: Numbers, dual: Dual, pool: Outputs, work: Work) -> None:
     """Visit sequences in this order."""
-    scale, pair, cost = numbers
-    A, F, V, T = dual
-    wide, square, labels, tally = work
+    offsets = sequences.offsets
     for i in order:
         begin, n = offsets[i], offsets[i + 1] - offsets[i]
-        near = square[: n * n].reshape(n, n)
-        for t in range(n):
-            for r in range(n):
-                near[t, r] = scale * K[begin + t, begin + r]
-        unary, change = wide[0, :n], wide[1, :n]
-        augmented(F, 1.0, gold, begin, cost, unary)
-        if visit(i, n, pair, near, unary, change, V, T, pool, labels[:n], tally):
-            tally[2] += push(change, begin, K, scale, A, F)
+        near = work.square[: n * n].reshape(n, n)
+        find_near(K, numbers.scale, begin, near)
+        visit = Visit(near, work.unary[:n], work.change[:n], work.found[:n], numbers.pair)
+        augmented(dual.F, 1.0, sequences.gold, begin, numbers.cost, visit.unary)
+        if correct(i, visit, dual, pool, work.tally):
+            work.tally[2] += push(visit.change, begin, K, numbers.scale, dual.A, dual.F)
 
 
 # Compiled for the precision that is asked for.
-_ARGUMENTS = f"{NUMBERS}, {DUAL}, {POOL}, {WORK})"
-sweep_single = kernel(f"void(int64[::1], int64[::1], int64[::1], {GRAMS[0]}, {_ARGUMENTS}")(_sweep)
-sweep_double = kernel(f"void(int64[::1], int64[::1], int64[::1], {GRAMS[1]}, {_ARGUMENTS}")(_sweep)
+_ARGUMENTS = "Numbers, Dual, Outputs, Work)"
+sweep_single = kernel(f"void(int64[::1], Sequences, {GRAMS[0]}, {_ARGUMENTS}")(_sweep)
+sweep_double = kernel(f"void(int64[::1], Sequences, {GRAMS[1]}, {_ARGUMENTS}")(_sweep)
 
 
-@kernel(f"void(int64[::1], int64[::1], float64, {MATRIX}, {MATRIX}, {POOL}, float64[::1])")
-def find_gaps(offsets: Ints, gold: Ints, cost: float, F: Floats, T: Floats, pool: Any, out: Floats) -> None:
+@kernel("void(Sequences, float64, Dual, Outputs, float64[::1])")
+def find_gaps(sequences: Sequences, cost: float, dual: Dual, pool: Outputs, out: Floats) -> None:
     """Each sequence's part of the gap: what it would gain to first order if its weight went to its best output."""
     outputs, places, weights, slots, counts, _ = pool
+    offsets, gold, F, T = sequences.offsets, sequences.gold, dual.F, dual.T
     none = np.zeros(F.shape[0])
     for i in range(counts.size):
         begin, n = offsets[i], offsets[i + 1] - offsets[i]
@@ -264,8 +321,8 @@ def find_gaps(offsets: Ints, gold: Ints, cost: float, F: Floats, T: Floats, pool
                 out[i] += w * (top - score(outputs, places[i] + j * n, unary, T))
 
 
-@kernel(f"void(int64[::1], {POOL}, int64)")
-def forget(offsets: Ints, pool: Any, limit: int) -> None:
+@kernel("void(int64[::1], Outputs, int64)")
+def forget(offsets: Ints, pool: Outputs, limit: int) -> None:
     """Drop outputs that have no weight and were of no use for `limit` passes; the others grow older."""
     outputs, places, weights, slots, counts, ages = pool
     for i in range(counts.size):
@@ -283,9 +340,10 @@ def forget(offsets: Ints, pool: Any, limit: int) -> None:
         counts[i] = kept
 
 
-@kernel(f"float64(int64[::1], int64[::1], float64[::1], float64, {MATRIX}, {MATRIX})")
-def total_hinge(offsets: Ints, gold: Ints, weight: Floats, cost: float, F: Floats, T: Floats) -> float:
+@kernel(f"float64(Sequences, float64, {MATRIX}, {MATRIX})")
+def total_hinge(sequences: Sequences, cost: float, F: Floats, T: Floats) -> float:
     """The sum of weight times hinge loss over all sequences, at the scores F and T."""
+    offsets, gold, weight = sequences
     total, none = 0.0, np.zeros(F.shape[0])
     for i in range(offsets.size - 1):
         begin, n = offsets[i], offsets[i + 1] - offsets[i]
@@ -300,9 +358,10 @@ def total_hinge(offsets: Ints, gold: Ints, weight: Floats, cost: float, F: Float
     return total
 
 
-@kernel(f"float64(int64[::1], int64[::1], {POOL})")
-def total_cost(offsets: Ints, gold: Ints, pool: Any) -> float:
+@kernel("float64(Sequences, Outputs)")
+def total_cost(sequences: Sequences, pool: Outputs) -> float:
     """The sum over outputs of weight times Hamming cost: the linear part of the dual."""
+    offsets, gold = sequences.offsets, sequences.gold
     outputs, places, weights, slots, counts, _ = pool
     total = 0.0
     for i in range(counts.size):

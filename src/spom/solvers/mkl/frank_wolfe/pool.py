@@ -9,31 +9,31 @@ import numpy as np
 from spom.core.arrays import Floats, Ints
 from spom.core.gate import check_range, check_restored
 from spom.errors import ModelFileError
-from spom.solvers.mkl.frank_wolfe.passes import DECODES
+from spom.solvers.mkl.frank_wolfe.passes import DECODES, Outputs
 
 
 class Pool:
-    """The outputs that were found for each sequence, with their weights; room for more is made when it is needed."""
+    """The outputs that were found for each sequence, with their weights; space for more is made when it is needed."""
 
     def __init__(self, offsets: Ints, gold: Ints, weight: Floats) -> None:
         self.offsets, self.lengths = offsets, np.diff(offsets)
         self.counts = np.where((self.lengths > 0) & (weight > 0), 1, 0)
         self._lay(np.full(self.counts.size, 4 * DECODES))
         for i in np.flatnonzero(self.counts):
-            self.outputs[self.places[i] : self.places[i] + self.lengths[i]] = gold[offsets[i] : offsets[i + 1]]
+            self.labels[self.places[i] : self.places[i] + self.lengths[i]] = gold[offsets[i] : offsets[i + 1]]
             self.weights[self.slots[i]] = weight[i]
 
     def _lay(self, room: Ints) -> None:
         self.room = room
         self.slots = np.concatenate([[0], np.cumsum(room)])[:-1]
         self.places = np.concatenate([[0], np.cumsum(room * self.lengths)])[:-1]
-        self.outputs = np.zeros(int((room * self.lengths).sum()), dtype=np.int32)
+        self.labels = np.zeros(int((room * self.lengths).sum()), dtype=np.int32)
         self.weights = np.zeros(int(room.sum()))
         self.ages = np.zeros(int(room.sum()), dtype=np.int64)
 
-    def arguments(self) -> tuple[Any, ...]:
+    def outputs(self) -> Outputs:
         """What the kernels take."""
-        return self.outputs, self.places, self.weights, self.slots, self.counts, self.ages
+        return Outputs(self.labels, self.places, self.weights, self.slots, self.counts, self.ages)
 
     def make_room(self) -> None:
         """Twice the room for those that may need more in the next pass."""
@@ -47,7 +47,7 @@ class Pool:
         size = self.counts * self.lengths
         place = np.repeat(self.places, size) + _within(size)
         return {
-            "outputs": self.outputs[place],
+            "outputs": self.labels[place],
             "weights": self.weights[slot],
             "ages": self.ages[slot],
             "counts": self.counts.copy(),
@@ -71,7 +71,7 @@ class Pool:
         self._lay(np.maximum(4 * DECODES, 2 * self.counts) if room is None else room)
         slot = np.repeat(self.slots, self.counts) + _within(self.counts)
         size = self.counts * self.lengths
-        self.outputs[np.repeat(self.places, size) + _within(size)] = packed["outputs"]
+        self.labels[np.repeat(self.places, size) + _within(size)] = packed["outputs"]
         self.weights[slot], self.ages[slot] = packed["weights"], packed["ages"]
 
 

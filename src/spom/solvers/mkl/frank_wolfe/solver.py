@@ -25,7 +25,18 @@ from spom.errors import DataError
 from spom.penalties import SparseMKL
 from spom.solvers import examples
 from spom.solvers.mkl.frank_wolfe.gram import Mixture, parts_of
-from spom.solvers.mkl.frank_wolfe.passes import find_gaps, forget, sweep_double, sweep_single, total_cost, total_hinge
+from spom.solvers.mkl.frank_wolfe.passes import (
+    Dual,
+    Numbers,
+    Sequences,
+    find_gaps,
+    forget,
+    sweep_double,
+    sweep_single,
+    total_cost,
+    total_hinge,
+    work_of,
+)
 from spom.solvers.mkl.frank_wolfe.penalties import BlockPenalty, block_penalty
 from spom.solvers.mkl.frank_wolfe.pool import Pool
 from spom.solvers.mkl.frank_wolfe.weights import Weights
@@ -142,16 +153,15 @@ class FrankWolfeMKL:
         p = self.problem
         k, n = p.n_labels, p.n_tokens
         self._clock, self._before = time.perf_counter(), 0.0
-        self._loss_weight = p.weight if p.weight.size else np.ones(p.n_sequences)
+        weight = p.weight if p.weight.size else np.ones(p.n_sequences)
+        self._sequences = Sequences(p.offsets, p.y, weight)
         self._mixture = Mixture(p)
-        self._pool = Pool(p.offsets, p.y, self._loss_weight)
+        self._pool = Pool(p.offsets, p.y, weight)
         self._visited = np.flatnonzero(self._pool.counts)
         self.weights = Weights(self.blocks)
         self._A, self._V = np.zeros((k, n)), np.zeros((k, k))
-        self._tally = np.zeros(3, dtype=np.int64)
-        longest = int(np.diff(p.offsets).max())
-        labels = np.zeros(longest, dtype=np.int64)
-        self._work = np.zeros((2, longest, k)), np.zeros(longest * longest), labels, self._tally
+        self._work = work_of(int(np.diff(p.offsets).max()), k)
+        self._tally = self._work.tally
         self._random = np.random.default_rng(self.random_state)
         self._epochs = 0
         self.objective, self.bound, self.gap, self.converged = np.inf, -np.inf, np.inf, False
@@ -183,15 +193,17 @@ class FrankWolfeMKL:
         p, pool = self.problem, self._pool
         if self._K is None:
             self._K = self._mixture.combine(self._scale)
-        dual = (self._A, self._F, self._V, self._T)
         K, scale = self._K
-        numbers = (scale, self._pair, self.cost)
+        numbers = Numbers(scale, self._pair, self.cost)
         sweep = sweep_single if K.dtype == np.float32 else sweep_double
         for order in self._orders():
             pool.make_room()
-            sweep(order, p.offsets, p.y, K, numbers, dual, pool.arguments(), self._work)
-        forget(p.offsets, pool.arguments(), PATIENCE)
+            sweep(order, self._sequences, K, numbers, self._dual(), pool.outputs(), self._work)
+        forget(p.offsets, pool.outputs(), PATIENCE)
         self._epochs += 1
+
+    def _dual(self) -> Dual:
+        return Dual(self._A, self._F, self._V, self._T)
 
     def _orders(self) -> Iterator[Ints]:
         """A pass is as many visits as there are sequences: to each of them, and the next to those with most to gain.
@@ -204,7 +216,7 @@ class FrankWolfeMKL:
             return
         gaps = np.zeros(p.n_sequences)
         for part in np.array_split(np.arange(visits), min(PARTS, visits)):
-            find_gaps(p.offsets, p.y, self.cost, self._F, self._T, self._pool.arguments(), gaps)
+            find_gaps(self._sequences, self.cost, self._dual(), self._pool.outputs(), gaps)
             most = np.argsort(-gaps[self._visited], kind="stable")[: part.size]
             yield self._random.permutation(self._visited[most])
 
@@ -223,9 +235,9 @@ class FrankWolfeMKL:
         # The weights that go with the norms: those of the pass, at the optimum, and none for a block that is zero.
         best = self.blocks.normalised(self.blocks.target(b))
         self.beta = best / best.sum() if best.any() else best
-        self.loss = float(total_hinge(p.offsets, p.y, self._loss_weight, self.cost, self._F, self._T)) / N
+        self.loss = float(total_hinge(self._sequences, self.cost, self._F, self._T)) / N
         self.objective = self.loss + self.blocks.value(b) + free
-        cost = self.cost * float(total_cost(p.offsets, p.y, self._pool.arguments())) / N
+        cost = self.cost * float(total_cost(self._sequences, self._pool.outputs())) / N
         self.bound = max(self.bound, dual_bound(self.blocks, cost, norms, free))
         self.gap = max(self.objective - self.bound, 0.0)
         self.converged = bool(self.gap <= self.tol * self.objective)
@@ -282,7 +294,7 @@ class FrankWolfeMKL:
         )
 
     def _resume(self, state: State) -> None:
-        """Go on from a state of a run on the same problem."""
+        """Resume from a state of a run on the same problem."""
         kept, weights, labels = state.internal, self.weights, self.problem.n_labels
         like = {"theta": self.coef, "pairs": self._V, "tally": self._tally, "scales": weights.scales}
         like |= {"pace": weights.pace, "before": weights.before, "epochs": np.array(0), "numbers": np.zeros(4)}

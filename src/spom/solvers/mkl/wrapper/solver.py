@@ -15,10 +15,10 @@ from spom.errors import DataError, Unsupported
 from spom.penalties import SparseMKL
 from spom.solvers import examples
 from spom.solvers.mkl.frank_wolfe.gram import Mixture, parts_of
-from spom.solvers.mkl.frank_wolfe.passes import total_hinge
+from spom.solvers.mkl.frank_wolfe.passes import Dual, Numbers, Sequences, total_hinge, work_of
 from spom.solvers.mkl.frank_wolfe.penalties import SquaredSum, block_penalty
 from spom.solvers.mkl.problem import KernelProblem
-from spom.solvers.mkl.wrapper.passes import pegasos_double, pegasos_single
+from spom.solvers.mkl.wrapper.passes import Pegasos, pegasos_double, pegasos_single
 
 METHODS = ("gauss-seidel", "simple")
 # So many trials, each nearer than the one before, has a line search.
@@ -151,16 +151,15 @@ class WrapperMKL:
         p = self.problem
         k, n = p.n_labels, p.n_tokens
         self._clock = time.perf_counter()
-        self._weight = p.weight if p.weight.size else np.ones(p.n_sequences)
+        weight = p.weight if p.weight.size else np.ones(p.n_sequences)
+        self._sequences = Sequences(p.offsets, p.y, weight)
         self._order = np.flatnonzero(np.diff(p.offsets) > 0)
         self._mixture = Mixture(p)
-        self._dual = np.zeros((k, n)), np.zeros((k, n)), np.zeros((k, k)), np.zeros((k, k))
+        self._dual = Dual(np.zeros((k, n)), np.zeros((k, n)), np.zeros((k, k)), np.zeros((k, k)))
         self._each = [np.zeros((k, n))] * p.n_blocks
         self._numbers = np.array([1.0, 0.0])
-        longest = int(np.diff(p.offsets).max())
-        self._tally, labels = np.zeros(3, dtype=np.int64), np.zeros(longest, dtype=np.int64)
-        self._work = np.zeros((2, longest, k)), np.zeros(longest * longest), labels, self._tally
-        self._largest = self.cost * float(self._weight @ np.diff(p.offsets)) / p.n_sequences
+        self._work = work_of(int(np.diff(p.offsets).max()), k)
+        self._largest = self.cost * float(weight @ np.diff(p.offsets)) / p.n_sequences
         self._random = np.random.default_rng(self.random_state)
         self._passes = self._calls = 0
         self._steps = round(self.offset * p.n_sequences)
@@ -184,13 +183,11 @@ class WrapperMKL:
         self._take(scales)
         self._calls += 1
         for _ in range(min(passes, self.epochs - self._passes)):
-            p, (K, scale) = self.problem, self._K
-            settings = (scale, self._pair, self.cost, self._largest)
-            order = self._random.permutation(self._order)
+            K, scale = self._K
+            numbers, order = Numbers(scale, self._pair, self.cost), self._random.permutation(self._order)
             pegasos = pegasos_single if K.dtype == np.float32 else pegasos_double
-            pegasos(
-                order, p.offsets, p.y, self._weight, K, settings, self._steps, self._numbers, self._dual, self._work
-            )
+            run = Pegasos(self._steps, self._largest, self._numbers)
+            pegasos(order, self._sequences, K, numbers, run, self._dual, self._work)
             self._passes += 1
             self._steps += order.size
             self._look()
@@ -206,7 +203,7 @@ class WrapperMKL:
         pairs = factor * factor * float(np.vdot(V, V))
         own = factor * np.sqrt(np.maximum(squares, 0.0))
         self._norms = np.append(own, np.sqrt(pairs)) if self.learnt else own
-        loss = total_hinge(p.offsets, p.y, self._weight, self.cost, factor * F, factor * T)
+        loss = total_hinge(self._sequences, self.cost, factor * F, factor * T)
         self.loss = float(loss) / p.n_sequences
         free = 0.0 if self.learnt else 0.5 * self._pair * pairs
         b = self._scales * self._norms
@@ -231,7 +228,7 @@ class WrapperMKL:
             objective=self.objective,
             loss=self.loss,
             block_norms=self.block_norms.copy(),
-            counters=Counters(gradients=int(self._tally[0]), examples=self._passes * self.problem.n_sequences),
+            counters=Counters(gradients=int(self._work.tally[0]), examples=self._passes * self.problem.n_sequences),
             seconds=time.perf_counter() - self._clock,
             internal={"beta": self.beta.copy(), "call": np.array(self._calls)},
         )
