@@ -134,14 +134,25 @@ class ArcTemplates:
 
     def fit(self, bank: Treebank) -> ArcCodes:
         """Learn the codes of all columns from the words of a treebank, and give its sentences as codes."""
+        self.learn(self.count(bank))
+        return self.transform(bank)
+
+    def count(self, bank: Treebank) -> dict[str, dict[str, int]]:
+        """How many times each string of each column occurs, in the order in which they came."""
+        found = {}
         for name in self.columns:
             columns, k = _column(bank.columns, name)
             local, strings = columns.distinct(k)
+            counts = np.bincount(local, minlength=len(strings)).tolist()
+            found[name] = dict(zip(strings.tolist(), counts, strict=True))
+        return found
+
+    def learn(self, counts: dict[str, dict[str, int]]) -> None:
+        """Give codes to the strings that occur often enough, the frequent ones first."""
+        for name, found in counts.items():
             rare = self.min_count if name in ("form", "lower", "lemma") else 1
-            counts = np.bincount(local, minlength=len(strings))
-            order = np.argsort(-counts, kind="stable")
-            self.vocabularies[name] = Vocabulary.from_strings([strings[k] for k in order if counts[k] >= rare])
-        return self.transform(bank)
+            ordered = sorted(found, key=lambda text: -found[text])
+            self.vocabularies[name] = Vocabulary.from_strings([text for text in ordered if found[text] >= rare])
 
     def transform(self, bank: Treebank) -> ArcCodes:
         """Sentences as codes: 0 for what is not known, and one code more for the root."""

@@ -37,7 +37,7 @@ def fit(
     Parameters
     ----------
     estimator : an `OnlineClassifier` or `OnlineRegressor`; a `ProximalClassifier` or `ProximalRegressor`; a
-        `SequenceTagger` under templates.
+        `SequenceTagger` under templates; a `DependencyParser`.
     shards : the data, see `Shards`.
     dev : development data as `fit` of the estimator takes them; the pass with the best score there is kept.
     client : None or `"threads"`: threads of this process; `"processes"`: processes of this machine; a Dask client or
@@ -112,5 +112,9 @@ def _learner_of(estimator: Any) -> Any:
         from spom.scale.tagger import fit_tagger
 
         return fit_tagger
+    if name == "DependencyParser":
+        from spom.scale.parser import fit_parser
+
+        return fit_parser
     why = INSTEAD.get(name, "SequenceTagger, OnlineClassifier and ProximalClassifier can, for example")
     raise Unsupported(f"{name} cannot learn from shards: {why}")

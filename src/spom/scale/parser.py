@@ -1,0 +1,265 @@
+"""Parsers from shards: words counted in a first pass, then arcs and relations by iterative parameter mixing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from spom.core.arrays import Ints
+from spom.core.state import State
+from spom.data.treebank import Treebank
+from spom.errors import DataError, Unsupported
+from spom.estimators.parser.defaults import CROSSING, crossing_share
+from spom.estimators.parser.parser import LABEL_BITS
+from spom.estimators.parser.stages import ArcLearner, Held, RelationLearner, Run, gold_relations, share
+from spom.features.arc_sets import LABELS
+from spom.features.arcs import ArcCodes, ArcTemplates
+from spom.scale.averaged_merge import Averaged, changed, merged
+from spom.scale.team import Team
+from spom.scale.worker import learn
+from spom.solvers.structured.trees.arc_filter import arc_limits, with_roots
+from spom.solvers.structured.trees.learning import SUM
+from spom.solvers.structured.trees.model import ArcModel
+from spom.solvers.structured.trees.relations import LabelLearner, LabelModel
+from spom.solvers.structured.trees.solver import ArcSolver
+from spom.solvers.structured.trees.space import FILTER
+
+
+@dataclass(frozen=True)
+class SeenTrees:
+    """What the first pass says of a shard: sizes, strings with their counts, relations, trees with crossing arcs."""
+
+    sentences: int
+    words: int
+    counts: dict[str, dict[str, int]]
+    relations: tuple[str, ...]
+    crossing: float
+
+
+@dataclass(frozen=True)
+class ParserLook:
+    """The first pass over trees."""
+
+    templates: ArcTemplates
+
+    def look(self, loaded: tuple[Any, Any, Any]) -> SeenTrees:
+        """Count the strings of a shard."""
+        bank = trees_of(loaded)
+        relations = tuple(bank.relation_names)
+        return SeenTrees(len(bank), bank.n_words, self.templates.count(bank), relations, crossing_share(bank))
+
+
+def trees_of(loaded: tuple[Any, Any, Any]) -> Treebank:
+    """The treebank of a shard, checked."""
+    bank = loaded[0]
+    if not isinstance(bank, Treebank):
+        raise DataError(f"parsers learn from shards of trees, as Shards.conllu gives, not of a {type(bank).__name__}")
+    bank.check_trees()
+    return bank
+
+
+@dataclass(frozen=True)
+class Trees:
+    """The sentences of a shard as solvers take them."""
+
+    codes: ArcCodes
+    gold: Ints
+    relations: Ints | None
+
+
+@dataclass(frozen=True)
+class ParserLesson:
+    """Passes over the trees of a shard: for limits of arcs, for arcs, or for relations."""
+
+    templates: ArcTemplates
+    labels: ArcTemplates
+    relations: tuple[str, ...]
+    settings: dict[str, Any]
+    limits: Any = None
+
+    def prepare(self, loaded: Any) -> Trees | None:
+        """The sentences as codes."""
+        if loaded[0] is None:
+            return None
+        bank = trees_of(loaded)
+        codes = self.templates.transform(bank)
+        relations = gold_relations(bank, self.relations, codes) if self.relations else None
+        return Trees(codes, with_roots(bank.heads, codes), relations)
+
+    def learn(self, trees: Trees | None, state: Any, seed: list[int]) -> Any:
+        """Limits of arcs where there are none yet; else one pass over arcs, or over relations."""
+        if trees is None or not trees.codes.first.size:
+            return None
+        if self.limits is None:
+            columns, radix = self.templates.columns, self.templates.radix(FILTER)
+            return arc_limits(trees.codes, columns.index(FILTER), radix, trees.gold)
+        return (self._arcs if state[0] == "arcs" else self._labels)(trees, state[1], np.random.default_rng(seed))
+
+    def _arcs(self, trees: Trees, kept: State, random: Any) -> Averaged:
+        solver = ArcSolver(self.templates, trees.codes, trees.gold, limits=self.limits, copies=False, **self.settings)
+        solver.restore(kept)
+        solver.random = random
+        state = solver.epoch()
+        places, weights, sums = changed((kept.theta, kept.internal["sums"]), (solver.weights, solver.sums))
+        count = trees.codes.first.size
+        return Averaged(places, weights, sums, float(solver.rounds), float(count), state.loss, None)
+
+    def _labels(self, trees: Trees, kept: State, random: Any) -> Averaged:
+        assert trees.relations is not None
+        learner = LabelLearner(self.labels, self.relations, 0, copies=False)
+        learner.restore(kept)
+        learner.random = random
+        loss = learner.epoch(trees.codes, trees.gold, trees.relations)
+        places, weights, sums = changed((kept.theta, kept.internal["sums"]), (learner.weights, learner.sums))
+        return Averaged(places, weights, sums, learner.rounds, float(trees.codes.sizes.sum()), loss, learner.seen)
+
+
+class ShardedArcs(ArcLearner):
+    """Passes of arcs over all shards; the solver has the merged weights, and no sentences."""
+
+    team: Team
+    seed: int
+
+    def states(self, start: State | None, done: int) -> Iterator[State]:
+        """One state for each pass."""
+        solver = self.solver
+        if start is not None:
+            solver.restore(start)
+            self._before = solver.seconds
+        assert self.epochs is not None
+        for epoch in range(done, self.epochs):
+            kept = solver._state(np.nan, np.nan)
+            whole = merged(solver.weights, solver.sums, _passes(self.team, ("arcs", kept), (self.seed, epoch)))
+            solver.weights[:], solver.sums[:] = whole.weights, whole.sums
+            solver.rounds = round(whole.rounds)
+            solver.blocks[SUM] = whole.rounds
+            solver.k += 1
+            yield solver._state(whole.loss, solver.step)
+
+
+class ShardedRelations(RelationLearner):
+    """The same for relations."""
+
+    team: Team
+    seed: int
+
+    def states(self, start: State | None, done: int) -> Iterator[State]:
+        """One state for each pass."""
+        learner = self.learner
+        if start is not None:
+            learner.restore(start)
+            self._before = learner.seconds
+        assert self.epochs is not None
+        for epoch in range(done, self.epochs):
+            kept = learner._state(np.nan)
+            found = _passes(self.team, ("relations", kept), (self.seed + 1, epoch))
+            whole = merged(learner.weights, learner.sums, found)
+            learner.weights[:], learner.sums[:] = whole.weights, whole.sums
+            learner.rounds, learner.k = whole.rounds, learner.k + 1
+            for seen in whole.more:
+                learner.seen |= seen
+            yield learner._state(whole.loss)
+
+
+def _passes(team: Team, state: Any, seed: tuple[int, int]) -> Iterator[Any]:
+    seeds = [([*seed, k],) for k in range(len(team.shards))]
+    return (part for part in team.each("learn", learn, state, seeds) if part is not None)
+
+
+def fit_parser(estimator: Any, team: Team, dev: Any, watch: dict[str, Any], classes: Any = None) -> None:
+    """Fit a `DependencyParser` to shards of trees."""
+    _check(estimator)
+    templates = ArcTemplates(estimator._names(), estimator.table_bits, estimator.min_count)
+    labels = ArcTemplates(LABELS, LABEL_BITS, estimator.min_count)
+    share([templates, *([labels] if estimator.labels else [])])
+    team.teach(ParserLook(templates))
+    seen: list[SeenTrees] = [part for part in team.look() if part is not None]
+    projective, why = _projective(estimator.projective, seen)
+    templates.learn(_counts(seen))
+    labels.vocabularies = {name: templates.vocabularies[name] for name in templates.columns}
+    relations = tuple(dict.fromkeys(name for part in seen for name in part.relations)) if estimator.labels else ()
+    options = {"checkpoint": watch["checkpoint"], "every": watch["checkpoint_every"], "resume": watch["resume"]}
+    run = estimator._run(projective, lambda: _contents(estimator, team, relations, dev), **options)
+    settings = {name: value for name, value in run.settings.items() if name != "seed"}
+    lesson = ParserLesson(templates, labels, relations, settings)
+    team.teach(lesson)
+    limits = np.maximum.reduce(list(_passes(team, None, (0, 0))))
+    team.teach(ParserLesson(templates, labels, relations, settings, limits))
+    with run.trainer.running():
+        arcs = _arcs(run, templates, limits, (estimator, team, dev))
+        model = _relations(run, labels, relations, (estimator, team)) if estimator.labels else None
+    estimator.__dict__.update(
+        {
+            **{"arcs_": arcs, "second_": None, "labels_": model, "relations_": relations, "pruning_": None},
+            **{"converged_": run.trainer.stopped == "converged", "history_": run.trainer.history},
+            **{"projective_": projective, "trees_": why, "_learners": None},
+        }
+    )
+
+
+def _check(estimator: Any) -> None:
+    if estimator.prune is not None:
+        raise Unsupported("prune= needs all sentences at once: use fit of the parser, or leave it out")
+    if estimator.second_stage:
+        raise Unsupported("second_stage needs all sentences at once: use fit of the parser, or leave it out")
+    if estimator.penalty is not None:
+        raise Unsupported(
+            "a penalty of templates is not there for shards of trees: use fit of the parser, or penalty=None"
+        )
+
+
+def _counts(seen: list[SeenTrees]) -> dict[str, dict[str, int]]:
+    """How many times each string occurs in all shards, in the order in which they came."""
+    total: dict[str, dict[str, int]] = {name: {} for name in seen[0].counts}
+    for part in seen:
+        for name, counts in part.counts.items():
+            mine = total[name]
+            for text, count in counts.items():
+                mine[text] = mine.get(text, 0) + count
+    return total
+
+
+def _projective(given: Any, seen: list[SeenTrees]) -> tuple[bool, str]:
+    """As for one treebank; the share of trees with crossing arcs is that of all shards."""
+    if not (isinstance(given, str) and given == "auto"):
+        return bool(given), f"{'projective' if given else 'all'} trees, as given"
+    found = float(np.average([part.crossing for part in seen], weights=[part.sentences for part in seen]))
+    projective = found <= CROSSING
+    return projective, f"{'projective' if projective else 'all'} trees: {100 * found:.1f} % have crossing arcs"
+
+
+def _arcs(run: Run, templates: ArcTemplates, limits: Any, how: tuple[Any, Team, Any]) -> ArcModel:
+    """The stage of arcs."""
+    estimator, team, dev = how
+    codes = templates.transform(Treebank.from_sentences([]))
+    solver = run.solver(templates, codes, np.zeros(0, dtype=np.int64), limits=limits)
+    held: Held | None = None if dev is None else (dev, templates.transform(dev), None)
+    learner = ShardedArcs(solver, estimator.epochs, "arcs", None if held is None else lambda m: run.score(m, held))
+    learner.team, learner.seed = team, run.settings["seed"]
+    found = run.trainer.run(learner, "arcs")
+    return ArcModel(templates, solver.layout, solver.limits, found.model["weights"])
+
+
+def _relations(run: Run, labels: ArcTemplates, names: tuple[str, ...], how: tuple[Any, Team]) -> LabelModel:
+    """The stage of relations."""
+    estimator, team = how
+    learner = LabelLearner(labels, names, run.settings["seed"], copies=False)
+    stage = ShardedRelations(learner, estimator.label_epochs)
+    stage.team, stage.seed = team, run.settings["seed"]
+    found = run.trainer.run(stage, "relations")
+    root = int(found.model["root"])
+    return LabelModel(labels, learner.layout, names, found.model["weights"], root if -1 <= root < len(names) else -1)
+
+
+def _contents(estimator: Any, team: Team, relations: tuple[str, ...], dev: Any) -> dict[str, Any]:
+    from spom.data.conllu import conllu_text
+    from spom.estimators.training import digest
+
+    return {
+        "shards": list(team.stamps),
+        "labels": list(relations),
+        "dev": None if dev is None else digest(conllu_text(dev)),
+    }
