@@ -47,9 +47,10 @@ class SavingLinear(Saving):
     def model_state(self) -> tuple[dict[str, Any], Arrays]:
         """What `spom.models` writes; of the history the last entry is kept, without its time."""
         check_is_fitted(self)
-        held = vars(self)
+        # Asked for first: a model in the middle of `partial_fit` calls makes its attributes when they are read.
+        coef, held = self.coef_, vars(self)  # type: ignore[attr-defined]  # every linear model has it
         state = {name: held[name] for name in FITTED if name in held}
-        arrays, state["coef"] = _packed(held["coef_"])
+        arrays, state["coef"] = _packed(coef)
         state["history"] = _last(held.get("history_"))
         return state, arrays
 
@@ -65,9 +66,9 @@ class SavingLinear(Saving):
         return model
 
     def _training(self) -> dict[str, Any]:
-        last = _last(vars(self).get("history_"))
+        last = _last(getattr(self, "history_", None))
         kept = {name: last["last"][name] for name in ("objective", "loss") if _is_number(last["last"].get(name))}
-        coef = vars(self)["coef_"]
+        coef = self.coef_  # type: ignore[attr-defined]  # every linear model has it
         nonzero = coef.nnz if sparse.issparse(coef) else np.count_nonzero(coef)
         selected = np.asarray(self.selected_).size  # type: ignore[attr-defined]  # every linear model has it
         return {**kept, "nonzeros": int(nonzero), "weights": int(np.prod(coef.shape)), "blocks_kept": int(selected)}

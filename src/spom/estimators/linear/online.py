@@ -185,10 +185,10 @@ class OnlineClassifier(Online, LinearClassifier):
     ) -> Self:
         """Learn from one more block; the first call announces all `classes`, later ones may leave them out."""
         with all_or_nothing(self):
-            new = not hasattr(self, "coef_")
+            new = not self._begun()
             self._start(self._announced(classes, new))
             block = self._block((X, y, sample_weight), reset=new)
-            self._fit_blocks([block], self.loss_, self._outputs(), self._state_to_go_on_from())
+            self._learn_block(block, self.loss_, self._outputs())
         return self
 
     def _fit_stream(self, blocks: Blocks, classes: ArrayLike | None, watch: dict[str, Any]) -> Self:
@@ -342,10 +342,10 @@ class OnlineRegressor(Online, LinearRegressor):
     def partial_fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Learn from one more block."""
         with all_or_nothing(self):
-            new = not hasattr(self, "coef_")
+            new = not self._begun()
             self._start()
             block = self._block((X, y, sample_weight), reset=new)
-            self._fit_blocks([block], self.loss_, None, self._state_to_go_on_from())
+            self._learn_block(block, self.loss_, None)
         return self
 
     def _start(self) -> None:

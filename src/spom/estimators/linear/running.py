@@ -5,10 +5,11 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterable
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from joblib import effective_n_jobs  # type: ignore[import-untyped]  # joblib has no types
+from scipy import sparse
 from sklearn.utils import check_random_state
 
 from spom.core.arrays import Floats
@@ -18,13 +19,34 @@ from spom.estimators.checking import merged, operator
 from spom.estimators.linear.choosing import AUTO, FEW_ROWS, Choosing
 from spom.estimators.linear.strength import Examples
 from spom.estimators.training import Arrays, Learner, Trainer, described, digest, digest_of_file
-from spom.estimators.training.scikit_learn import TakesCallbacks
+from spom.estimators.training.scikit_learn import TakesCallbacks, Tasks
 from spom.penalties import L1
 from spom.solvers.iterate import History, stalled
-from spom.solvers.linear.online import OnlineProximal
+from spom.solvers.linear.data import as_rows
+from spom.solvers.linear.online import OnlineProximal, Run
 
 # What `fit` takes besides the data, for `partial_fit`, which takes none of it.
 NO_WATCH: dict[str, Any] = {"dev": None, "checkpoint": None, "checkpoint_every": "60s", "resume": False}
+
+
+# What is read from a run that stays between calls of `partial_fit`, when somebody asks for it.
+LATE = ("coef_", "intercept_", "history_", "converged_", "n_rounds_", "_resume", "_entries")
+Block = tuple[Any, Any, Floats | None]
+
+
+class Live(NamedTuple):
+    """A run that stays between calls of `partial_fit`, and the parameters that it was made with."""
+
+    run: Run
+    parameters: dict[str, Any]
+
+    def fits(self, parameters: dict[str, Any]) -> bool:
+        """Whether the parameters are still the same: numbers and names by value, objects by identity."""
+        mine = self.parameters
+        return mine.keys() == parameters.keys() and all(
+            a is b or (type(a) is type(b) and isinstance(a, (bool, int, float, str)) and a == b)
+            for a, b in ((mine[name], parameters[name]) for name in mine)
+        )
 
 
 class Online(TakesCallbacks, Choosing):
@@ -50,6 +72,7 @@ class Online(TakesCallbacks, Choosing):
     verbose: int
     callbacks: Any
     _resume: State | None
+    _live: Live
 
     def _check_parameters(self) -> None:
         """The operators, checked; errors come before any work."""
@@ -119,6 +142,7 @@ class Online(TakesCallbacks, Choosing):
         learner = LinearLearner(self, trainer, solver, self.epochs, held)
         learner.rule = stalled(self.tol or 0.0, self.n_iter_no_change) if stalls else None
         self._learn(trainer, learner)
+        self._forget("_live")
 
     def _fit_blocks(
         self,
@@ -145,6 +169,58 @@ class Online(TakesCallbacks, Choosing):
         held = None if watch["dev"] is None else Dev(self, watch["dev"])
         final = self._learn(trainer, LinearLearner(self, trainer, solver, total, held))
         self._resume = final
+        self._forget("_live")
+
+    # --- partial_fit -------------------------------------------------------------------------------------
+
+    def _begun(self) -> bool:
+        """Whether something was learnt already."""
+        return "_live" in vars(self) or hasattr(self, "coef_")
+
+    def _learn_block(self, block: Block, loss: Any, outputs: int | None) -> None:
+        """One more block: at the cost of its rows where they have fewer entries than X has columns."""
+        if not self._stays(block, loss, outputs):
+            self._fit_blocks([block], loss, outputs, self._state_to_go_on_from())
+
+    def _stays(self, block: Block, loss: Any, outputs: int | None) -> bool:
+        X = block[0]
+        small = sparse.issparse(X) and 0 < X.nnz < X.shape[1]
+        watched = self.callbacks or Tasks(self).wanted or self.early_stopping
+        if not small or watched or not self._begun() or _threads(self.n_jobs) > 1:
+            return False
+        self._on_stream()
+        live, parameters = vars(self).get("_live"), self.get_params(deep=True)
+        if live is None or not live.fits(parameters):
+            start = self._state_to_go_on_from()
+            solver = self._solver([], None, loss, outputs, self._seed(), start=start)
+            live = Live(Run(solver), parameters)
+        if not live.run.stay(as_rows(*block, loss.target, columns=self.n_features_in_, mean=False)):
+            return False
+        self._forget(*LATE)
+        self._live = live
+        return True
+
+    def _forget(self, *names: str) -> None:
+        for name in names:
+            self.__dict__.pop(name, None)
+
+    def _materialise(self) -> None:
+        """Read all that was learnt from the run that stays; it stays as it is."""
+        state = vars(self)["_live"].run.state()
+        trainer = self._trainer(NO_WATCH, dict)
+        self._learn(trainer, LinearLearner(self, trainer, lambda start, done: [state], None, None))
+        self._resume = state
+
+    def __getattr__(self, name: str) -> Any:
+        if name in LATE and "_live" in vars(self):
+            self._materialise()
+            return vars(self)[name]
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    def __getstate__(self) -> dict[str, Any]:
+        if "_live" in vars(self):
+            self._materialise()
+        return {name: value for name, value in super().__getstate__().items() if name != "_live"}
 
     # --- a run -------------------------------------------------------------------------------------------
 
@@ -284,7 +360,7 @@ class LinearLearner(Learner):
         self,
         estimator: Online,
         trainer: Trainer,
-        solver: Callable[[State | None, int], OnlineProximal],
+        solver: Callable[[State | None, int], Iterable[State]],
         epochs: int | None,
         held: Score | None,
     ) -> None:

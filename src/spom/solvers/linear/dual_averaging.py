@@ -15,6 +15,7 @@ does not make old gradients larger; where the penalty is l1 and squared l2, each
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Annotated, NamedTuple
 
 import numpy as np
@@ -25,7 +26,7 @@ from spom.errors import Unsupported
 from spom.penalties.forms import Elastic
 from spom.solvers.linear.data import Examples, Rows, look_ahead_in, not_lazy, too_wide
 from spom.solvers.linear.full_update import DISTANCE, FullUpdate
-from spom.solvers.linear.problem import Arrays, Engine, Loss, Problem, Rounds, compiled_loss
+from spom.solvers.linear.problem import Arrays, Engine, Loss, Problem, Rounds, compiled_loss, undo
 from spom.solvers.steps import DIAGONAL, FREE, PLAIN
 
 # Columns of the table of coordinates: sum of weighted gradients, sum of their squares, largest value so far, and
@@ -144,6 +145,15 @@ class AveragingVector:
         self.problem, self.form, self.loss = problem, form, compiled_loss(problem.loss)
         self.batch, self.rounds, self.beta = problem.batch, 0, 1.0
         self.table = np.zeros((problem.features + 1, 5))
+        self._grad = np.zeros(problem.features + 1)
+
+    def run_late(self, rows: Rows, order: Ints, steps: Floats) -> float | None:
+        """The same as `run`, which touches the coordinates of its rows alone; see `Staying`."""
+        return self.run(rows, order, steps)
+
+    def mark(self, touched: Ints) -> Callable[[], bool]:
+        """See `Staying`."""
+        return undo(self, {"table": self.table}, touched, ("rounds", "beta"))
 
     def run(self, rows: Rows, order: Ints, steps: Floats) -> float:
         """Rounds over the rows in `order`; the sum of the losses met on the way."""
@@ -151,7 +161,7 @@ class AveragingVector:
         # Round t reads the theta that rounds before it made, so its beta is that of the round before.
         betas = np.concatenate([[self.beta], 1.0 / steps])
         state = Averages(self.table, self.form.l1, self.form.l2, self.rounds)
-        rounds, scratch = p.rounds(np.ascontiguousarray(betas[:-1])), (np.empty(p.batch), np.zeros(p.features + 1))
+        rounds, scratch = p.rounds(np.ascontiguousarray(betas[:-1])), (np.empty(p.batch), self._grad)
         total = float(averaging_rounds(rows.examples(order), rounds, self.loss, state, *scratch))
         self.rounds += steps.size
         self.beta = float(betas[-1])

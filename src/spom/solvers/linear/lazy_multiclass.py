@@ -9,6 +9,7 @@ that the prox in that metric stays the one of the row.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Annotated, NamedTuple
 
 import numpy as np
@@ -16,9 +17,9 @@ import numpy as np
 from spom.core.arrays import Floats, Ints
 from spom.core.jit import kernel
 from spom.penalties import Penalty
-from spom.solvers.linear.data import Examples, Rows
-from spom.solvers.linear.lazy_vector import A, P, clock_parts, make_clock
-from spom.solvers.linear.problem import Arrays, Problem, Rounds, RowLoss, compiled_row_loss
+from spom.solvers.linear.data import Examples, Rows, look_ahead_in
+from spom.solvers.linear.lazy_vector import LOG_RANGE, A, P, clock_parts, make_clock
+from spom.solvers.linear.problem import Arrays, Problem, Rounds, RowLoss, compiled_row_loss, undo
 from spom.solvers.steps import DIAGONAL, PLAIN
 
 # What the penalty of a row is made of: its entries, its l2 norm, its l-inf norm.
@@ -141,6 +142,7 @@ def row_rounds(
     for t in range(rows.order.size):
         i = rows.order[t]
         shift = indptr[i] if rows.dense else 0
+        look_ahead_in(rows, t, theta)
         for c in range(scores.size):
             scores[c] = theta[bias, c] if rounds.intercept else 0.0
         for k in range(indptr[i], indptr[i + 1]):
@@ -155,12 +157,17 @@ def row_rounds(
             move_row(theta, table, indices[k - shift], slopes, data[k], rounds.steps[t], mode, delta)
         if rounds.intercept:
             move_row(theta, table, bias, slopes, 1.0, rounds.steps[t], mode, delta)
-    last = clock.shape[1] - 1
-    for j in range(bias):
-        catch_up_row(theta, table, j, kind, weights[j] if weights.size else 1.0, clock[A, last], clock[P, last])
+    return total
+
+
+@kernel("void(float64[:, ::1], float64[:, ::1], RowPenalty, float64, float64)")
+def settle_rows(theta: Floats, table: Floats, penalty: RowPenalty, a: float, p: float) -> None:
+    """Bring all rows to the time with A = a and P = p and start a new clock."""
+    kind, weights = penalty.kind, penalty.weights
+    for j in range(theta.shape[0] - 1):
+        catch_up_row(theta, table, j, kind, weights[j] if weights.size else 1.0, a, p)
         table[j, A0] = 0.0
         table[j, P0] = 1.0
-    return total
 
 
 class LazyRows:
@@ -176,29 +183,76 @@ class LazyRows:
         self.table[:, P0] = 1.0
         self.table[:, H] = 1.0 if problem.step.mode == PLAIN else 0.0
         self.rounds = 0
+        # A and P now, and the rounds since all rows were brought up to date.
+        self.a, self.p, self.late = 0.0, 1.0, 0
+
+    def settle(self) -> None:
+        """Bring all rows of theta up to date."""
+        settle_rows(self.matrix, self.table, self.penalty, self.a, self.p)
+        self.a, self.p, self.late = 0.0, 1.0, 0
+
+    def _part(self, rows: Rows, order: Ints, steps: Floats) -> float:
+        """Rounds of one clock, which goes on; what no row of data touches is late."""
+        clock = make_clock(self.penalty.strength, self.penalty.l2, steps, False)
+        clock[A] = self.a + self.p * clock[A]
+        clock[P] *= self.p
+        rounds = self.problem.rounds(steps)
+        total = row_rounds(rows.examples(order), rounds, self.loss, self.penalty, clock, self.matrix, self.table)
+        self.a, self.p = float(clock[A, -1]), float(clock[P, -1])
+        self.late += steps.size
+        return float(total)
+
+    def run_late(self, rows: Rows, order: Ints, steps: Floats) -> float | None:
+        """Rounds that leave the rows of theta that no row of data has for later; see `Staying`."""
+        if float(np.log1p(self.penalty.l2 * steps).sum()) > 0.5 * LOG_RANGE:
+            return None
+        self.rounds += steps.size
+        return self._part(rows, order, steps)
+
+    def mark(self, touched: Ints) -> Callable[[], bool]:
+        """See `Staying`."""
+        if self.late > self.problem.features or math.log(self.p) > 0.5 * LOG_RANGE:
+            self.settle()
+        tables = {"matrix": self.matrix, "table": self.table}
+        return undo(self, tables, touched, ("a", "p", "late", "rounds"))
 
     def run(self, rows: Rows, order: Ints, steps: Floats) -> float:
         """Rounds over the rows in `order`, in parts short enough for the clock."""
         total = 0.0
+        if self.late:
+            self.settle()
         for part in clock_parts(self.penalty.l2, steps):
-            sizes = np.ascontiguousarray(steps[part])
-            clock = make_clock(self.penalty.strength, self.penalty.l2, sizes, False)
-            examples = rows.examples(np.ascontiguousarray(order[part]))
-            rounds = self.problem.rounds(sizes)
-            total += row_rounds(examples, rounds, self.loss, self.penalty, clock, self.matrix, self.table)
+            total += self._part(rows, np.ascontiguousarray(order[part]), np.ascontiguousarray(steps[part]))
+            self.settle()
         self.rounds += steps.size
-        return float(total)
+        return total
 
     def theta(self) -> Floats:
         """The iterate."""
-        return self.matrix[: self.problem.shape[0]].copy()
+        found = self.matrix.copy()
+        if self.late:
+            settle_rows(found, self.table.copy(), self.penalty, self.a, self.p)
+        return found[: self.problem.shape[0]]
 
     def pack(self) -> Arrays:
         """What a saved run needs to resume."""
-        return {"table": self.table.copy(), "rounds": np.array(self.rounds)}
+        packed = {"table": self.table.copy(), "rounds": np.array(self.rounds)}
+        if self.late:
+            strengths = (self.penalty.strength, self.penalty.l2)
+            packed |= {"late": self.matrix.copy(), "late.clock": np.array([self.a, self.p, self.late, *strengths])}
+        return packed
 
     def unpack(self, theta: Floats, internal: Arrays) -> None:
         """Resume from a saved run, or start from a point alone."""
         self.matrix[: self.problem.shape[0]] = theta
         if "table" in internal:
             self.table, self.rounds = internal["table"].copy(), int(internal["rounds"])
+        if "late" not in internal:
+            return
+        if tuple(internal["late.clock"][3:]) == (self.penalty.strength, self.penalty.l2):
+            self.matrix[:] = internal["late"]
+            self.a, self.p, late = (float(x) for x in internal["late.clock"][:3])
+            self.late = int(late)
+        else:
+            # What was late for another penalty is not late for this one: theta is up to date.
+            self.table[:, A0], self.table[:, P0] = 0.0, 1.0

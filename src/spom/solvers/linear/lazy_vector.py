@@ -16,7 +16,7 @@ the rounds r < s <= t add (P_r abs(w) + A_r) (C_t - C_r) - (B_t - B_r) up to whe
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
@@ -25,7 +25,7 @@ from spom.core.jit import kernel
 from spom.errors import Unsupported
 from spom.penalties.forms import Elastic
 from spom.solvers.linear.data import Examples, Rows, look_ahead_in
-from spom.solvers.linear.problem import Arrays, Loss, Problem, Rounds, compiled_loss
+from spom.solvers.linear.problem import Arrays, Loss, Problem, Rounds, compiled_loss, undo
 from spom.solvers.steps import DIAGONAL, FREE, PLAIN
 
 # Columns of the table of coordinates: value, A and P when it was last touched, h, sum of squared gradients,
@@ -39,14 +39,20 @@ GRADIENT, TOUCHED, ENTRY = range(3)
 LOG_RANGE = 200.0
 
 
+@kernel("float64(float64[:, ::1], int64, float64, float64)")
+def value_at(table: Floats, j: int, a: float, p: float) -> float:
+    """The value of one coordinate at the time with A = a and P = p."""
+    w = float(table[j, W])
+    if w == 0.0:
+        return w
+    size = abs(w) - table[j, H] * (a - table[j, A0]) / table[j, P0]
+    return 0.0 if size <= 0.0 else float(math.copysign(size, w) * (table[j, P0] / p))
+
+
 @kernel("void(float64[:, ::1], int64, float64, float64)")
 def catch_up(table: Floats, j: int, a: float, p: float) -> None:
     """Bring one coordinate to the time with A = a and P = p."""
-    w = table[j, W]
-    if w != 0.0:
-        cut = table[j, H] * (a - table[j, A0]) / table[j, P0]
-        size = abs(w) - cut
-        table[j, W] = 0.0 if size <= 0.0 else math.copysign(size, w) * (table[j, P0] / p)
+    table[j, W] = value_at(table, j, a, p)
     table[j, A0] = a
     table[j, P0] = p
 
@@ -175,6 +181,13 @@ def settle(table: Floats, features: int, clock: Floats, averages: bool) -> None:
             table[j, SUM] -= table[j, W]
 
 
+@kernel("void(float64[:, ::1], int64, float64, float64, float64[::1])")
+def values_at(table: Floats, features: int, a: float, p: float, out: Floats) -> None:
+    """The values of the penalised coordinates at the time with A = a and P = p."""
+    for j in range(features):
+        out[j] = value_at(table, j, a, p)
+
+
 def make_clock(l1: float, l2: float, steps: Floats, averages: bool) -> Floats:
     """A, P and, for averages, B and C, before the first and after each round."""
     clock = np.zeros((4 if averages else 2, steps.size + 1))
@@ -220,12 +233,44 @@ class LazyVector:
         self.table[:, H] = 1.0 if problem.step.mode == PLAIN else 0.0
         adaptive = [H, V, R] if problem.step.mode in (DIAGONAL, FREE) else []
         self._saved = adaptive + ([SUM] if problem.averages else [])
+        # A and P now, and the rounds since all coordinates were brought up to date.
+        self.a, self.p, self.late = 0.0, 1.0, 0
+        # Scratch of mini-batches: zeros between two rounds.
+        self._grad = np.zeros((problem.features if problem.batch > 1 else 0, 3))
+
+    def settle(self) -> None:
+        """Bring all coordinates up to date."""
+        if self.late:
+            settle(self.table, self.problem.features, np.array([[self.a], [self.p]]), False)
+            self.a, self.p, self.late = 0.0, 1.0, 0
+
+    def run_late(self, rows: Rows, order: Ints, steps: Floats) -> float | None:
+        """Rounds that leave the coordinates that no row has for later; see `Staying`."""
+        if self.problem.averages or float(np.log1p(self.form.l2 * steps).sum()) > 0.5 * LOG_RANGE:
+            return None
+        clock = make_clock(self.form.l1, self.form.l2, steps, False)
+        clock[A] = self.a + self.p * clock[A]
+        clock[P] *= self.p
+        rounds, slopes = self.problem.rounds(steps), np.empty(self.batch)
+        total = lazy_rounds(rows.examples(order), rounds, self.loss, clock, self.table, self._grad, slopes)
+        self.a, self.p = float(clock[A, -1]), float(clock[P, -1])
+        self.late += steps.size
+        self.rounds += steps.size
+        return float(total)
+
+    def mark(self, touched: Ints) -> Callable[[], bool]:
+        """See `Staying`."""
+        # One pass over all coordinates for each so many rounds costs nothing, and keeps A and P small.
+        if self.late > self.problem.features or math.log(self.p) > 0.5 * LOG_RANGE:
+            self.settle()
+        return undo(self, {"table": self.table}, touched, ("a", "p", "late", "rounds"))
 
     def run(self, rows: Rows, order: Ints, steps: Floats) -> float:
         """Rounds over the rows in `order`, in parts short enough for the clock."""
+        self.settle()
         total, size, problem = 0.0, self.batch, self.problem
         features, averages = problem.features, problem.averages
-        grad, slopes = np.zeros((features if size > 1 else 0, 3)), np.empty(size)
+        slopes = np.empty(size)
         for part in clock_parts(self.form.l2, steps):
             chosen = np.ascontiguousarray(order[part.start * size : part.stop * size])
             sizes = np.ascontiguousarray(steps[part])
@@ -233,14 +278,17 @@ class LazyVector:
             if averages:
                 self.table[:features, SUM] += self.table[:features, W]
             rounds = problem.rounds(sizes)
-            total += lazy_rounds(rows.examples(chosen), rounds, self.loss, clock, self.table, grad, slopes)
+            total += lazy_rounds(rows.examples(chosen), rounds, self.loss, clock, self.table, self._grad, slopes)
             settle(self.table, features, clock, averages)
         self.rounds += steps.size
         return float(total)
 
     def theta(self) -> Floats:
         """The iterate."""
-        return self.table[: self.problem.shape[0], W].copy()
+        found = self.table[: self.problem.shape[0], W].copy()
+        if self.late:
+            values_at(self.table, self.problem.features, self.a, self.p, found)
+        return found
 
     def average(self) -> Floats:
         """The mean of the iterates before each round."""
@@ -251,6 +299,9 @@ class LazyVector:
         packed = {"rounds": np.array(self.rounds)}
         if self._saved:
             packed["columns"] = np.ascontiguousarray(self.table[:, self._saved])
+        if self.late:
+            packed["late"] = np.ascontiguousarray(self.table[:, [W, A0, P0]])
+            packed["late.clock"] = np.array([self.a, self.p, self.late, *self.form])
         return packed
 
     def unpack(self, theta: Floats, internal: Arrays) -> None:
@@ -260,3 +311,8 @@ class LazyVector:
             self.rounds = int(internal["rounds"])
         if "columns" in internal:
             self.table[:, self._saved] = internal["columns"]
+        # What was late for another penalty is not late for this one: theta is up to date.
+        if "late" in internal and tuple(internal["late.clock"][3:]) == tuple(self.form):
+            self.table[:, [W, A0, P0]] = internal["late"]
+            self.a, self.p, late = (float(x) for x in internal["late.clock"][:3])
+            self.late = int(late)

@@ -18,7 +18,7 @@ from spom.penalties import Zero
 from spom.solvers import examples
 from spom.solvers.linear.data import Rows, as_rows
 from spom.solvers.linear.dispatch import engine_for, resolve_projection, resolve_step
-from spom.solvers.linear.problem import Engine, Problem
+from spom.solvers.linear.problem import Engine, Problem, Staying
 from spom.solvers.linear.proximal_point import ProximalPoint
 from spom.solvers.linear.proximal_point_multiclass import ProximalPointRows
 from spom.solvers.linear.scores import mean_loss
@@ -175,7 +175,7 @@ class OnlineProximal:
     # --- the run ---------------------------------------------------------------------------------------
 
     def __iter__(self) -> Iterator[State]:
-        run = _Run(self)
+        run = Run(self)
         if self.stream:
             for rows in self._blocks():
                 yield from run.block(rows)
@@ -186,7 +186,7 @@ class OnlineProximal:
         yield from run.passes(rows)
 
 
-class _Run:
+class Run:
     """One iteration over a solver: its engine, its random numbers and its counts."""
 
     def __init__(self, solver: OnlineProximal) -> None:
@@ -252,7 +252,10 @@ class _Run:
         if theta.dtype.kind != "f" or not np.isfinite(theta).all():
             raise DataError("the state to resume from has weights that are not finite numbers: it is damaged")
         inner = {name.removeprefix("engine."): a for name, a in state.internal.items() if name[:7] == "engine."}
-        engine.unpack(theta, check_saved(inner, engine.pack(), len(rows)))
+        late = {name: a for name, a in inner.items() if name.startswith("late")}
+        if not all(a.dtype == np.float64 and np.isfinite(a).all() for a in late.values()):
+            raise DataError("the state to resume from has numbers that are not finite: it is damaged")
+        engine.unpack(theta, check_saved(inner, engine.pack(), len(rows)) | late)
         self.rounds, self.examples = state.k, state.counters.examples
         counts = {"epoch": np.array(0), "cumulative": np.array(0.0)}
         kept = check_restored({**counts, **state.internal}, counts)
@@ -285,6 +288,38 @@ class _Run:
         self.epoch += 1
         yield from self._rounds(engine, rows, order)
 
+    def stay(self, rows: Rows) -> bool:
+        """One pass over a small block, at the cost of its rows and without a state; False where that cannot be.
+
+        Then nothing has changed; nor has it where the error of a step that is too large is raised.
+        """
+        engine = self.engine or self._set_up(rows)
+        small = not rows.dense and rows.data.size < rows.columns
+        plain = self.solver.output == "last" and not self.solver.regret and self.solver.every is None
+        if not (small and plain and isinstance(engine, Staying)):
+            return False
+        random = self.random.bit_generator.state
+        finite = engine.mark(np.unique(rows.indices).astype(np.int64))
+        order = self.random.permutation(len(rows)) if self.solver.shuffle else np.arange(len(rows))
+        batch = min(self.batch, len(rows))
+        count = -(-order.size // batch)
+        steps = self.step.sizes(self.rounds + 1, count, count)
+        total = engine.run_late(rows, order, steps)
+        if total is None or not finite():
+            self.random.bit_generator.state = random
+            if total is None:
+                return False
+            raise _infinite(self.rounds + count)
+        self.rounds, self.examples, self.epoch = self.rounds + count, self.examples + order.size, self.epoch + 1
+        mass = float(rows.weight.sum())
+        self._met = rows, total / mass if mass > 0 else np.nan, float(steps[-1])
+        return True
+
+    def state(self) -> State:
+        """The state after the last block that `stay` took."""
+        assert self.engine is not None
+        return self._state(self.engine, *self._met, np.zeros(0, dtype=np.int64))
+
     def _rounds(self, engine: Engine, rows: Rows, order: Ints) -> Iterator[State]:
         """The rounds of one pass, in parts of `every`."""
         batch = min(self.batch, len(rows))
@@ -314,10 +349,7 @@ class _Run:
         s = self.solver
         theta = iterate = engine.theta()
         if not all_finite(iterate.reshape(-1)):
-            raise Diverged(
-                f"theta became infinite in round {self.rounds}: the step is too large for these data; scale X, "
-                "lower the step, or take step='auto'"
-            )
+            raise _infinite(self.rounds)
         internal: dict[str, Any] = {f"engine.{name}": a for name, a in engine.pack().items()}
         internal["epoch"] = np.array(self.epoch)
         if left.size:
@@ -357,3 +389,10 @@ class _Run:
         if s.fit_intercept:
             scores = scores + theta[-1]
         return float(rows.weight @ s.loss.value(rows.y.astype(np.int64), scores)) / float(rows.weight.sum()) + omega
+
+
+def _infinite(rounds: int) -> Diverged:
+    return Diverged(
+        f"theta became infinite in round {rounds}: the step is too large for these data; scale X, lower the step, or "
+        "take step='auto'"
+    )

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, Any, NamedTuple, Protocol
+from typing import Annotated, Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -38,6 +39,23 @@ class Engine(Protocol):
 
     def unpack(self, theta: Floats, internal: Arrays) -> None:
         """Resume from a saved run, or start from a point alone."""
+        ...
+
+
+@runtime_checkable
+class Staying(Engine, Protocol):
+    """An engine that can stay between the blocks of a stream, where a block costs what its rows cost.
+
+    What it leaves for later is in `pack` under names that begin with "late"; `theta` is up to date without a change
+    of the engine.
+    """
+
+    def run_late(self, rows: Rows, order: Ints, steps: Floats) -> float | None:
+        """The rounds of `run`; coordinates that no row has are left for later. None where that cannot be, yet."""
+        ...
+
+    def mark(self, touched: Ints) -> Callable[[], bool]:
+        """Remember these coordinates; the function says whether they are finite, and takes all back where not."""
         ...
 
 
@@ -111,6 +129,26 @@ class Prox(NamedTuple):
     function: Annotated[Any, f"FunctionType({PROX})"]
     reals: Annotated[Floats, "float64[::1]"]
     ints: Annotated[Ints, "int64[::1]"]
+
+
+def undo(engine: Any, arrays: Arrays, touched: Ints, names: tuple[str, ...]) -> Callable[[], bool]:
+    """What `Staying.mark` gives for an engine with these tables, one row per coordinate, and these numbers.
+
+    The last row is that of the intercept, if there is one.
+    """
+    touched = np.append(touched, -1)
+    before = {name: a[touched] for name, a in arrays.items()}
+    numbers = {name: getattr(engine, name) for name in names}
+
+    def finite() -> bool:
+        if all(np.isfinite(a[touched]).all() for a in arrays.values()):
+            return True
+        for name, a in arrays.items():
+            a[touched] = before[name]
+        vars(engine).update(numbers)
+        return False
+
+    return finite
 
 
 def compiled_loss(loss: Any) -> Loss:

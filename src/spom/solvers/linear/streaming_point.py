@@ -12,14 +12,16 @@ with the square root of time in the end is what dual averaging needs to converge
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from spom.core.arrays import Floats, Ints
-from spom.solvers.linear.data import Rows
-from spom.solvers.linear.problem import Arrays
-from spom.solvers.linear.proximal_point import ProximalPoint, first_scale
+from spom.solvers.linear.data import Rows, add_squares
+from spom.solvers.linear.problem import Arrays, undo
+from spom.solvers.linear.proximal_point import SMALL, ProximalPoint, first_scale
+from spom.solvers.linear.proximal_point_loops import INVERSE, U
 
 SAMPLE = 4
 
@@ -34,6 +36,12 @@ class StreamingPoint(ProximalPoint):
         self.strengths = (l1, l2)
         self.squares = np.zeros(self.size)
         self.seen = 0.0
+        # Kept up to date while the engine stays between small blocks: sums over the features of sqrt(squares) and of
+        # squares, and the entries since they were last summed up; c and M for the last block, over its rows.
+        self.sums = (0.0, 0.0, 0)
+        self.last = (0.0, 0.0, 0.0, 1)
+        self.late = False
+        self._fresh = np.zeros(0)
 
     def run(self, rows: Rows, order: Ints, steps: Floats) -> float:
         """One step on each row of a block; the sum of the losses met on the way."""
@@ -43,6 +51,7 @@ class StreamingPoint(ProximalPoint):
         self.squares[: self.features] += squares
         if self.intercept:
             self.squares[-1] += mass
+        self.late, self.sums = False, (0.0, 0.0, 0)
         before, self.seen = self.seen, self.seen + mass
         n = len(rows)
         metric, c = self._measure()
@@ -57,6 +66,63 @@ class StreamingPoint(ProximalPoint):
         self.passes += 1 if before == 0.0 else 0
         return total
 
+    # --- small blocks --------------------------------------------------------------------------------
+
+    def run_late(self, rows: Rows, order: Ints, steps: Floats) -> float | None:
+        """The steps of `run` at the cost of the rows; see `Staying`. The sums over features are kept, not made anew."""
+        if self.jobs > 1 or self.seen == 0.0:
+            return None
+        n, mass = len(rows), float(rows.weight[order].sum())
+        touched = np.unique(rows.indices).astype(np.int64)
+        self._add_squares(rows, order[::SAMPLE], touched, mass)
+        self.seen += mass
+        self.l1, self.l2 = (strength * self.seen / n for strength in self.strengths)
+        roots, squared, _ = self.sums
+        c = first_scale(self.seen, roots / math.sqrt(self.seen), squared / self.seen)
+        # The least square matters to features that are not measured yet, which only a longer block can have.
+        least = 0.0 if self.squares[touched].all() else float(self.squares[self.squares > 0].min())
+        self.last, self.late = (c, self.smoothness * roots / self.seen, least, n), True
+        where = np.append(touched, self.features) if self.intercept else touched
+        u = self._u[0]
+        u[where, U], u[where, INVERSE] = self.dual[where] / n, self._inverse(where)
+        self.slopes = np.zeros(n)
+        total, moved = self._steps(rows, order, u, 1.0)
+        self.least = SMALL * moved / max(1, order.size)
+        self.dual[where] = u[where, U] * n
+        return total
+
+    def _add_squares(self, rows: Rows, chosen: Ints, touched: Ints, mass: float) -> None:
+        """Add the mean squares of the chosen rows to those of the features, and keep the sums over features."""
+        if self.sums[2] == 0 or self.sums[2] > self.size:
+            # Summed up once for each so many entries, so that rounding errors do not add up.
+            self.sums = (float(np.sqrt(self.squares).sum()), float(self.squares.sum()), 1)
+        if self._fresh.size == 0:
+            self._fresh = np.zeros(self.features)
+        add_squares(rows.examples(np.ascontiguousarray(chosen)), self._fresh)
+        new = self._fresh[touched] / max(float(rows.weight[chosen].sum()), 1e-300) * mass
+        self._fresh[touched] = 0.0
+        where = touched
+        if self.intercept:
+            where, new = np.append(touched, self.features), np.append(new, mass)
+        before = self.squares[where]
+        self.squares[where] += new
+        roots = float((np.sqrt(self.squares[where]) - np.sqrt(before)).sum())
+        self.sums = (self.sums[0] + roots, self.sums[1] + float(new.sum()), self.sums[2] + rows.data.size)
+
+    def _inverse(self, where: Any) -> Floats:
+        """1 / (M + N l2) of some coordinates, over the rows of the last block; an intercept has no penalty."""
+        c, factor, least, n = self.last
+        metric = factor * np.sqrt(np.maximum(self.squares[where], 0.5 * least)) / n
+        l2 = np.full(metric.size, self.l2)
+        if self.intercept:
+            l2[-1] = 0.0
+        return np.asarray(1.0 / np.maximum(c * metric + l2, 1e-300))
+
+    def mark(self, touched: Ints) -> Callable[[], bool]:
+        """See `Staying`."""
+        names = ("seen", "sums", "last", "late", "l1", "l2", "least")
+        return undo(self, {"dual": self.dual, "squares": self.squares}, touched, names)
+
     def _measure(self) -> tuple[Floats, float]:
         """M for c = 1, and c; a feature that was never met is taken to occur half a time."""
         mean = self.squares / max(self.seen, 1e-300)
@@ -69,7 +135,15 @@ class StreamingPoint(ProximalPoint):
 
     def theta(self) -> Floats:
         """-soft(G, N l1) / (M + N l2)."""
-        return self._spare.copy()
+        if not self.late:
+            return self._spare.copy()
+        z = self.dual / self.last[3]
+        cut = np.full(z.size, self.l1)
+        if self.intercept:
+            cut[-1] = 0.0
+        # A feature that was never met has no gradient: its metric does not matter.
+        over = z - np.clip(z, -cut, cut)
+        return np.asarray(np.where(over != 0.0, over * self._inverse(slice(None)), 0.0))
 
     def point(self) -> Floats:
         """The weights that follow from the sums alone: those of shards that were added up, for example."""
@@ -82,7 +156,8 @@ class StreamingPoint(ProximalPoint):
     def pack(self) -> Arrays:
         """What a saved run needs to resume."""
         scalars = np.array([self.seen, self.least])
-        return {"dual": self.dual.copy(), "squares": self.squares.copy(), "scalars": scalars}
+        packed = {"dual": self.dual.copy(), "squares": self.squares.copy(), "scalars": scalars}
+        return {**packed, "late": np.array(self.sums, dtype=np.float64)} if self.late else packed
 
     def unpack(self, theta: Floats, internal: Arrays) -> None:
         """Resume from a saved run; of a point alone only theta is taken, until the first block."""
@@ -90,3 +165,6 @@ class StreamingPoint(ProximalPoint):
         if "squares" in internal:
             self.dual, self.squares = internal["dual"].copy(), internal["squares"].copy()
             self.seen, self.least = (float(x) for x in internal["scalars"])
+        if "late" in internal:
+            roots, squared, entries = (float(x) for x in internal["late"])
+            self.sums = (roots, squared, int(entries))
