@@ -70,8 +70,11 @@ class LabelModel:
         def part(bounds: tuple[int, int]) -> None:
             find_labels(corpus, np.arange(*bounds), layout, relations, weights, out)
 
-        n_jobs = max(1, min(n_jobs, codes.first.size))
-        cuts = np.linspace(0, codes.first.size, (4 * n_jobs if n_jobs > 1 else 1) + 1).astype(np.int64).tolist()
+        n_jobs = min(n_jobs, codes.first.size)
+        if n_jobs <= 1:
+            part((0, codes.first.size))
+            return out
+        cuts = np.linspace(0, codes.first.size, 4 * n_jobs + 1).astype(np.int64).tolist()
         with ThreadPoolExecutor(n_jobs) as pool:
             list(pool.map(part, itertools.pairwise(cuts)))
         return out
