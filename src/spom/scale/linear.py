@@ -83,7 +83,7 @@ def fit_online(estimator: Any, team: Team, dev: Any, watch: dict[str, Any], clas
                 yield _noted(state, epoch + 1)
 
         held = None if dev is None else Dev(estimator, dev)
-        estimator._learn(trainer, LinearLearner(estimator, trainer, passes, estimator.epochs, held))  # type: ignore[arg-type]  # any iterable of states
+        estimator._learn(trainer, LinearLearner(estimator, trainer, passes, estimator.epochs, held))
 
 
 def _check(estimator: Any, dev: Any) -> None:

@@ -142,7 +142,6 @@ class Online(TakesCallbacks, Choosing):
         learner = LinearLearner(self, trainer, solver, self.epochs, held)
         learner.rule = stalled(self.tol or 0.0, self.n_iter_no_change) if stalls else None
         self._learn(trainer, learner)
-        self._forget("_live")
 
     def _fit_blocks(
         self,
@@ -169,7 +168,6 @@ class Online(TakesCallbacks, Choosing):
         held = None if watch["dev"] is None else Dev(self, watch["dev"])
         final = self._learn(trainer, LinearLearner(self, trainer, solver, total, held))
         self._resume = final
-        self._forget("_live")
 
     # --- partial_fit -------------------------------------------------------------------------------------
 
@@ -206,10 +204,11 @@ class Online(TakesCallbacks, Choosing):
 
     def _materialise(self) -> None:
         """Read all that was learnt from the run that stays; it stays as it is."""
-        state = vars(self)["_live"].run.state()
+        live = self._live
+        state = live.run.state()
         trainer = self._trainer(NO_WATCH, dict)
         self._learn(trainer, LinearLearner(self, trainer, lambda start, done: [state], None, None))
-        self._resume = state
+        self._resume, self._live = state, live
 
     def __getattr__(self, name: str) -> Any:
         if name in LATE and "_live" in vars(self):
@@ -250,6 +249,7 @@ class Online(TakesCallbacks, Choosing):
         self._keep(state, outcome.stopped == "converged")
         if best is None:
             self._resume = None
+        self._forget("_live")
         return final
 
     def _contents(self, data: tuple[Any, Any, Floats | None], dev: Any) -> dict[str, Any]:
