@@ -19,6 +19,8 @@ from spom.estimators.pipeline.multiword import Splitter, apply_rule, rule_of
 from spom.estimators.pipeline.packing import pack, unpack
 from spom.estimators.pipeline.scripts import apply_script, script_of
 from spom.estimators.pipeline.segmenter import Segmenter, labelled_text
+from spom.estimators.pipeline.shrinking import bytes_of, without_small
+from spom.estimators.pipeline.tags import agreement, chosen, tags_of, word_classes
 
 NOUNS = {"dogs": "dog", "cats": "cat", "birds": "bird", "trees": "tree", "horses": "horse"}
 VERBS = {"chased": "chase", "saw": "see", "liked": "like", "followed": "follow"}
@@ -255,6 +257,90 @@ def test_a_pipeline_of_another_version_is_refused(pipeline: Pipeline) -> None:
     state, arrays = pipeline.model_state()
     with pytest.raises(ModelFileError, match="train it again"):
         Pipeline.from_model_state({**state, "params": {}, "version": 1}, arrays)
+
+
+def test_classes_of_frequent_words() -> None:
+    rows = [
+        ("The", "DET"),
+        ("the", "DET"),
+        ("the", "DET"),
+        ("saw", "NOUN"),
+        ("saw", "VERB"),
+        ("saw", "VERB"),
+        ("x", "X"),
+    ]
+    found = Treebank.from_sentences([[{"form": form, "upos": upos} for form, upos in rows]])
+    assert word_classes(found.columns, tags_of(found)) == {"the": "DET", "saw": "NOUN/VERB"}
+
+
+def test_agreement_is_the_mean_over_columns() -> None:
+    names = [("A", "x", "f"), ("A", "y", "f"), ("B", "y", "_")]
+    # UPOS: 2 of 3 right, XPOS: 2 of 3, features: 2 of 3; then all wrong but one column.
+    assert agreement(np.array([0, 1, 1]), np.array([1, 1, 2]), names) == pytest.approx((2 / 3 + 2 / 3 + 2 / 3) / 3)
+    assert agreement(np.array([0]), np.array([1]), names) == pytest.approx(2 / 3)
+
+
+def test_long_affixes_are_taken_where_they_help() -> None:
+    # The tag is told by the fifth letter from the front, or by nothing but the word's shape.
+    draw = np.random.default_rng(0)
+
+    def words(told: bool) -> Treebank:
+        sentences = []
+        for _ in range(900):
+            sentence = []
+            for _ in range(8):
+                letters = "".join(draw.choice(list("abcdefghij"), 12))
+                upos = "NOUN" if (letters[4] if told else letters[0]) in "abcde" else "VERB"
+                stem = "abcd" if told else letters[:4]
+                sentence.append({"form": stem + letters[4:], "upos": upos})
+            sentences.append(sentence)
+        return Treebank.from_sentences(sentences)
+
+    for told in (True, False):
+        made = words(told)
+        choice = chosen(made.columns, tags_of(made), 0)
+        assert ("w.lower.prefix5[0]" in choice.templates) == told
+
+
+@pytest.mark.parametrize(("size", "count"), [("5MB", 5_000_000), ("0.5 kB", 500), (17, 17)])
+def test_sizes(size: Any, count: int) -> None:
+    assert bytes_of(size) == count
+
+
+@pytest.mark.parametrize("size", ["", "5 apples", "-3MB", 0])
+def test_sizes_that_are_none(size: Any) -> None:
+    with pytest.raises(ValueError, match="number of bytes"):
+        Pipeline(size=size, verbose=0).fit(bank(5, 0))
+
+
+def test_a_model_within_a_size(pipeline: Pipeline, tmp_path: Path) -> None:
+    whole, small = tmp_path / "whole.spom", tmp_path / "small.spom"
+    pipeline.save(whole)
+    # A few weights are enough for the generated language; most of so small a file is its header.
+    limit = int(0.9 * whole.stat().st_size)
+    found = Pipeline(size=limit, verbose=0).fit(bank(200, 0))
+    found.save(small)
+    assert small.stat().st_size <= limit
+    assert found.evaluate(bank(60, 1))["las"] > 0.95
+    again = load_model(small)
+    assert conllu_text(again.predict("The dogs saw cats.")) == conllu_text(found.predict("The dogs saw cats."))
+    with pytest.raises(DataError, match="smallest model"):
+        Pipeline(size=100, verbose=0).fit(bank(20, 0))
+
+
+def test_small_weights_go_and_the_rest_is_near() -> None:
+    weights = np.random.default_rng(0).standard_normal(1000).astype(np.float32)
+    found = without_small(weights, 0.6)
+    kept = found != 0
+    assert abs(int(kept.sum()) - 400) <= 1
+    assert np.abs(weights[~kept]).max() <= np.abs(weights[kept]).min()
+    np.testing.assert_allclose(found[kept], weights[kept], rtol=1 / 31)
+    assert np.unique(np.abs(np.frexp(found[kept])[0])).size <= 17
+
+
+def test_seconds_of_the_stages(pipeline: Pipeline) -> None:
+    assert [entry["stage"] for entry in pipeline.history_][:3] == ["characters", "multiword tokens", "tags"]
+    assert all(entry["seconds"] >= 0 for entry in pipeline.history_)
 
 
 def test_packed_arrays_come_back() -> None:

@@ -98,6 +98,10 @@ SecondStage = Annotated[
     bool, typer.Option("--second-stage", help="A second parser that sees the tree of the first one.")
 ]
 
+Size = Annotated[
+    str | None, typer.Option("--size", metavar="SIZE", help="The best model within this size, such as 5MB or 800kB.")
+]
+
 FILES = {
     "train": (o.TrainFile, REQUIRED),
     "model": (o.ModelOut, REQUIRED),
@@ -113,6 +117,7 @@ SENTENCES = {
 TREES = {"labels": (Labels, True), "projective": (Projective, None), "second_stage": (SecondStage, False)}
 PIPELINE = {
     "prune": (Prune, None),
+    "size": (Size, None),
     "seed": (o.Seed, 0),
     "settings": (o.Settings, None),
 }
@@ -202,12 +207,12 @@ def pipeline(values: dict[str, Any]) -> None:
     """Learn a pipeline from raw text to trees from a treebank in CoNLL-U.
 
     Tokens and sentences, tags, lemmas and trees are learnt from one treebank, and written as one model. `spom predict`
-    then takes raw text. --prune chooses templates of the parser.
+    then takes raw text. --prune chooses templates of the parser; --size leaves small weights of all stages out.
 
     \b
     Examples:
       spom train pipeline --train en_ewt-ud-train.conllu.gz --dev en_ewt-ud-dev.conllu.gz --model english.spom
-      spom train pipeline --train en_ewt-ud-train.conllu.gz --model small.spom --prune auto
+      spom train pipeline --train en_ewt-ud-train.conllu.gz --model small.spom --size 5MB
     """
     from spom.cli.train_pipeline import train as run
 

@@ -21,7 +21,9 @@ def train(**o: Any) -> None:
     if o["resume"] or o["checkpoint"] is not None:
         raise Unsupported("a pipeline keeps no checkpoints: leave --checkpoint and --resume out")
     settings = None if o["prune"] is None else {"prune": pruning_of(o["prune"])}
-    pipeline = Pipeline(settings, random_state=o["seed"], n_jobs=o["jobs"], verbose=0)
+    pipeline = Pipeline(
+        settings, size=o["size"], random_state=o["seed"], n_jobs=o["jobs"], verbose=0 if o["quiet"] else 1
+    )
     pipeline.set_params(**options.parsed(o["settings"]))
     recorder, banks = Recorder("pipeline", o), {}
     for part in ("train", "dev"):

@@ -1,0 +1,151 @@
+"""A pipeline within a size: weights that are small for their stage go, as few as it takes, and the rest is rounded."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from spom.core.arrays import aligned_singles
+from spom.errors import DataError
+from spom.estimators.parser.parser import DependencyParser
+from spom.estimators.pipeline.lemmas import LemmaStage
+from spom.estimators.pipeline.segmenter import Segmenter
+from spom.estimators.pipeline.tags import TagStage
+from spom.solvers.structured.chains.sparse.decoding import SparseWeights
+from spom.solvers.structured.chains.sparse.pairs import Pairs, Singles
+
+_UNITS = {"": 1, "b": 1, "kb": 1000, "mb": 1_000_000, "gb": 1_000_000_000}
+# Bits of a weight after the first one: 3 % of error, which deflates to three quarters of half precision's bytes.
+_BITS = 4
+# Shares of the weights of a stage that are tried: from 0 to 63 of 64.
+_STEPS = 64
+
+
+def bytes_of(size: Any) -> int:
+    """A size in bytes.
+
+    >>> bytes_of("5MB"), bytes_of("500 kB"), bytes_of(1234)
+    (5000000, 500000, 1234)
+    """
+    found = re.fullmatch(r"\s*([0-9]*\.?[0-9]+)\s*([a-z]*)\s*", str(size).lower())
+    if found is None or found[2] not in _UNITS or float(found[1]) <= 0:
+        raise ValueError(f"size must be a number of bytes, such as '5MB'; it is {size!r}")
+    return int(float(found[1]) * _UNITS[found[2]])
+
+
+def file_bytes(pipeline: Any) -> int:
+    """What the model file of a pipeline takes."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "pipeline.spom"
+        pipeline.save(path)
+        return path.stat().st_size
+
+
+def rounded(weights: Singles) -> Singles:
+    """Weights with few bits, nearest first; zero stays zero.
+
+    >>> rounded(np.array([1.0, 1.02, -3.3, 0.0], dtype=np.float32)).tolist()
+    [1.0, 1.0, -3.25, 0.0]
+    """
+    fraction, exponent = np.frexp(weights)
+    scale = np.float32(1 << (_BITS + 1))
+    return np.ldexp(np.rint(fraction * scale) / scale, exponent).astype(np.float32)
+
+
+def without_small(weights: Singles, share: float) -> Singles:
+    """The weights with the smallest ones zero, so many of those that are not zero already; the others rounded."""
+    size = np.abs(weights)
+    there = size[size > 0]
+    if there.size and share > 0:
+        low = np.partition(there, int(share * (there.size - 1)))[int(share * (there.size - 1))]
+        weights = np.where(size < low, np.float32(0.0), weights)
+    return rounded(weights)
+
+
+def cut_pairs(weights: SparseWeights, share: float) -> SparseWeights:
+    """The same for weights of pairs."""
+    values = without_small(weights.values, share)
+    kept = values != 0.0
+    before = np.concatenate([[0], np.cumsum(kept)]).astype(np.int64)
+    starts = np.ascontiguousarray(before[weights.pairs.starts])
+    pairs = Pairs(starts, weights.pairs.labels[kept], weights.pairs.parts)
+    return SparseWeights(pairs, values[kept], weights.chain)
+
+
+def cut_segmenter(stage: Segmenter, share: float) -> Segmenter:
+    """The same for weights of characters; features without a weight go."""
+    weights = without_small(stage.weights, share)
+    used = weights.any(axis=1)
+    return Segmenter.of(stage.places[used], np.ascontiguousarray(weights[used]), stage.chain)
+
+
+def cut_tags(stage: TagStage, share: float) -> TagStage:
+    """The same for tags."""
+    weights = cut_pairs(stage.weights, share)
+    used = weights.used()
+    return TagStage(stage.templates.compact(used), weights.only(used), stage.names)
+
+
+def cut_lemmas(stage: LemmaStage, share: float) -> LemmaStage:
+    """The same for lemmas; the dictionary stays."""
+    weights = cut_pairs(stage.weights, share)
+    used = weights.used()
+    return LemmaStage(stage.seen, stage.templates.compact(used), weights.only(used), stage.scripts)
+
+
+def cut_parser(parser: DependencyParser, share: float) -> DependencyParser:
+    """The same for all stages of a parser."""
+    found = DependencyParser(**parser.get_params(deep=False))
+    held = dict(vars(parser))
+    for name in ("arcs_", "second_", "labels_"):
+        if held[name] is not None:
+            weights = aligned_singles(held[name].weights.size)
+            weights[:] = without_small(held[name].weights, share)
+            held[name] = replace(held[name], weights=weights)
+    found.__dict__.update(held)
+    return found
+
+
+def cut(stages: dict[str, Any], share: float) -> dict[str, Any]:
+    """All stages of a pipeline with the same share of their weights gone."""
+    found = dict(stages)
+    for name, how in (
+        ("segmenter_", cut_segmenter),
+        ("tagger_", cut_tags),
+        ("lemmatizer_", cut_lemmas),
+        ("parser_", cut_parser),
+    ):
+        if stages[name] is not None:
+            found[name] = how(stages[name], share)
+    return found
+
+
+def shrink(pipeline: Any, size: int) -> None:
+    """Take as few weights as it needs for a model file of `size` bytes: the smallest share that is enough.
+
+    A second stage of the parser goes first where half of all weights would have to: it is worth less than they are.
+    """
+    stages = {name: vars(pipeline)[name] for name in ("segmenter_", "tagger_", "lemmatizer_", "parser_")}
+
+    def fits(share: float) -> bool:
+        vars(pipeline).update(cut(stages, share))
+        return file_bytes(pipeline) <= size
+
+    parser = stages["parser_"]
+    if parser is not None and parser.second_ is not None and not fits(0.5):
+        stages["parser_"] = DependencyParser(**parser.get_params(deep=False))
+        stages["parser_"].__dict__.update({**vars(parser), "second_": None})
+    low, high = 0, _STEPS - 1
+    if not fits(high / _STEPS):
+        least = file_bytes(pipeline)
+        vars(pipeline).update(stages)
+        raise DataError(f"the smallest model for these data has {least / 1e6:.1f} MB: ask for more than {size / 1e6:g}")
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if fits(middle / _STEPS) else (middle + 1, high)
+    fits(high / _STEPS)
