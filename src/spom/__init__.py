@@ -5,12 +5,11 @@ Public names are imported on first use: `import spom` loads no numpy and compile
 
 from __future__ import annotations
 
-import importlib
-from typing import Any
+from spom.core.lazy import lazy
 
 __version__ = "0.1.0"
 
-_ROOMS = (
+_PACKAGES = (
     "core",
     "data",
     "decoders",
@@ -29,7 +28,7 @@ _ROOMS = (
     "scale",
     "solvers",
 )
-_NAMES: dict[str, str] = {
+_NAMES = {
     "DependencyParser": "spom.estimators",
     "Pipeline": "spom.estimators",
     "ProximalClassifier": "spom.estimators",
@@ -44,16 +43,5 @@ _NAMES: dict[str, str] = {
     "load_model": "spom.models",
 }
 
-__all__ = ["__version__", *_ROOMS, *_NAMES]
-
-
-def __getattr__(name: str) -> Any:
-    if name in _ROOMS:
-        return importlib.import_module(f"spom.{name}")
-    if name in _NAMES:
-        return getattr(importlib.import_module(_NAMES[name]), name)
-    raise AttributeError(f"module 'spom' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__all__ = ["__version__", *_PACKAGES, *_NAMES]
+__getattr__, __dir__ = lazy(__name__, _NAMES, _PACKAGES)

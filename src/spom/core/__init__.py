@@ -1,1 +1,1 @@
-"""What the rooms agree on: protocols, registry, compiled kernels, arrays, states."""
+"""What all packages share: protocols, the registry, compiled kernels, arrays, states."""

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
-from typing import Any
+from spom.core.lazy import lazy
 
-_NAMES: dict[str, str] = {
+_NAMES = {
     "DependencyParser": "spom.estimators.parser.parser",
     "Pipeline": "spom.estimators.pipeline.pipeline",
     "ProximalClassifier": "spom.estimators.linear.proximal",
@@ -20,13 +19,4 @@ _NAMES: dict[str, str] = {
 }
 
 __all__ = [*_NAMES]
-
-
-def __getattr__(name: str) -> Any:
-    if name in _NAMES:
-        return getattr(importlib.import_module(_NAMES[name]), name)
-    raise AttributeError(f"module 'spom.estimators' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = lazy(__name__, _NAMES)

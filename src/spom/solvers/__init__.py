@@ -5,10 +5,9 @@ Names are imported on first use, so that looking at one solver does not load the
 
 from __future__ import annotations
 
-import importlib
-from typing import Any
+from spom.core.lazy import lazy
 
-_NAMES: dict[str, str] = {
+_NAMES = {
     "VarianceReduced": "spom.solvers.linear.variance_reduced",
     "Subgradient": "spom.solvers.linear.baselines",
     "Pegasos": "spom.solvers.linear.baselines",
@@ -24,13 +23,4 @@ _NAMES: dict[str, str] = {
 }
 
 __all__ = [*_NAMES]
-
-
-def __getattr__(name: str) -> Any:
-    if name in _NAMES:
-        return getattr(importlib.import_module(_NAMES[name]), name)
-    raise AttributeError(f"module 'spom.solvers' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = lazy(__name__, _NAMES)

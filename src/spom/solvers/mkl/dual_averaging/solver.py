@@ -13,7 +13,7 @@ from spom.core.arrays import Floats, check_positive
 from spom.core.gate import check_restored, restore_random
 from spom.core.registry import register
 from spom.core.state import Counters, State
-from spom.errors import DataError, Unsupported
+from spom.errors import DataError
 from spom.penalties import SparseMKL
 from spom.solvers import examples
 from spom.solvers.mkl.bundles import Rule, Weights, active_of, errors_of
@@ -36,8 +36,8 @@ from spom.solvers.mkl.dual_averaging.rounds import (
 )
 from spom.solvers.mkl.frank_wolfe.gram import parts_of
 from spom.solvers.mkl.norms import on_norms, reach
-from spom.solvers.mkl.online.solver import LOSSES, TOLERANCE
 from spom.solvers.mkl.problem import KernelProblem
+from spom.solvers.mkl.settings import LOSSES, TOLERANCE, check_choices, check_settings, settings_of
 from spom.solvers.mkl.store import Store, likely_wrong
 from spom.solvers.pointers import pointer
 from spom.solvers.structured.losses import Loss
@@ -117,14 +117,7 @@ class DualAveragingKernels:
         copies: bool = True,
         start: State | None = None,
     ) -> None:
-        if loss not in LOSSES:
-            raise Unsupported(f"loss must be one of {', '.join(LOSSES)}; it is {loss!r}")
-        if transitions not in ("fixed", "learnt"):
-            raise Unsupported(f"transitions must be 'fixed' or 'learnt'; it is {transitions!r}")
-        if output not in OUTPUTS:
-            raise Unsupported(f"output must be one of {', '.join(OUTPUTS)}; it is {output!r}")
-        if not isinstance(epochs, (int, np.integer)) or isinstance(epochs, bool) or epochs < 1:
-            raise ValueError(f"epochs must be a whole number >= 1; it is {epochs!r}")
+        check_choices(loss, transitions, output, OUTPUTS, epochs)
         self.problem, self.loss, self.output, self.epochs = problem, loss, output, epochs
         self.learnt = transitions == "learnt" and problem.transitions
         self.count = problem.n_blocks + self.learnt
@@ -274,7 +267,7 @@ class DualAveragingKernels:
         internal["scales"] = self.scale
         if self.copies:
             internal = {name: array.copy() for name, array in internal.items()}
-        internal["settings"] = np.frombuffer(repr(self._settings()).encode(), dtype=np.uint8).copy()
+        internal["settings"] = self._settings()
         done = epoch * self.problem.n_sequences
         return State(
             k=epoch,
@@ -288,16 +281,12 @@ class DualAveragingKernels:
             random=dict(rng.bit_generator.state),
         )
 
-    def _settings(self) -> tuple[Any, ...]:
-        p = self.problem
-        features = [block.n_features for block in p.explicit]
-        return ("dual averaging", p.n_tokens, p.n_labels, len(p.grams), features, p.transitions, self.loss, self.output)
+    def _settings(self) -> Any:
+        return settings_of("dual averaging", self.problem, self.loss, self.output)
 
     def _resume(self, state: State, rng: np.random.Generator) -> int:
         kept = state.internal
-        settings = kept.get("settings", np.zeros(0, dtype=np.uint8)).tobytes().decode(errors="replace")
-        if settings != repr(self._settings()):
-            raise DataError(f"the state to start from is of another run: {settings or 'no kernels'}")
+        check_settings(state, self._settings())
         average = self._average
         like = {f"dual.{name}": np.asarray(a) for name, a in self._dual._asdict().items()}
         like |= {f"average.{name}": vars(average)[name] for name in ("alpha", "V", "T", "bounds")}

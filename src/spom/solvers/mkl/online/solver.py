@@ -13,7 +13,6 @@ from spom.core.arrays import Floats, check_positive
 from spom.core.gate import check_restored, restore_random
 from spom.core.registry import register
 from spom.core.state import Counters, State
-from spom.errors import DataError, Unsupported
 from spom.penalties import ElasticNetMKL, GroupLasso, SparseMKL
 from spom.solvers import examples
 from spom.solvers.mkl.bundles import Rule
@@ -22,14 +21,12 @@ from spom.solvers.mkl.online.coefficients import SQUARED
 from spom.solvers.mkl.online.steps import step_for
 from spom.solvers.mkl.online.workspace import Workspace
 from spom.solvers.mkl.problem import KernelProblem
+from spom.solvers.mkl.settings import LOSSES, TOLERANCE, check_choices, check_settings, settings_of
 from spom.solvers.pointers import pointer
-from spom.solvers.structured.losses import HINGE, LOG, PERCEPTRON, Loss
+from spom.solvers.structured.losses import Loss
 from spom.solvers.structured.structures import structure
 
-LOSSES = {"hinge": HINGE, "log": LOG, "perceptron": PERCEPTRON}
 OUTPUTS = ("last", "average")
-# Expected labels of the log loss that are this close to the gold ones are left as they are.
-TOLERANCE = 1e-3
 # A block is held at zero where its gradient is below this share of the threshold.
 HOLD = 0.8
 
@@ -130,14 +127,7 @@ class OnlineKernels:
         copies: bool = True,
         start: State | None = None,
     ) -> None:
-        if loss not in LOSSES:
-            raise Unsupported(f"loss must be one of {', '.join(LOSSES)}; it is {loss!r}")
-        if transitions not in ("fixed", "learnt"):
-            raise Unsupported(f"transitions must be 'fixed' or 'learnt'; it is {transitions!r}")
-        if output not in OUTPUTS:
-            raise Unsupported(f"output must be one of {', '.join(OUTPUTS)}; it is {output!r}")
-        if not isinstance(epochs, (int, np.integer)) or isinstance(epochs, bool) or epochs < 1:
-            raise ValueError(f"epochs must be a whole number >= 1; it is {epochs!r}")
+        check_choices(loss, transitions, output, OUTPUTS, epochs)
         given = SparseMKL(1e-3) if penalty is None else penalty
         count = problem.n_blocks + (transitions == "learnt" and problem.transitions)
         self.problem, self.loss, self.penalty = problem, loss, on_norms(given, count)
@@ -223,7 +213,7 @@ class OnlineKernels:
             "counts": model.counts.copy(),
             "frozen": model.frozen.copy(),
             "rounds": np.array([done.rounds, done.averaged]),
-            "settings": np.frombuffer(repr(self._settings()).encode(), dtype=np.uint8).copy(),
+            "settings": self._settings(),
         }
         norms = np.sqrt(model.table[SQUARED])
         theta = current
@@ -247,16 +237,12 @@ class OnlineKernels:
             random=dict(rng.bit_generator.state),
         )
 
-    def _settings(self) -> tuple[Any, ...]:
-        p = self.problem
-        features = [block.n_features for block in p.explicit]
-        return ("by label", p.n_tokens, p.n_labels, len(p.grams), features, p.transitions, self.loss, self.output)
+    def _settings(self) -> Any:
+        return settings_of("by label", self.problem, self.loss, self.output)
 
     def _resume(self, state: State, work: Workspace, rng: np.random.Generator) -> Progress:
         internal, model = state.internal, work.model
-        settings = internal.get("settings", np.zeros(0, dtype=np.uint8)).tobytes().decode(errors="replace")
-        if settings != repr(self._settings()):
-            raise DataError(f"the state to start from is of another run: {settings or 'no kernels'}")
+        check_settings(state, self._settings())
         like = {"current": work.theta, "scores": work.F, "counts": model.counts, "frozen": model.frozen}
         like |= {"rounds": np.zeros(2, dtype=np.int64)} | ({"sums": work.theta} if model.averaged else {})
         internal = check_restored({"current": state.theta, **internal}, like)
