@@ -36,7 +36,7 @@ from spom.penalties import SquaredL2
 RESULTS = Path(os.environ.get("SPOM_STRENGTHS", str(Path(__file__).parent / "results" / "strengths.json")))
 MULTIPLES = (30.0, 10.0, 3.0, 1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001, 0.0003)
 # Seeds of sets with at most so many rows (others have one), and the most rows that are learnt from.
-SEEDS, FEW, MOST = 3, 2000, 4000
+SEEDS, FEW, MOST = 3, 500, 2000
 
 
 class Rule(NamedTuple):
@@ -84,7 +84,7 @@ def curves(name: str, seed: int) -> dict[str, Any]:
     split = data.load(seed)
     real = data.kind == "regression"
     stratify = None if real or np.unique(split.y, return_counts=True)[1].min() < 2 else split.y
-    share = 0.4 if split.X.shape[0] <= FEW else 0.2
+    share = 0.4 if split.X.shape[0] <= MOST else 0.2
     X, X_apart, y, y_apart = train_test_split(split.X, split.y, test_size=share, random_state=seed, stratify=stratify)
     X, y, X_apart, y_apart = X[:MOST], y[:MOST], X_apart[:MOST], y_apart[:MOST]
     target, outputs, losses = _problem(data.kind, y)

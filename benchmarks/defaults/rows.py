@@ -14,8 +14,11 @@ from statistics import mean
 from time import process_time
 from typing import Any
 
-# One module for each kind of data; a module has `run(sets, learners) -> Iterator[Row]`.
-KINDS = {"classification": "linear", "regression": "linear"}
+# One module for each kind of data; a module has `run(kind, sets, learners) -> Iterator[Row]`.
+KINDS = {
+    **{"classification": "linear", "regression": "linear"},
+    **{"tagging": "taggers", "parsing": "parsers", "kernels": "kernels"},
+}
 
 
 @dataclass(frozen=True)
@@ -43,22 +46,22 @@ def timed(function: Callable[[], Any]) -> tuple[Any, float]:
         return result, process_time() - begin
 
 
-def store() -> Path:
-    """The file of results: $SPOM_DEFAULTS, or `results/linear.json` beside this file."""
-    return Path(os.environ.get("SPOM_DEFAULTS", str(Path(__file__).parent / "results" / "linear.json")))
+def store(kind: str) -> Path:
+    """The file of results of a kind, one for each module: in $SPOM_DEFAULTS, or in `results` beside this file."""
+    return Path(os.environ.get("SPOM_DEFAULTS", str(Path(__file__).parent / "results"))) / f"{KINDS[kind]}.json"
 
 
-def load() -> list[Row]:
+def load(kind: str) -> list[Row]:
     """The rows of earlier runs."""
-    path = store()
+    path = store(kind)
     return [Row(**entry) for entry in json.loads(path.read_text())] if path.exists() else []
 
 
-def save(rows: Iterable[Row]) -> None:
+def save(kind: str, rows: Iterable[Row]) -> None:
     """Merge rows into the file: a new row replaces one of the same set, learner and seed."""
-    kept = {(r.kind, r.set, r.learner, r.seed): r for r in [*load(), *rows]}
+    kept = {(r.kind, r.set, r.learner, r.seed): r for r in [*load(kind), *rows]}
     lines = [json.dumps(asdict(kept[key])) for key in sorted(kept)]
-    store().write_text("[\n" + ",\n".join(lines) + "\n]\n")
+    store(kind).write_text("[\n" + ",\n".join(lines) + "\n]\n")
 
 
 def table(rows: Iterable[Row], kind: str) -> dict[str, dict[str, tuple[float, float, float, int]]]:
@@ -127,5 +130,5 @@ def main(part: str = "") -> None:
             raise ValueError(f"there is no kind {name!r}; there are: {', '.join(KINDS)}")
         if kind != "show":
             for row in _runs(name, sets, learner):
-                save([row])
-        show(load(), name)
+                save(name, [row])
+        show(load(name), name)

@@ -1,0 +1,48 @@
+"""`DependencyParser()` and the same pruned on every treebank with gold tags, beside UDPipe 1: LAS on the test part.
+
+UDPipe's results are stored (`results/udpipe.json`, made by `python -m benchmarks.defaults.udpipe`); its training takes
+minutes for each thousand sentences. A parser of ours learns from the training part alone, without development data.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from benchmarks.defaults.rows import Row, timed
+from benchmarks.defaults.sentence_sets import files, treebanks
+from benchmarks.defaults.udpipe import RESULTS
+from spom import DependencyParser
+from spom.data.conllu import read_conllu
+
+PEER = "UDPipe 1"
+LEARNERS: dict[str, dict[str, Any]] = {"DependencyParser": {}, "pruned": {"prune": "auto"}}
+
+
+def run(kind: str, sets: str = "", learner: str = "") -> Iterator[Row]:
+    """The rows of the treebanks and learners whose names begin so."""
+    seeds = int(os.environ.get("SPOM_SEEDS", "3"))
+    peers = json.loads(RESULTS.read_text())
+    for name in treebanks():
+        if not name.startswith(sets):
+            continue
+        if name in peers and PEER.startswith(learner):
+            peer = peers[name]
+            note = f"UAS {peer['uas']:.4f}; {peer['system']}"
+            yield Row(kind, name, PEER, 0, peer["las"], peer["seconds"], peer["bytes"], note=note)
+        train, test = (read_conllu(files(name)[part]) for part in ("train", "test"))
+        DependencyParser(verbose=0, epochs=1, label_epochs=1).fit(train[:20])
+        for label, params in LEARNERS.items():
+            for seed in range(seeds) if label.startswith(learner) else ():
+                made = DependencyParser(random_state=seed, verbose=0, **params)
+                parser, seconds = timed(lambda made=made, train=train: made.fit(train))
+                result = parser.evaluate(test)
+                note = f"UAS {result.uas:.4f}; {parser.trees_}"
+                note += "" if parser.pruning_ is None else f"; {parser.pruning_.why}"
+                size = int(np.count_nonzero(parser.arcs_.weights))
+                print(f"  {name:<16} {label:<18} seed {seed}: LAS {result.las:.4f} {seconds:6.2f} s {size}", flush=True)
+                yield Row(kind, name, label, seed, result.las, seconds, size, True, note=note)
