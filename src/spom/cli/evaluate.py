@@ -26,6 +26,7 @@ def evaluate(
     ] = "-",
     format: o.Format = None,
     target: Target = None,
+    encoding: o.Encoding = "utf-8",
     raw: Annotated[
         bool, typer.Option("--raw", help="Pipelines: from the raw text of a treebank, words and sentences too.")
     ] = False,
@@ -62,7 +63,8 @@ def evaluate(
         if kind == "pipeline":
             scores = _pipeline_scores(str(model), source, raw, jobs)
         else:
-            scores = _scores(kind, header, str(model), source, format, target)
+            training = {**header.model["training"], "encoding": encoding}
+            scores = _scores(kind, training, str(model), source, format, target)
     except DataError as error:
         raise explained(error, kind, model) from None
     if json:
@@ -87,7 +89,9 @@ def _pipeline_scores(model: str, source: str, raw: bool, jobs: int) -> Any:
     return pipeline_scores(pipeline, bank, raw)
 
 
-def _scores(kind: str, header: Any, model: str, source: str, format: str | None, target: str | None) -> Any:
+def _scores(
+    kind: str, training: dict[str, Any], model: str, source: str, format: str | None, target: str | None
+) -> Any:
     from spom.models.loading import load_model
 
     if kind == "tagger":
@@ -95,12 +99,12 @@ def _scores(kind: str, header: Any, model: str, source: str, format: str | None,
         from spom.cli.sentences import like_training
 
         tagger = load_model(model)
-        data = like_training(source, format, header.model["training"], target)
+        data = like_training(source, format, training, target)
         _known_labels(data.y, tagger.classes_.tolist(), source)
         return tag_scores(tagger, data.X, data.y)
     if kind == "parser":
         return _trees(load_model(model), source, format)
-    return _vectors(load_model(model), header.model["training"], source, format, target)
+    return _vectors(load_model(model), training, source, format, target)
 
 
 def _known_labels(y: Any, classes: list[Any], source: str) -> None:
@@ -137,6 +141,8 @@ def _vectors(estimator: Any, training: dict[str, Any], source: str, format: str 
 
     layout = Layout.of_model(estimator, training)
     layout = replace(layout, format=format, target=target or layout.target)
+    if training["encoding"] != "utf-8":
+        layout = replace(layout, form=replace(layout.form, encoding=training["encoding"]))
     found = format_of(source, format)
     if layout.wants_table == (found == "svmlight"):
         raise DataError(f"the model was learnt from {layout.wanted()}; this is {found}", source)

@@ -11,6 +11,8 @@ import typer
 from spom.cli import options as o
 from spom.errors import DataError, Unsupported
 
+# Kinds of models that take tables.
+TABLES = ("classifier", "regressor")
 Sources = Annotated[
     list[str] | None,
     typer.Argument(metavar="[F]...", help="Files to read, or patterns such as 'part-*.txt'; - is standard input."),
@@ -109,10 +111,12 @@ def predict(
 def _run(asked: Asked, sources: list[str]) -> None:
     if asked.kind != "tagger" and (asked.marginals or asked.k_best):
         raise Unsupported("--marginals and --k-best are for taggers; classifiers have --probabilities")
+    if asked.output.lower().endswith((".parquet", ".pq")) and (asked.explain or asked.kind not in TABLES):
+        raise Unsupported("Parquet is for tables with their predictions: name a text file with -o")
     if asked.explain:
         _explained(asked, sources)
         return
-    if asked.kind in ("classifier", "regressor"):
+    if asked.kind in TABLES:
         _vectors(asked, sources)
         return
     if asked.probabilities:

@@ -110,7 +110,7 @@ def like_training(path: str, given: str | None, training: dict[str, Any], label:
         label = label or (training["label"] if training["format"] == "conllu" else None)
         return read_tagged(path, given, columns if training["format"] == "conllu" else None, label)
     names = None
-    if label is None and training["format"] == "conll":
+    if label in (None, training["label"]) and training["format"] == "conll":
         names = [*columns[: training["label_at"]], training["label"], *columns[training["label_at"] :]]
         label = training["label"]
     return read_tagged(path, given, names, label, encoding)

@@ -129,7 +129,7 @@ def _as_utf8(content: bytes, name: str, before: int, encoding: str) -> bytes:
         raise ValueError(f"encoding {encoding!r} is not known") from None
     except UnicodeDecodeError as error:
         line = before + 1 + content.count(b"\n", 0, error.start)
-        what = f"byte {content[error.start]:#04x} is not {encoding}; give the encoding of the file"
+        what = f"byte {content[error.start]:#04x} is not {encoding}; give the encoding of the file with --encoding"
         raise DataError(what, name, line) from None
     return content if encoding.lower().replace("_", "-") in ("utf-8", "utf8") else text.encode()
 
