@@ -59,7 +59,9 @@ wheel: $(VENV)/.test
 bench: $(VENV)/.bench
 	$(BIN)/python -m benchmarks
 
-docs: $(VENV)/.docs
+# Runs the code of every page, the commands of the tasks and of the pages for other tools' users, then builds the pages.
+docs: $(VENV)/.docs $(VENV)/.test
+	$(BIN)/python -m pytest -q -n 2 tests/docs
 	$(BIN)/sphinx-build -W --keep-going -b html docs docs/_build/html
 
 # Pins what a fresh environment with every extra resolves to: names and versions only.

@@ -1,4 +1,4 @@
-"""The pictures of the architecture: the rooms in their layers, and the way of the data through them.
+"""The pictures of the architecture: the packages in their layers, and how data flow through them.
 
 The layers are those that import-linter enforces (pyproject.toml), and a room that is not there yet is drawn
 with a dashed line: the picture cannot differ from the code. Plain SVG in the colours of the page around it,
@@ -96,7 +96,7 @@ def rooms() -> str:
             parts.append(_box(start + i * (each + gap), y, each, high, name, ROOMS[name], kind))
         if level + 1 < len(found):
             parts.append(_arrow(width / 2, y + high + 4, width / 2, y + pitch - 5, "imports" if level == 0 else ""))
-    return _svg(width, 10 + len(found) * pitch - 22, "The rooms of spom in layers; imports go downwards only", parts)
+    return _svg(width, 10 + len(found) * pitch - 22, "The packages of spom in layers; imports go downwards only", parts)
 
 
 def flow() -> str:
@@ -145,4 +145,4 @@ def flow() -> str:
         f'<text class="flow middle" x="{(10 + wide + gap + right + wide) / 2:.0f}" y="{y3 + 42:.0f}">'
         "solvers: the loop, one state after another</text>"
     )
-    return _svg(right + wide + 10, y3 + 56, "The way of the data through the rooms", parts)
+    return _svg(right + wide + 10, y3 + 56, "How data flow through the packages", parts)

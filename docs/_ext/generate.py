@@ -1,4 +1,4 @@
-"""Writes docs/generated/ before Sphinx reads: the operators, the reference of each room, the pictures."""
+"""Writes docs/generated/ before Sphinx reads: the operators, the reference of each package, the pictures."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def write_all(folder: Path) -> None:
     for room, text in pages.items():
         _write(folder / "api" / f"{room}.rst", text)
     listed = "\n".join(f"   api/{room}" for room in pages)
-    intro = "The public names, room by room. The same names are what `dir` shows, and they are imported on first use."
+    intro = "The public names, package by package: what `dir` shows. Each is imported when it is first used."
     _write(folder / "reference.rst", f"Reference\n=========\n\n{intro}\n\n.. toctree::\n   :maxdepth: 1\n\n{listed}\n")
 
 

@@ -11,7 +11,7 @@ from spom.errors import Unsupported
 
 
 class Norm(Protocol):
-    """A norm as this room sees it."""
+    """A norm, as the solvers of this package use it."""
 
     name: str
 

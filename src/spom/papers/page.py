@@ -83,7 +83,12 @@ def rst(results: Sequence[Result], images: str) -> str:
         "Every experiment below is a command: ``spom reproduce list`` shows the ids, ``spom reproduce ID`` runs one",
         "and writes ``ID.json`` (settings, seeds, versions, every number) and ``ID.png``, and ``--quick`` takes less",
         "than two minutes. Shown here are full runs. Seconds are CPU seconds of one thread on the machine that ran",
-        "them. Where ours differs from the paper, the last column says why.",
+        "them.",
+        "",
+        "The columns of each table: **quantity** is what was measured. **paper** is the number that the paper prints,",
+        "or what it claims in words. **ours** is the result of this run, with its spread where there are several.",
+        "**met** says whether ours is within the tolerance that the experiment states. The last column says why a",
+        "number differs, where it does.",
         "",
     ]
     for result in results:

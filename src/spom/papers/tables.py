@@ -8,7 +8,7 @@ from typing import Any
 from spom.papers.experiment import Experiment
 from spom.papers.result import Result, Row
 
-HEADER = ("", "paper", "ours", "", "a word on the difference")
+HEADER = ("quantity", "paper", "ours", "met", "why it differs")
 MARKS = {None: "", True: "yes", False: "NO"}
 
 
