@@ -59,10 +59,11 @@ wheel: $(VENV)/.test
 bench: $(VENV)/.bench
 	$(BIN)/python -m benchmarks
 
-# Runs the code of every page, the commands of the tasks and of the pages for other tools' users, then builds the pages.
+# Builds the pages; then runs the code of every page and the commands of the tasks and of the pages for users of other tools, and
+# looks at the pages in a browser, where there is one.
 docs: $(VENV)/.docs $(VENV)/.test
-	$(BIN)/python -m pytest -q -n 2 tests/docs
 	$(BIN)/sphinx-build -W --keep-going -b html docs docs/_build/html
+	$(BIN)/python -m pytest -q -n 2 tests/docs
 
 # Pins what a fresh environment with every extra resolves to: names and versions only.
 lock:
