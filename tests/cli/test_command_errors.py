@@ -78,6 +78,36 @@ def test_a_full_disk(here: Path) -> None:
     assert done.stderr.count(b"\n") == 1
 
 
+SMALL_DISK = """
+mount -t tmpfs -o size=64k tmpfs "$1" || exit 77
+PYTHONUNBUFFERED=1 "$2" -m spom predict --model "$3" "$4" > "$1/out" 2> "$5"
+status=$?
+wc -c < "$1/out" >> "$5"
+exit $status
+"""
+
+
+def test_a_disk_that_fills_up_under_standard_output(here: Path, tmp_path: Path) -> None:
+    """A real one, in a namespace of its own: part of the output fits, and the exit status says that some did not."""
+    (tmp_path / "disk").mkdir()
+    data, err = tmp_path / "data.svm", tmp_path / "err"
+    data.write_bytes((here / "test.svm").read_bytes() * 100)
+    given = [tmp_path / "disk", sys.executable, here / "svm.spom", data, err]
+    try:
+        done = subprocess.run(
+            ["unshare", "-Urm", "sh", "-c", SMALL_DISK, "sh", *given], capture_output=True, check=False
+        )
+    except FileNotFoundError:
+        pytest.skip("needs unshare")
+    if done.returncode == 77 or not err.exists():
+        pytest.skip("no file system may be mounted here")
+    told, size = err.read_text().rsplit("\n", 2)[:2]
+    assert int(size) == 1 << 16, "the disk is full"
+    assert data.stat().st_size > 1 << 16
+    assert done.returncode == 2
+    assert told.startswith("spom: No space left on device")
+
+
 def test_damaged_models(spom: Command, here: Path, tmp_path: Path) -> None:
     raw = (here / "csv.spom").read_bytes()
     bad = tmp_path / "bad.spom"

@@ -118,6 +118,16 @@ def test_indices_from_zero_are_found(spom: Command, tmp_path: Path) -> None:
     assert "zero.svm, line 1: expected indices from 1 on" in fails
 
 
+@pytest.mark.parametrize(("base", "asked"), [(0, "auto"), (0, "yes"), (1, "auto"), (1, "no")])
+def test_a_stream_of_indices_from_zero(spom: Command, tmp_path: Path, base: int, asked: str) -> None:
+    path = tmp_path / "stream.svm"
+    path.write_text(f"1 {base}:1\n2 {base + 1}:1\n" * 50)
+    words = ["train", "classifier", "--train", path, "--dev", path, "--model", tmp_path / "m", "--quiet", "--stream"]
+    spom.well(*words, "--zero-based", asked)
+    assert library.load_model(tmp_path / "m").n_features_in_ == 2
+    assert spom.well("predict", "--model", tmp_path / "m", path, "--only").out.split() == ["1", "2"] * 50
+
+
 def test_text_rows_are_scikit_learns_tfidf() -> None:
     from sklearn.feature_extraction.text import TfidfVectorizer
 

@@ -75,7 +75,7 @@ def _read(o: dict[str, Any], real: bool) -> tuple[Vectors, Vectors | None]:
     if o["stream"]:
         if found != "svmlight" or o["train"] == "-" or o["solver"] != "online":
             raise Unsupported("--stream takes an svmlight file and the online solver")
-        data = Vectors(None, None, None, layout, found, o["train"])
+        data = Vectors(None, None, None, _streamed(o["train"], layout), found, o["train"])
     else:
         data = read_vectors(o["train"], layout, real)
         classes = 0 if real else len(np.unique(data.y))
@@ -85,14 +85,31 @@ def _read(o: dict[str, Any], real: bool) -> tuple[Vectors, Vectors | None]:
     return data, None if o["dev"] is None else _read_dev(o, data, real)
 
 
+def _file(data: Vectors) -> Any:
+    """The file of a stream."""
+    from spom.data.svmlight import SvmlightFile
+
+    return SvmlightFile(data.path, zero_based=bool(data.layout.zero_based))
+
+
+def _streamed(path: str, layout: Layout) -> Layout:
+    """The layout of a file that is read in blocks; the first block says whether indices start at 0."""
+    from spom.data.svmlight import STARTS_AT_ZERO, read_svmlight
+
+    if layout.zero_based is not None:
+        return layout
+    try:
+        next(read_svmlight(path), None)
+    except DataError as error:
+        if not error.what.startswith(STARTS_AT_ZERO):
+            raise
+        return replace(layout, zero_based=True)
+    return layout
+
+
 def _read_dev(o: dict[str, Any], data: Vectors, real: bool) -> Vectors:
     """The held-out file, with the columns and the width of the training file."""
-    if data.X is None:
-        from spom.data.svmlight import SvmlightFile
-
-        width = SvmlightFile(o["train"], zero_based=bool(data.layout.zero_based)).n_features
-    else:
-        width = data.X.shape[1]
+    width = _file(data).n_features if data.X is None else data.X.shape[1]
     names = None if data.layout.columns is not None else data.names
     return read_vectors(o["dev"], replace(data.layout, names=names, width=width), real)
 
@@ -158,7 +175,7 @@ def _fit_online(estimator: Any, data: Vectors, dev: Vectors | None, live: Live, 
     held = None if dev is None else (dev.X, dev.y)
     with live:
         if data.X is None:
-            estimator.fit(data.path, dev=held, **resuming.arguments)
+            estimator.fit(_file(data), dev=held, **resuming.arguments)
         else:
             estimator.fit(data.X, data.y, dev=held, **resuming.arguments)
 

@@ -178,7 +178,7 @@ def check_squares(X: Any, name: str = "X") -> Any:
     return X
 
 
-def check_room(rows: int, columns: int, copies: int, what: str) -> None:
+def check_room(rows: int, columns: int, copies: int, what: str, todo: str = "take fewer classes or features") -> None:
     """An error where `copies` tables of rows x columns floats need more memory than this machine has.
 
     >>> check_room(10, 10, 1, "the weights")
@@ -190,9 +190,7 @@ def check_room(rows: int, columns: int, copies: int, what: str) -> None:
         return
     needed = 8 * copies * rows * columns
     if needed > memory:
-        raise DataError(
-            f"{what} need about {needed / 1e9:,.0f} GB, more than this machine has: take fewer classes or features"
-        )
+        raise DataError(f"{what} need about {needed / 1e9:,.0f} GB, more than this machine has: {todo}")
 
 
 def check_range(array: Array, low: int, high: int, name: str) -> Array:

@@ -16,9 +16,11 @@ from sklearn.utils.validation import _check_sample_weight, column_or_1d, validat
 
 from spom.core import registry
 from spom.core.arrays import Floats, Ints
-from spom.core.gate import checked_csr
-from spom.errors import Unsupported
+from spom.core.gate import check_squares, checked_csr
+from spom.errors import DataError, Unsupported
 
+# Up to this all whole numbers are floats.
+EXACT = 2.0**53
 # The form that a loss of two classes takes when there are more.
 MULTICLASS = {
     "Hinge": "multiclass-hinge",
@@ -100,7 +102,7 @@ def check_data(estimator: BaseEstimator, X: Any, *, reset: bool) -> Any:
     X = validate_data(estimator, X, reset=reset, accept_sparse="csr", dtype=np.float64, order="C")
     if sparse.issparse(X) and not X.has_sorted_indices:
         X = X.sorted_indices()
-    return X
+    return check_squares(X) if reset else X
 
 
 def check_weights(sample_weight: ArrayLike | None, X: Any) -> Floats | None:
@@ -126,6 +128,10 @@ def check_labels(y: Any) -> NDArray[Any]:
     labels = column_or_1d(y, warn=True)
     if labels.dtype.kind == "f" and not np.isfinite(labels).all():
         raise ValueError("Input y contains NaN or infinity: every label must be known")
+    if labels.dtype.kind == "f" and labels.size and np.abs(labels).max() > EXACT:
+        at = int(np.argmax(np.abs(labels)))
+        what = f"entry {at} of y is the label {labels[at]:g}: numbers over 2**53 cannot be told apart"
+        raise DataError(f"{what}; number the classes from 1, or give labels as text")
     check_classification_targets(labels)
     return np.asarray(labels)
 

@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from spom.errors import ModelFileError
 from spom.estimators.showing import Shown
+from spom.losses.base import Loss
 from spom.models.checks import check_indices, check_offsets, check_shape, take
 from spom.models.loading import save_model
 from spom.solvers.iterate import History
@@ -126,8 +127,11 @@ def _check_fit(model: Any, coef: Any) -> None:
     width, bias = coef.shape[-1], np.shape(held["intercept_"])
     rows = 1 if coef.ndim == 1 else coef.shape[0]
     classes = held.get("classes_")
-    if classes is not None and (not isinstance(classes, np.ndarray) or classes.ndim != 1):
+    wanted = hasattr(model, "predict_log_proba")
+    if (wanted or classes is not None) and (not isinstance(classes, np.ndarray) or classes.ndim != 1):
         raise ModelFileError("the classes are no list of labels: the file is damaged")
+    if not isinstance(held.get("loss_"), Loss):
+        raise ModelFileError("the loss is none: the file is damaged")
     if not np.isfinite(np.asarray(held["intercept_"], dtype=np.float64)).all():
         raise ModelFileError("the intercept is not finite: the file is damaged")
     fits = classes is None or rows == (1 if len(classes) == 2 and rows == 1 else len(classes))

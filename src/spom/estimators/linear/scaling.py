@@ -14,7 +14,6 @@ import numpy as np
 from scipy import sparse
 
 from spom.core.arrays import Floats
-from spom.core.gate import check_squares
 
 # A column of sparse data is scaled where its entries are this much larger or smaller than those of the median
 # column. Measured on training rows: columns of words differ by a factor of at most 4.6 from the median (trec tf-idf;
@@ -70,7 +69,6 @@ def measured(X: Any, weight: Floats | None, intercept: bool) -> Scaling | None:
     """
     if sparse.issparse(X):
         return _sparse(X)
-    check_squares(X)
     share = None if weight is None else weight / weight.sum()
     if not intercept:
         size = np.sqrt(np.average(X**2, axis=0, weights=share))

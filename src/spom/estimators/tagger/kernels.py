@@ -24,7 +24,7 @@ from spom.estimators.tagger.kernel_chain import (
     split_pair,
     stacked,
 )
-from spom.estimators.tagger.labels import label_names
+from spom.estimators.tagger.labels import check_labels_fit, label_names
 from spom.estimators.tagger.weights import check_sample_weight, is_per_token, sentence_weights
 from spom.estimators.training import Trainer, described, digest
 from spom.solvers.structured.chains.data import check_sentence_weights, padded
@@ -64,6 +64,7 @@ def fit_with_kernels(
         raise Unsupported("unknown labels (None) are for templates alone: with kernels every label must be known")
     weight = _weights(sample_weight, offsets)
     tagger.classes_, k = labels, labels.size
+    check_labels_fit(k, vectors.shape[0])
     tagger.templates_, source = "kernels", None
     if both:
         sentences = as_columns(tagger.templates, sentences)

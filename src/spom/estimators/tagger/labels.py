@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spom.core.arrays import Ints
+from spom.core.gate import check_room
 from spom.data.columns import Columns
 from spom.data.treebank import Treebank
 from spom.errors import DataError, Unsupported
@@ -52,6 +53,16 @@ def check_dev(labels: Names, classes: Names) -> None:
     if labels.size and not {str(label) for label in labels.tolist()} & {str(label) for label in classes.tolist()}:
         shown = [", ".join(str(label) for label in part.tolist()[:5]) for part in (labels, classes)]
         raise DataError(f"dev has the labels {shown[0]}, none of which is learnt ({shown[1]}): give data of one kind")
+
+
+def check_labels_fit(labels: int, features: int) -> None:
+    """An error with the estimate where the tables of so many labels and features need more memory than there is.
+
+    Pairs of labels have sums, squares, scores, what is forbidden and the best chain; features sums and squares.
+    """
+    todo = "take fewer labels, or split them"
+    check_room(labels + 2, labels, 6, f"the tables of {labels:,} labels by {labels:,} labels", todo)
+    check_room(features, labels, 2, f"the weights of {labels:,} labels and {features:,} features", todo)
 
 
 def label_codes(y: Any, offsets: Ints, *, unknown: bool = False) -> tuple[Ints, Names]:

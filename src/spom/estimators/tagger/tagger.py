@@ -22,7 +22,16 @@ from spom.estimators.tagger.defaults import Allowed
 from spom.estimators.tagger.held_out import HeldOutPruning, Trial, pruned_on_held_out
 from spom.estimators.tagger.inputs import Source, as_columns, make_source
 from spom.estimators.tagger.kernels import check_options, fit_with_kernels
-from spom.estimators.tagger.labels import Names, check_dev, label_codes, label_names, metric, recode, split_labels
+from spom.estimators.tagger.labels import (
+    Names,
+    check_dev,
+    check_labels_fit,
+    label_codes,
+    label_names,
+    metric,
+    recode,
+    split_labels,
+)
 from spom.estimators.tagger.model import TaggerModel
 from spom.estimators.tagger.pruning import Pruning
 from spom.estimators.tagger.saving import SavingTagger
@@ -280,6 +289,7 @@ class SequenceTagger(TakesCallbacks, SavingTagger, TaggerModel):
 
     def _task(self, source: Source, rows: Any, codes: Ints, labels: Names) -> _Task:
         self.classes_, blocks = labels, as_blocks(source.blocks)
+        check_labels_fit(labels.size, blocks.total)
         self._allowed = defaults.chosen_constraints(self.constraints, labels, codes, rows.offsets)
         self.constraints_ = self._allowed.scheme
         self._forbidden = forbidden_scores(self._allowed.constraints, labels.size)

@@ -20,7 +20,7 @@ from spom.core.arrays import Floats, as_finite, check_finite, check_positive
 from spom.core.gate import check_restored
 from spom.core.registry import register
 from spom.core.state import Counters, State
-from spom.errors import ModelFileError, SpomError, Unsupported
+from spom.errors import Diverged, ModelFileError, SpomError, Unsupported
 from spom.norms import GeneralProx, ProxResult, as_norm
 from spom.norms.atomic import AtomicNorm
 from spom.solvers.batch.general_prox_functions import ProxFunction, half_square_gradient
@@ -127,7 +127,8 @@ class GeneralProximal:
         if isinstance(self.start, State):
             state = self.start
             check_restored({"theta": state.theta}, {"theta": np.zeros(p)})
-            if not 0.0 < state.step < np.inf:
+            # Its square and one over it are finite.
+            if not 1e-150 < state.step < 1e150:
                 raise ModelFileError(f"the saved state has a step of {state.step}: it is damaged")
         else:
             x0 = np.zeros(p) if self.start is None else as_finite(self.start, "start").copy()
@@ -295,6 +296,8 @@ class Estimate:
         """e <- (1 - alpha) e + alpha (the lower bound of this step), and w its minimiser."""
         # In the limit of an infinite beta0 alpha is 1 and (1 - alpha) B = alpha^2 / gamma is L.
         shrunk = step.L if np.isinf(self.B) else (1.0 - alpha) * self.B
+        if not shrunk > 0.0:
+            raise Diverged(f"the estimate has no curvature left (alpha {alpha}, L {step.L:g}): scale X")
         linear = step.gradient if tau == 1 else step.result.p
         self.S = self.S + (alpha / shrunk) * linear
         base = step.L if np.isinf(self.beta) else (1.0 - alpha) * self.beta

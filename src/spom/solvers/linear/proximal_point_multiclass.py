@@ -14,6 +14,7 @@ from typing import Annotated, NamedTuple
 import numpy as np
 
 from spom.core.arrays import Floats, Ints
+from spom.core.gate import check_room
 from spom.core.jit import kernel
 from spom.errors import DataError
 from spom.solvers.linear.data import Examples, Rows, look_ahead_in
@@ -139,7 +140,10 @@ class ProximalPointRows:
         self.metric = self.smoothness / n * root * float(root.sum())
         self.metric[root == 0.0] = 1.0
         if self.slopes.shape[0] != n:
-            self.slopes = np.zeros((n, self.shape[1]))
+            k = self.shape[1]
+            todo = "take update='forward-backward', or fewer classes"
+            check_room(n, k, 1, f"a number for each of {n:,} rows and {k:,} classes", todo)
+            self.slopes = np.zeros((n, k))
 
     def run(self, rows: Rows, order: Ints, steps: Floats) -> float:
         """One pass over the rows in `order`; the sum of the losses met on the way."""
