@@ -134,3 +134,31 @@ def test_one_label_alone() -> None:
 def test_all_weights_at_zero() -> None:
     with pytest.warns(UserWarning, match="every weight is zero"):
         fit(WORDS, ENTITIES, penalty=L1(100.0))
+
+
+def in_scheme(labels: list[str], letters: str) -> list[str]:
+    """BIO in another scheme, whose letters for begin, inside, end and single are given."""
+    found = []
+    for t, label in enumerate(labels):
+        if label == "O":
+            found.append(label)
+            continue
+        last = t + 1 == len(labels) or not labels[t + 1].startswith("I")
+        which = (3 if last else 0) if label[0] == "B" else (2 if last else 1)
+        found.append(letters[which] + label[1:])
+    return found
+
+
+@pytest.mark.parametrize("letters", ["BIES", "BILU", "BMEW", "BIIB"])
+def test_phrases_are_recognised_in_every_scheme(letters: str) -> None:
+    X = [[("an",), ("old",), ("red",), ("Bus",), ("in",), ("Rome",)], [("in",), ("Rome",)]] * 15
+    bio = [["O", "B-X", "I-X", "I-X", "O", "B-X"], ["O", "B-X"]] * 15
+    y = [in_scheme(labels, letters) for labels in bio]
+    t = SequenceTagger(random_state=0, verbose=0).fit(X, y)
+    assert t.templates_.startswith("entities")
+    assert t.constraints_ == {"BIES": "BIOES", "BILU": "BILOU", "BIIB": "BIO"}.get(letters)
+    assert t.evaluate(X, y).gold == 45
+    assert t.score(X, y) == 1.0
+    # Without the two phrases of one sentence, the two that are found there are wrong.
+    wrong = [["O"] * 6, *y[1:]]
+    assert t.evaluate(X, wrong).correct == 43

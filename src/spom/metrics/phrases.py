@@ -13,7 +13,8 @@ from spom.core.arrays import Ints
 from spom.core.jit import kernel
 from spom.errors import DataError
 
-_PREFIXES = {"O": 0, "B": 1, "I": 2, "E": 3, "S": 4}
+# L and U are E and S of BILOU, M and W are I and S of BMEWO.
+_PREFIXES = {"O": 0, "B": 1, "I": 2, "M": 2, "E": 3, "L": 3, "S": 4, "U": 4, "W": 4}
 _OTHER = 5
 
 
@@ -68,8 +69,8 @@ def phrase_scores(gold: Sequence[Iterable[str]], found: Sequence[Iterable[str]])
     """The scores of label sequences against the right ones.
 
     A label is a prefix and a type (B-NP), or O. A phrase begins at B and S, at I and E after O, E or S, and wherever
-    the type changes; it ends before the next begins, before O, and after E and S. Sentences that differ in length
-    are a `DataError`.
+    the type changes; it ends before the next begins, before O, and after E and S. L is read as E, U and W as S, M as I.
+    Sentences that differ in length are a `DataError`.
 
     >>> scores = phrase_scores([["B-NP", "I-NP", "O", "B-VP"]], [["B-NP", "I-NP", "B-VP", "I-VP"]])
     >>> scores.gold, scores.found, scores.correct, scores.accuracy
@@ -130,8 +131,20 @@ def phrases(labels: Sequence[str]) -> list[tuple[int, int, str]]:
 
 
 def has_phrases(labels: Iterable[str]) -> bool:
-    """Whether labels write phrases down: all are O or have a prefix B, I, E, S, and not all are O."""
-    prefixes = {label.partition("-")[0] for label in labels}
+    """Whether labels write phrases down: all are O or have a prefix B, I, E, S, and not all are O.
+
+    The prefixes L, U, M and W of other schemes count beside B, and where labels have types, as in B-NP; M without types
+    counts beside B and E.
+
+    >>> has_phrases(["O", "B-NP", "L-NP", "U-NP"]), has_phrases(["B", "M", "E", "S"]), has_phrases(["M", "W"])
+    (True, True, False)
+    """
+    parts = [label.partition("-") for label in labels]
+    prefixes = {first for first, _, _ in parts}
+    more = prefixes & set("LUMW")
+    typed = all(dash for first, dash, _ in parts if first != "O")
+    if more and not ("B" in prefixes and (typed or (more == {"M"} and "E" in prefixes))):
+        return False
     return prefixes <= set(_PREFIXES) and bool(prefixes - {"O"})
 
 

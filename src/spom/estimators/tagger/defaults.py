@@ -123,7 +123,7 @@ def _recognised(names: list[str], y: Ints, offsets: Ints) -> Allowed:
     best = Allowed(None, None, np.empty(0, dtype=np.int64))
     letters = {name.partition("-")[0] for name in names}
     # With I alone (or B alone) every sequence is allowed in IOB1, and nothing is gained.
-    if not {"B", "I"} <= letters:
+    if "B" not in letters or not letters & {"I", "E", "L"}:
         return best
     least = math.inf
     for scheme in SCHEMES:
