@@ -9,6 +9,7 @@ import sys
 import time
 
 import benchmarks
+from benchmarks.common import MISSED
 
 
 def names() -> list[str]:
@@ -18,7 +19,7 @@ def names() -> list[str]:
 
 
 def main() -> int:
-    """Run them one after another; the exit status is 1 where one of them fails."""
+    """Run them one after another; the exit status is 1 where one of them fails or misses a floor."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("names", nargs="*", help="which ones (default: all); a name may be module:part")
     parser.add_argument("--list", action="store_true", help="say what there is")
@@ -43,8 +44,22 @@ def main() -> int:
             failed.append(wanted)
             print(f"  FAILED: {type(error).__name__}: {error}", file=sys.stderr)
         print(f"=== {wanted}: {time.perf_counter() - begin:.0f} s")
-    print(f"failed, or missed a floor: {', '.join(failed)}" if failed else "no benchmark failed")
-    return 1 if failed else 0
+    print(verdict(failed, MISSED))
+    return 1 if failed or MISSED else 0
+
+
+def verdict(failed: list[str], missed: list[str]) -> str:
+    """The last line: what failed, and which floors were missed.
+
+    >>> verdict([], ["tagging: seconds"])
+    '1 floor missed: tagging: seconds'
+    >>> verdict([], [])
+    'no benchmark failed, and all floors are met'
+    """
+    parts = [f"failed: {', '.join(failed)}"] if failed else []
+    if missed:
+        parts.append(f"{len(missed)} floor{'s' if len(missed) > 1 else ''} missed: {'; '.join(missed)}")
+    return "; ".join(parts) or "no benchmark failed, and all floors are met"
 
 
 if __name__ == "__main__":

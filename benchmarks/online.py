@@ -154,7 +154,6 @@ def bench_shuffled(n: int = 300_000, d: int = 1_000_000) -> None:
     table.add("CPU seconds (SGDClassifier, shuffle=True)", mine.seconds, peer.seconds, "ratio >= 1.5",
               1.5 * mine.seconds <= peer.seconds)  # fmt: skip
     table.add("CPU seconds (peer: ours in the order of the rows)", mine.seconds, ordered.seconds)
-    table.hold()
 
 
 def bench_polarity() -> None:

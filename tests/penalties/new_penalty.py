@@ -42,3 +42,27 @@ class ElasticGroups(Grouped):
 
     def _max_strength(self, g: Floats) -> float:
         return float(self.group_norms(g).max())
+
+
+@kernel(PROX)
+def shrink_norms(w: Floats, step: float, reals: Floats, ints: Ints, out: Floats) -> None:
+    """max(0, norm_m - step s) in place of each norm."""
+    norms = np.empty(ints[0])
+    group_norms(w, ints, norms)
+    for m in range(norms.size):
+        norms[m] = max(1.0 - step * reals[0] / norms[m], 0.0) if norms[m] > 0.0 else 0.0
+    scale_groups(w, ints, norms, out)
+
+
+class OwnGroupLasso(Grouped):
+    """Omega(w) = s sum over groups of norm2(w_m): what the package has as `GroupLasso`, to compare with."""
+
+    _kernel = shrink_norms
+
+    def __init__(self, strength: float = 1.0, groups: Any = None) -> None:
+        self.strength = strength
+        self.groups = groups
+        self._check()
+
+    def _value(self, w: Floats) -> float:
+        return float(self.strength * self.group_norms(w).sum())

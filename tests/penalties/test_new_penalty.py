@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 from scipy import sparse
 from scipy.special import expit
 
-from spom import OnlineClassifier, ProximalClassifier
+from spom import DependencyParser, OnlineClassifier, ProximalClassifier, SequenceTagger
+from spom.data import read_conllu
+from spom.penalties import GroupLasso
 from spom.solvers import OnlineProximal
 from spom.solvers.iterate import last
-from tests.penalties.new_penalty import ElasticGroups
+from tests.penalties.new_penalty import ElasticGroups, OwnGroupLasso
 
 FEATURES, GROUPS = 24, 6
 STRENGTH = 0.03
@@ -68,3 +72,44 @@ def test_online_rounds_are_those_done_by_hand():
     np.testing.assert_allclose(theta, twin, atol=1e-10)
     model = OnlineClassifier(penalty=penalty, **settings).fit(X, y)
     np.testing.assert_allclose(model.coef_.reshape(-1), twin, atol=1e-10)
+
+
+def sentences() -> tuple[list[list[list[str]]], list[list[str]]]:
+    rng, letters = np.random.default_rng(0), list("abcdef")
+    sizes = rng.integers(2, 7, 50)
+    X = [[[str(rng.choice(letters)), str(rng.integers(3))] for _ in range(size)] for size in sizes]
+    return X, [["V" if word[0] in "ae" else "C" for word in x] for x in X]
+
+
+@pytest.mark.parametrize("update", ["forward-backward", "dual-averaging"])
+def test_taggers_learn_with_it_as_with_its_equal(update: str) -> None:
+    X, y = sentences()
+
+    def marginals(penalty: Any) -> Any:
+        model = SequenceTagger(penalty=penalty, update=update, transitions="learnt", epochs=3, random_state=0)
+        return np.concatenate(model.fit(X, y).predict_marginals(X))
+
+    own = marginals(OwnGroupLasso(0.03))
+    np.testing.assert_allclose(own, marginals(GroupLasso(0.03)), atol=1e-6)
+    # What is asked for is what is used.
+    assert np.abs(own - marginals(ElasticGroups(0.03))).max() > 0.01
+
+
+def test_parsers_learn_with_it_as_with_its_equal(tmp_path: Path) -> None:
+    rng, lines = np.random.default_rng(0), []
+    for _ in range(30):
+        for i in range(int(rng.integers(3, 7))):
+            word, head = str(rng.choice(["dog", "cat", "house", "tree"])), str(rng.integers(1, i + 1) if i else 0)
+            row = [str(i + 1), word, word, "NOUN", "NN", "_", head, "root" if i == 0 else "dep", "_", "_"]
+            lines.append("\t".join(row))
+        lines.append("")
+    (tmp_path / "bank.conllu").write_text("\n".join(lines) + "\n")
+    bank = read_conllu(tmp_path / "bank.conllu")
+
+    def arcs(penalty: Any) -> Any:
+        return DependencyParser(penalty=penalty, epochs=2, random_state=0).fit(bank).arcs_.weights
+
+    own = arcs(OwnGroupLasso(1e-4))
+    assert own.any()
+    np.testing.assert_allclose(own, arcs(GroupLasso(1e-4)), rtol=1e-5, atol=1e-7)
+    assert np.abs(own - arcs(ElasticGroups(1e-2))).max() > 1e-4

@@ -1,0 +1,42 @@
+"""`make bench` says by its exit status and in its last line when a floor is missed."""
+
+from __future__ import annotations
+
+import sys
+from types import ModuleType
+
+import pytest
+from benchmarks import __main__ as program
+from benchmarks.common import MISSED, Table
+
+
+@pytest.mark.parametrize("reached", [True, False, None])
+def test_a_missed_floor_is_told(
+    reached: bool | None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    module = ModuleType("benchmarks.made_up")
+    vars(module)["main"] = lambda: Table("speed").add("a fit", 2.0, 1.0, "ratio >= 1", reached)
+    monkeypatch.setitem(sys.modules, "benchmarks.made_up", module)
+    monkeypatch.setattr(program, "names", lambda: ["made_up"])
+    monkeypatch.setattr(sys, "argv", ["benchmarks", "made_up"])
+    MISSED.clear()
+    status = program.main()
+    last = capsys.readouterr().out.splitlines()[-1]
+    MISSED.clear()
+    assert status == (1 if reached is False else 0)
+    assert ("1 floor missed: speed: a fit" in last) == (reached is False)
+    assert ("all floors are met" in last) == (reached is not False)
+
+
+def test_a_benchmark_that_fails_is_told(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    module = ModuleType("benchmarks.made_up")
+
+    def main() -> None:
+        raise RuntimeError("no data")
+
+    vars(module)["main"] = main
+    monkeypatch.setitem(sys.modules, "benchmarks.made_up", module)
+    monkeypatch.setattr(program, "names", lambda: ["made_up"])
+    monkeypatch.setattr(sys, "argv", ["benchmarks", "made_up"])
+    assert program.main() == 1
+    assert capsys.readouterr().out.splitlines()[-1] == "failed: made_up"
