@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from spom.errors import DataError, Unsupported
+from spom.errors import DataError
 
 
 def _load_config(context: typer.Context, path: Path | None) -> Path | None:
@@ -89,7 +89,11 @@ KeepCheckpoint = Annotated[
     bool, typer.Option("--keep-checkpoint", help="Keep the checkpoint after a run that ended well.")
 ]
 Jobs = Annotated[int, typer.Option("--jobs", metavar="N", help="Threads; -1 takes one for each core.")]
-Dask = Annotated[str | None, typer.Option("--dask", metavar="ADDRESS", help="A Dask scheduler (not in this version).")]
+Dask = Annotated[str | None, typer.Option("--dask", metavar="ADDRESS", help="Address of a Dask scheduler to work on.")]
+Shards = Annotated[
+    int | None,
+    typer.Option("--shards", metavar="N", help="Learn from N parts at once, with --jobs or --dask: the same model."),
+]
 Config = Annotated[
     Path | None,
     typer.Option(
@@ -112,12 +116,6 @@ Json = Annotated[bool, typer.Option("--json", help="Print the result as one line
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no summary.")]
 Debug = Annotated[bool, typer.Option("--debug", help="Show the whole traceback of an error.")]
 Output = Annotated[str, typer.Option("--output", "-o", metavar="F", help="File to write; - is standard output.")]
-
-
-def refuse_dask(address: str | None) -> None:
-    """No engine but this machine's is there yet; say so rather than run on it in silence."""
-    if address is not None:
-        raise Unsupported("this version learns on this machine only: leave --dask out, and see --jobs")
 
 
 def parsed(settings: list[str] | None, option: str = "--set") -> dict[str, Any]:

@@ -49,6 +49,7 @@ class Asked:
     marginals: bool
     k_best: int | None
     explain: bool
+    dask: str | None = None
 
 
 def predict(
@@ -64,6 +65,7 @@ def predict(
     k_best: KBest = None,
     explain: Explain = False,
     jobs: o.Jobs = 1,
+    dask: o.Dask = None,
     quiet: o.Quiet = False,
     debug: o.Debug = False,
 ) -> None:
@@ -101,6 +103,7 @@ def predict(
         marginals,
         k_best,
         explain,
+        dask,
     )
     try:
         _run(asked, o.expanded(source))
@@ -113,6 +116,8 @@ def _run(asked: Asked, sources: list[str]) -> None:
         raise Unsupported("--marginals and --k-best are for taggers; classifiers have --probabilities")
     if asked.output.lower().endswith((".parquet", ".pq")) and (asked.explain or asked.kind not in TABLES):
         raise Unsupported("Parquet is for tables with their predictions: name a text file with -o")
+    if asked.dask is not None and (asked.explain or asked.kind not in ("tagger", "parser")):
+        raise Unsupported("--dask predicts with taggers and parsers; others take --jobs")
     if asked.explain:
         _explained(asked, sources)
         return
@@ -123,7 +128,13 @@ def _run(asked: Asked, sources: list[str]) -> None:
         raise Unsupported("--probabilities is for classifiers of vectors; taggers have --marginals")
     from spom.cli.output import writing
 
-    parts = {"tagger": _tags, "parser": _trees, "pipeline": _texts}[asked.kind](asked)
+    make = {"tagger": _tags, "parser": _trees, "pipeline": _texts}[asked.kind]
+    if asked.dask is not None:
+        from spom.cli.sharded import predicted_on_dask
+
+        parts = predicted_on_dask(asked, make)
+    else:
+        parts = make(asked)
     with writing(asked.output) as out:
         for source in sources:
             for part in parts(source):

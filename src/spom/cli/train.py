@@ -8,6 +8,7 @@ import typer
 
 from spom.cli import options as o
 from spom.cli.commands import REQUIRED, command
+from spom.cli.sharded import check_shards
 from spom.cli.stopping import Stopping
 from spom.cli.task_options import (
     SCHEMES,
@@ -144,6 +145,7 @@ RUNNING = {
     "resume": (o.Resume, False),
     "keep_checkpoint": (o.KeepCheckpoint, False),
     "jobs": (o.Jobs, 1),
+    "shards": (o.Shards, None),
     "dask": (o.Dask, None),
     "config": (o.Config, None),
     "json": (o.Json, False),
@@ -160,10 +162,10 @@ def _names(task: str) -> dict[str, tuple[Any, Any]]:
 
 def _run(train: Any, values: dict[str, Any]) -> None:
     """Hand the options to what learns."""
-    options = {name: value for name, value in values.items() if name not in ("run", "config", "debug", "dask")}
+    options = {name: value for name, value in values.items() if name not in ("run", "config", "debug")}
     o.check_epochs(values["epochs"])
     o.check_jobs(values["jobs"])
-    o.refuse_dask(values["dask"])
+    check_shards(values, values.get("solver", "online") == "online" and not values.get("stream"))
     with Stopping() as stopping:
         train(stopping=stopping, **options)
     if stopping.number is not None:

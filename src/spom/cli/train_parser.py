@@ -11,6 +11,7 @@ from spom.cli.live import Live
 from spom.cli.record import Recorder
 from spom.cli.resuming import Resuming
 from spom.cli.scores import tree_scores
+from spom.cli.sharded import fitted
 from spom.errors import DataError, Unsupported
 
 # Sentences of the dev data whose trees, gold and predicted, the record keeps.
@@ -39,7 +40,7 @@ def train(**o: Any) -> None:
         _not_empty(dev, o["dev"])
         recorder.data("dev", o["dev"], "conllu", sentences=len(dev), tokens=dev.n_words)
     with live:
-        parser.fit(bank, dev=dev, **resuming.arguments)
+        fitted(parser, (bank, None), dev, o, resuming.arguments)
     recorder.stopped = "interrupted" if live.interrupted else "converged" if parser.converged_ else "end"
     _finish(parser, dev, recorder)
     recorder.end(live.stopping, resuming)

@@ -8,6 +8,7 @@ from spom.cli import options
 from spom.cli.building import pruning_of
 from spom.cli.record import Recorder
 from spom.cli.scores import pipeline_scores
+from spom.cli.sharded import check_shards
 from spom.errors import DataError, Unsupported
 
 
@@ -20,6 +21,7 @@ def train(**o: Any) -> None:
         raise Unsupported(f"pipelines are learnt from CoNLL-U, not {o['format']!r}")
     if o["resume"] or o["checkpoint"] is not None:
         raise Unsupported("a pipeline keeps no checkpoints: leave --checkpoint and --resume out")
+    check_shards(o, supported=False)
     settings = None if o["prune"] is None else {"prune": pruning_of(o["prune"])}
     pipeline = Pipeline(
         settings, size=o["size"], random_state=o["seed"], n_jobs=o["jobs"], verbose=0 if o["quiet"] else 1

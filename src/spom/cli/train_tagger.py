@@ -11,6 +11,7 @@ from spom.cli.record import Recorder
 from spom.cli.resuming import Resuming
 from spom.cli.scores import tag_scores
 from spom.cli.sentences import Tagged, like_training, read_tagged
+from spom.cli.sharded import fitted
 from spom.errors import DataError
 
 
@@ -32,7 +33,8 @@ def train(**o: Any) -> None:
         recorder.data("dev", dev.path, dev.format, sentences=dev.sentences, tokens=dev.tokens)
         _check_labels(data, dev)
     with live:
-        tagger.fit(data.X, data.y, dev=None if dev is None else (dev.X, dev.y), **resuming.arguments)
+        held = None if dev is None else (dev.X, dev.y)
+        fitted(tagger, (data.X, data.y), held, o, resuming.arguments)
     recorder.stopped = "interrupted" if live.interrupted else "converged" if tagger.converged_ else "end"
     _finish(tagger, data, dev, recorder)
     recorder.end(live.stopping, resuming)

@@ -13,6 +13,7 @@ from spom.cli.live import Live
 from spom.cli.record import Recorder
 from spom.cli.resuming import Resuming
 from spom.cli.scores import vector_scores
+from spom.cli.sharded import fitted
 from spom.cli.vectors import Layout, Vectors, format_of, read_vectors
 from spom.data.tables import CsvForm
 from spom.errors import DataError, Unsupported
@@ -34,7 +35,7 @@ def train(task: str, **o: Any) -> None:
     if o["solver"] == "online":
         total = o["epochs"] or estimator.epochs
         live = Live(total, o["quiet"] or o["json"], "rows/s", stopping=o["stopping"])
-        _fit_online(estimator, data, dev, live, resuming)
+        _fit_online(estimator, data, dev, live, (o, resuming))
         recorder.history(estimator._entries)
         recorder.stopped = "interrupted" if live.interrupted else "converged" if estimator.converged_ else "end"
     else:
@@ -168,7 +169,10 @@ def _penalty(o: dict[str, Any], strength: float) -> Any:
 # --- learning ---------------------------------------------------------------------------------------
 
 
-def _fit_online(estimator: Any, data: Vectors, dev: Vectors | None, live: Live, resuming: Resuming) -> None:
+def _fit_online(
+    estimator: Any, data: Vectors, dev: Vectors | None, live: Live, how: tuple[dict[str, Any], Resuming]
+) -> None:
+    o, resuming = how
     # The objective of a stream would be one of each block alone.
     live.objective = data.X is not None
     estimator.set_params(callbacks=[live])
@@ -177,7 +181,7 @@ def _fit_online(estimator: Any, data: Vectors, dev: Vectors | None, live: Live, 
         if data.X is None:
             estimator.fit(_file(data), dev=held, **resuming.arguments)
         else:
-            estimator.fit(data.X, data.y, dev=held, **resuming.arguments)
+            fitted(estimator, (data.X, data.y), held, o, resuming.arguments)
 
 
 def _fit_batch(estimator: Any, data: Vectors, recorder: Recorder) -> None:

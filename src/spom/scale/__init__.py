@@ -1,6 +1,7 @@
 """Learn and predict from shards of data, on the cores of this machine or on a Dask cluster."""
 
 from spom.scale.fitting import fit
+from spom.scale.predicting import predict
 from spom.scale.shards import Shards
 
-__all__ = ["Shards", "fit"]
+__all__ = ["Shards", "fit", "predict"]

@@ -195,10 +195,15 @@ def _csv(content: bytes, piece: Piece, options: dict[str, Any]) -> Any:
     if not content.strip():
         return None
     whole = content if piece.end is None else _first_line(piece.path) + content
-    (table,) = read_table(io.BytesIO(whole), "csv", None, CsvForm(True, options["encoding"]))
-    target = table.names[-1] if options["target"] is None else options["target"]
-    X = table.numbers([name for name in table.names if name != target])
-    return X, labels(table.column(target), table.source, table.lines)
+    try:
+        (table,) = read_table(io.BytesIO(whole), "csv", None, CsvForm(True, options["encoding"]))
+        target = table.names[-1] if options["target"] is None else options["target"]
+        X = table.numbers([name for name in table.names if name != target])
+        return X, labels(table.column(target), table.source, table.lines)
+    except DataError as error:
+        # The line of names is not one of the piece.
+        line = error.line if error.line is None or piece.end is None else error.line - 1
+        raise DataError(error.what, None, line) from None
 
 
 def _first_line(path: str) -> bytes:

@@ -1,0 +1,88 @@
+"""`--shards` and `--dask`: learning from shards, and predicting on a cluster."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from spom.errors import DataError, Unsupported
+
+# Shards where --dask is given without --shards, and bytes of a file that one task predicts.
+DEFAULT, PIECE = 8, 1 << 22
+
+
+def fitted(estimator: Any, data: tuple[Any, Any], dev: Any, options: dict[str, Any], watch: dict[str, Any]) -> None:
+    """Fit an estimator, from shards where they are asked for; the model does not depend on --jobs and --dask."""
+    X, y = data
+    if options.get("shards") is None and options.get("dask") is None:
+        if y is None:
+            estimator.fit(X, dev=dev, **watch)
+        else:
+            estimator.fit(X, y, dev=dev, **watch)
+        return
+    from spom.scale import Shards, fit
+
+    if "n_jobs" in estimator.get_params(deep=False):
+        estimator.set_params(n_jobs=None)
+    shards = Shards.arrays(X, y, options["shards"] or DEFAULT)
+    fit(estimator, shards, dev=dev, client=options["dask"], n_jobs=options["jobs"], **watch)
+
+
+def check_shards(options: dict[str, Any], supported: bool) -> None:
+    """--shards is a number of at least one, where the task can learn from shards."""
+    shards, dask = options.get("shards"), options.get("dask")
+    if shards is None and dask is None:
+        return
+    if not supported:
+        raise Unsupported("--shards and --dask are for taggers, parsers and the online solver of data in memory")
+    if shards is not None and shards < 1:
+        raise ValueError(f"--shards takes a number >= 1; not {shards}")
+
+
+def predicted_on_dask(asked: Any, make: Callable[[Any], Any]) -> Callable[[str], Iterator[bytes]]:
+    """As the parts of a file on this machine: pieces of it are predicted by the workers of a cluster, in order."""
+    from spom.scale.cutting import pieces_of
+    from spom.scale.executor import executor_for
+    from spom.scale.fitting import team_for
+    from spom.scale.predicting import AHEAD
+    from spom.scale.shards import SENTENCE, Shards
+
+    model = Path(asked.model).read_bytes()
+
+    def parts(source: str) -> Iterator[bytes]:
+        if source == "-":
+            raise Unsupported("--dask cuts files, and standard input is none: leave --dask out, or give a file")
+        count = max(1, os.path.getsize(source) // PIECE if os.path.exists(source) else 1)
+        runs = [run for run in pieces_of([source], count, SENTENCE) if run]
+        if not runs:
+            raise DataError("expected sentences, found none", source)
+        with team_for(Shards(runs), executor_for(asked.dask, None, 60.0), "raise") as team:  # type: ignore[arg-type]
+            team.teach((make, replace(asked, dask=None, jobs=1), model))
+            window = AHEAD * team.executor.workers
+            for first in range(0, len(runs), window):
+                yield from team.each("predict", predict_piece, None, only=range(first, min(first + window, len(runs))))
+
+    return parts
+
+
+def predict_piece(common: Any, state: Any, run: Any, index: int) -> bytes:
+    """What the command writes for one piece of a file; the model comes as the bytes of its file."""
+    from spom.scale.worker import CACHE
+
+    make, asked, model = common.lesson
+    (piece,) = run
+    with tempfile.TemporaryDirectory() as folder:
+
+        def load() -> Any:
+            path = Path(folder) / "model.spom"
+            path.write_bytes(model)
+            return make(replace(asked, model=str(path)))
+
+        parts = CACHE.get((common.fit, 0), load)
+        source = Path(folder) / "piece"
+        source.write_bytes(piece.read())
+        return b"".join(parts(str(source)))
