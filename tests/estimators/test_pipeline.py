@@ -11,6 +11,7 @@ import pytest
 
 from spom import Pipeline, load_model
 from spom.data import Treebank, read_conllu
+from spom.data.columns import packed_strings
 from spom.data.conllu import conllu_text
 from spom.data.surface import Surface
 from spom.errors import DataError, ModelFileError
@@ -193,7 +194,40 @@ def test_unseen_tokens_are_split_by_their_ending() -> None:
     assert splitter.words("don't") == ["do", "n't"]
     assert splitter.words("Don't") == ["Do", "n't"]
     assert splitter.words("dogs") is None
-    assert Splitter.from_state(splitter.state()).words("don't") == ["do", "n't"]
+    assert Splitter.from_state(splitter.state(), splitter.arrays()).words("don't") == ["do", "n't"]
+    # Words that end as `haven't` does, whatever comes before.
+    stems = ["have", "could", "would", "should", "did", "had", "must", "might", "need"]
+    rows, spans = [], []
+    for stem in stems:
+        rows += [f"1-2\t{stem}n't" + "\t_" * 8, f"1\t{stem}" + "\t_" * 8, "2\tn't" + "\t_" * 8, ""]
+        spans += [f"1\t{stem}" + "\t_" * 8, ""]
+    from spom.data.conllu import parse_conllu
+
+    made = parse_conllu(("\n".join(rows + spans) + "\n").encode())
+    found = Splitter.fit(Surface.of(made), made)
+    assert found.split(["couldn't", "are", "aren't", "Wasn't"]) == [
+        ["could", "n't"],
+        None,
+        ["are", "n't"],
+        ["Was", "n't"],
+    ]
+
+
+def test_the_next_token_decides_where_a_token_has_two_readings() -> None:
+    from spom.data.conllu import parse_conllu
+
+    def word(number: str, form: str) -> str:
+        return f"{number}\t{form}" + "\t_" * 8
+
+    one = [word("1", "its"), word("2", "tail"), ""]
+    two = [word("1-2", "its"), word("1", "it"), word("2", "s"), word("3", "not"), ""]
+    made = parse_conllu(("\n".join(one * 5 + two * 3) + "\n").encode())
+    splitter = Splitter.fit(Surface.of(made), made)
+    again = Splitter.from_state(splitter.state(), splitter.arrays())
+    for found in (splitter, again):
+        assert found.split(["its", "tail", "its", "not", "Its", "not", "its"]) == [
+            *(None, None, ["it", "s"], None, ["It", "s"], None, None)
+        ]
 
 
 def test_labels_of_characters_are_those_of_the_tokens() -> None:
@@ -336,6 +370,13 @@ def test_small_weights_go_and_the_rest_is_near() -> None:
     assert np.abs(weights[~kept]).max() <= np.abs(weights[kept]).min()
     np.testing.assert_allclose(found[kept], weights[kept], rtol=1 / 31)
     assert np.unique(np.abs(np.frexp(found[kept])[0])).size <= 17
+
+
+@pytest.mark.parametrize("strings", [[], [""], ["a", "bc"], ["ä", "", "b", "語語", "", "x😀"], ["", "é"], ["é", ""]])
+def test_packed_strings(strings: list[str]) -> None:
+    buffer, start, length = packed_strings(strings)
+    spans = zip(start.tolist(), length.tolist(), strict=True)
+    assert [buffer[a : a + n].tobytes().decode() for a, n in spans] == strings
 
 
 def test_seconds_of_the_stages(pipeline: Pipeline) -> None:

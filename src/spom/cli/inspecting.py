@@ -119,11 +119,13 @@ def _parser(model: Any, top: int) -> dict[str, Any]:
 
 def _pipeline(model: Any, top: int) -> dict[str, Any]:
     """The stages with their sizes, and what the parser kept."""
-    tags, lemmas = model.tagger_, model.lemmatizer_
+    tags, lemmas, split = model.tagger_, model.lemmatizer_, model.splitter_
     found: dict[str, Any] = {} if model.parser_ is None else _parser(model.parser_, top)
     stages = {
         "characters": f"{model.segmenter_.places.size:,} features of four labels",
-        "multiword": f"{len(model.splitter_.seen):,} tokens, {len(model.splitter_.endings):,} endings",
+        "multiword": "none"
+        if not split
+        else f"{len(split.endings.rules):,} rules by endings, {len(split.seen):,} other tokens",
         "tags": f"{len(tags.names):,} labels, {tags.weights.values.size:,} weights",
         "lemmas": "none"
         if lemmas is None

@@ -221,9 +221,12 @@ def packed_strings(flat: list[str]) -> tuple[Bytes, Ints, Codes]:
     try:
         blob = "".join(flat).encode()
         length = np.fromiter(map(len, flat), dtype=np.int32, count=len(flat))
-        if int(length.sum()) != len(blob):
-            length = np.fromiter((len(text.encode()) for text in flat), dtype=np.int32, count=len(flat))
     except (TypeError, UnicodeEncodeError) as error:
         raise DataError(f"expected tokens as strings ({error})") from None
-    ends = np.cumsum(length, dtype=np.int64)
-    return np.frombuffer(blob, dtype=np.uint8), ends - length, length
+    buffer, ends = np.frombuffer(blob, dtype=np.uint8), np.cumsum(length, dtype=np.int64)
+    if ends.size and ends[-1] != buffer.size:
+        # Characters of several bytes: where each character begins says where strings end.
+        begins = np.append(np.flatnonzero((buffer & 0xC0) != 0x80), buffer.size)
+        ends = begins[ends]
+        length = np.diff(ends, prepend=0).astype(np.int32)
+    return buffer, ends - length, length

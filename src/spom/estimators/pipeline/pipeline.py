@@ -124,7 +124,7 @@ class Pipeline(SavingPipeline, BaseEstimator):  # type: ignore[misc]  # scikit-l
         surface, clock = Surface.of(bank), Clock(self.verbose)
         seed = 0 if self.random_state is None else int(self.random_state)
         segmenter = clock.timed("characters", lambda: Segmenter.fit(surface, seed))
-        splitter = clock.timed("multiword tokens", lambda: Splitter.fit(surface, bank))
+        splitter = clock.timed("multiword tokens", lambda: Splitter.fit(surface, bank, seed))
         gold = tags_of(bank)
         tagger, crossed = clock.timed("tags", lambda: TagStage.fit(bank.columns, gold, self.folds, seed))
         forms, lemmas = _flat(bank, "form"), _flat(bank, "lemma")
@@ -196,11 +196,9 @@ class Pipeline(SavingPipeline, BaseEstimator):  # type: ignore[misc]  # scikit-l
         tokens = [token if token.isprintable() else " ".join(token.split()) or token for token in tokens]
         if not self.splitter_:
             return Words(text, segments, tokens, tokens, list(range(len(tokens) + 1)))
-        split = {token: self.splitter_.words(token) for token in dict.fromkeys(tokens)}
         forms: list[str] = []
         first = [0]
-        for token in tokens:
-            parts = split[token]
+        for token, parts in zip(tokens, self.splitter_.split(tokens), strict=True):
             if parts is None:
                 forms.append(token)
             else:

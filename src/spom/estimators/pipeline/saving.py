@@ -17,7 +17,7 @@ from spom.estimators.saving import Arrays, Saving
 from spom.models.encoding import Encoder, decode
 
 # Features of characters are places of hashes: with other templates the weights of a file mean nothing.
-VERSION = 2
+VERSION = 3
 
 
 class SavingPipeline(Saving):
@@ -29,6 +29,7 @@ class SavingPipeline(Saving):
         held = vars(self)
         arrays: Arrays = {f"characters.{n}": a for n, a in held["segmenter_"].arrays().items()}
         arrays |= {f"tags.{n}": a for n, a in held["tagger_"].arrays().items()}
+        arrays |= {f"multiword.{n}": a for n, a in held["splitter_"].arrays().items()}
         state: dict[str, Any] = {"splitter": held["splitter_"].state(), "scripts": None, "parser": None}
         state["tags"] = [list(name) for name in held["tagger_"].names]
         if held["lemmatizer_"] is not None:
@@ -57,7 +58,7 @@ class SavingPipeline(Saving):
 
         names = [tuple(str(text) for text in name) for name in state["tags"]]
         held: dict[str, Any] = {"segmenter_": Segmenter.from_arrays(part("characters."))}
-        held["splitter_"] = Splitter.from_state(state["splitter"])
+        held["splitter_"] = Splitter.from_state(state["splitter"], part("multiword."))
         held["tagger_"] = TagStage.from_arrays(part("tags."), names)
         held["lemmatizer_"] = held["parser_"] = None
         if state["scripts"] is not None:
