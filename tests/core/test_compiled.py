@@ -177,3 +177,32 @@ def test_a_process_that_holds_the_lock_does_not_hold_up_others(tmp_path: Path, m
         pool._wait_for(waiting)  # gets it
         with pytest.raises(BlockingIOError):
             fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+BEYOND = """
+import sys
+import numpy as np
+from spom.core.compiled.key import key_of
+from spom.penalties.l1 import soft_threshold
+
+print(key_of(soft_threshold), flush=True)
+if len(sys.argv) > 1:
+    try:
+        soft_threshold(np.zeros(10), 1.0, np.zeros(0), np.zeros(0, dtype=np.int64), np.zeros(2))
+    except IndexError as error:
+        print(error, "numba" in sys.modules)
+"""
+
+
+def test_bounds_are_checked_where_numba_is_asked_to(tmp_path: Path) -> None:
+    """Code that is kept without checks must not be loaded then: the fuzzer relies on it."""
+    asked = {**os.environ, "NUMBA_BOUNDSCHECK": "1", "NUMBA_CACHE_DIR": str(tmp_path)}
+    plain = subprocess.run([sys.executable, "-c", BEYOND], capture_output=True, text=True, check=True)
+    # Twice: compiled, and loaded from what was kept.
+    for _ in range(2):
+        done = subprocess.run(
+            [sys.executable, "-c", BEYOND, "run"], env=asked, capture_output=True, text=True, check=True
+        )
+        name, said = done.stdout.splitlines()
+        assert name != plain.stdout.strip()
+        assert said == "index is out of bounds False"

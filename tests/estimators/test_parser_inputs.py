@@ -6,7 +6,7 @@ import pytest
 
 from spom import DependencyParser
 from spom.data import Treebank
-from spom.errors import DataError
+from spom.errors import DataError, Unsupported
 
 
 @pytest.fixture(scope="module")
@@ -44,3 +44,9 @@ def test_pairs_and_dicts(parser: DependencyParser) -> None:
 def test_what_is_missing_is_said(parser: DependencyParser, given: object, message: str) -> None:
     with pytest.raises(DataError, match=message):
         parser.predict(given)
+
+
+def test_templates_that_need_a_tree_are_refused_in_the_first_stage() -> None:
+    words = [{"form": w, "upos": "X", "head": h, "deprel": "x"} for w, h in (("a", 2), ("b", 0), ("c", 2))]
+    with pytest.raises(Unsupported, match="second_stage=True has its own"):
+        DependencyParser(["sibling.upos h.upos"], min_count=1, verbose=0).fit(Treebank.from_sentences([words] * 3))

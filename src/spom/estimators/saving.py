@@ -132,7 +132,8 @@ def _check_fit(model: Any, coef: Any) -> None:
         raise ModelFileError("the classes are no list of labels: the file is damaged")
     if not isinstance(held.get("loss_"), Loss):
         raise ModelFileError("the loss is none: the file is damaged")
-    if not np.isfinite(np.asarray(held["intercept_"], dtype=np.float64)).all():
+    intercept = np.asarray(held["intercept_"])
+    if intercept.dtype.kind != "f" or not np.isfinite(intercept).all():
         raise ModelFileError("the intercept is not finite: the file is damaged")
     fits = classes is None or rows == (1 if len(classes) == 2 and rows == 1 else len(classes))
     if width != held["n_features_in_"] or bias not in ((), (1,), (rows,)) or not fits:

@@ -62,6 +62,9 @@ class SavingParser(Saving):
             # One set of vocabularies serves all stages.
             shared = templates.vocabularies if shared is None else shared
             templates.vocabularies = shared
+            if stage == "arcs" and templates.guided:
+                # Compiled code would look for a tree that nobody has found yet.
+                raise ModelFileError("the templates of the arcs look at a tree of a first stage: the file is damaged")
             layout = templates.layout(apart=stage == "labels")
             if stage == "labels":
                 entries = _entries(arrays, stage, layout.rows * len(names))

@@ -119,6 +119,8 @@ class ArcSolver:
 
     def epoch(self, only: Ints | None = None) -> State:
         """One pass over all sentences, or over some, in a new random order."""
+        if self.templates.guided and self.guides is None:
+            raise Unsupported("templates of a second stage need the tree of a first one: second_stage=True has its own")
         begin = time.perf_counter()
         chosen = np.arange(self.codes.first.size) if only is None else np.asarray(only, dtype=np.int64)
         order = self.random.permutation(chosen) if self.shuffle else chosen
