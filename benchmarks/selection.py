@@ -19,10 +19,11 @@ from spom import SequenceTagger
 from spom.data import read_conll
 from spom.penalties import L1, GroupLasso, Sum
 
-STRENGTHS = (0.015, 0.02, 0.025, 0.03, 0.035, 0.04, 0.05)
+STRENGTHS = (0.015, 0.02, 0.025, 0.03, 0.035, 0.04, 0.05, 0.06, 0.07)
 FOLDS = 5
-# What `choose` printed; see `docs/guide/tagging.rst`.
-CHOSEN = 0.03
+# What `choose` printed: differences to all templates are -.0002 to -.0005 up to .05 (standard errors .0002 to .0004,
+# 11 templates at .05), and -.0015 from .06 on (9 templates).
+CHOSEN = 0.05
 # The l1 strength of the defaults, times the number of sentences.
 SINGLE = 0.2
 

@@ -408,7 +408,7 @@ def test_bad_sentences(sentences: Any, labels: Any, message: str) -> None:
 
 def test_bad_parameters() -> None:
     for params, message in [
-        ({"solver": "batch"}, "there is no solver 'batch'"),
+        ({"solver": "newton"}, "there is no solver 'newton'"),
         ({"loss": "squared"}, "there is no loss 'squared'"),
         ({"scoring": "recall"}, "there is no scoring 'recall'"),
         ({"templates": 7}, "templates must be"),

@@ -10,6 +10,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.base import clone
 from sklearn.utils import check_random_state
 
 from spom.core.arrays import Floats, Ints
@@ -33,17 +34,28 @@ from spom.estimators.tagger.labels import (
     split_labels,
 )
 from spom.estimators.tagger.model import TaggerModel
-from spom.estimators.tagger.pruning import Pruning
+from spom.estimators.tagger.optimum import (
+    FieldLearner,
+    Goal,
+    TaggerPath,
+    check_options_of_batch,
+    gap_at,
+    solve_path,
+    strengths_of,
+)
+from spom.estimators.tagger.pruning import Pruning, check_prune
 from spom.estimators.tagger.saving import SavingTagger
-from spom.estimators.tagger.training import ChainLearner, Weights
+from spom.estimators.tagger.training import Certifying, ChainLearner, Weights
 from spom.estimators.tagger.weights import check_sample_weight, weighted
 from spom.estimators.training import Trainer, described, digest
 from spom.estimators.training.scikit_learn import TakesCallbacks
 from spom.features.rows import Blocks
-from spom.solvers.batch.path import with_strength
+from spom.solvers.batch.path import check_grid, with_strength
 from spom.solvers.steps import InverseSqrtEpoch, LinearDecay
 from spom.solvers.structured.chains.adaptive_engine import AdaptiveEngine
+from spom.solvers.structured.chains.batch import BatchChain
 from spom.solvers.structured.chains.data import Tokens, as_blocks, as_tokens, padded, restricted
+from spom.solvers.structured.chains.knockoffs import discover
 from spom.solvers.structured.chains.predict import compacted, largest
 from spom.solvers.structured.chains.select import select
 from spom.solvers.structured.chains.solver import OnlineChain, block_norms, forbidden_scores
@@ -74,12 +86,17 @@ class SequenceTagger(TakesCallbacks, SavingTagger, TaggerModel):
     penalty : of single weights (`L1`, `ElasticNet`, `SquaredL2`), or of templates (`SparseMKL`, `GroupLasso`, `LqMKL`,
         `ElasticNetMKL`), as an object, or by name with a strength from the number of sentences. `"auto"` is `L1(c / N)`
         with c = .2 for phrases and .05 for other labels; None is no penalty. Losses are means over the N sentences.
-    solver : `"online"`; with kernels also `"frank-wolfe"`, which goes to the optimum. `"auto"` is online.
+    solver : `"online"`; `"batch"` goes on from there to the optimum of the log loss; with kernels `"frank-wolfe"`
+        does. `"auto"` is online.
+    tol : `"batch"` stops where the duality gap is at most tol times the objective (None: 1e-3). Online, under the log
+        loss, None is no certificate while learning; with a number `history_` has the gap of each epoch, at the cost of
+        one more pass, and learning stops in the same way.
     epochs : passes over the sentences; `"auto"` is 6, and up to 20 where there are fewer than 833 sentences.
     update, step, average, cost, shuffle : see `spom.solvers.structured.chains.OnlineChain`.
     prune : choose templates first and learn with what was kept: `"auto"` (templates go, and the l1 penalty becomes
         stronger, where held-out sentences say that a smaller model will do, see `spom.estimators.tagger.held_out`), a
-        number of templates, or a strength (a float).
+        number of templates, a strength (a float), or `{"false_discovery_rate": 0.1}`: those that stand out against
+        knockoffs, so that at most that share of them is expected to be noise (`solvers.structured.chains.knockoffs`).
         `pruning_` tells which went, and why.
     max_weights : at most so many weights of features: the largest are kept, and learnt again alone, under a penalty of
         single weights by dual averaging. None: as many as the penalty leaves.
@@ -97,6 +114,8 @@ class SequenceTagger(TakesCallbacks, SavingTagger, TaggerModel):
     settings_ : what was chosen, in one line. templates_, loss_, penalty_, epochs_, constraints_ : the parts of it.
     blocks_ : the names of the templates. block_weights_ : their shares of the norm. selected_ : those that are not off.
     pruning_ : what `prune` did, a table when printed; None without it.
+    gap_ : how far the objective is from the optimum at most, under the log loss; NaN where the chain has no penalty
+        (`transitions="fixed"` and a penalty without a squared part) or a part of the penalty has no known dual.
     history_ : one dict an epoch. converged_ : whether early stopping ended the run.
 
     Examples
@@ -133,6 +152,7 @@ class SequenceTagger(TakesCallbacks, SavingTagger, TaggerModel):
         verbose: int = 1,
         callbacks: Any = None,
         memory: Any = "2GB",
+        tol: float | None = None,
     ) -> None:
         self.templates = templates
         self.kernels = kernels
@@ -155,6 +175,7 @@ class SequenceTagger(TakesCallbacks, SavingTagger, TaggerModel):
         self.verbose = verbose
         self.callbacks = callbacks
         self.memory = memory
+        self.tol = tol
 
     pruning_: Pruning | None
     _allowed: Allowed
@@ -199,6 +220,7 @@ class SequenceTagger(TakesCallbacks, SavingTagger, TaggerModel):
             trainer = make_trainer(lambda: self._contents(whole, dev))
             with trainer.running():
                 weights, task = self._learn(task, trainer, dev)
+            self.gap_ = self._gap(task, weights)
             self._keep(weights, trainer, task, compact=True)
             self._going: OnlineChain | None = None
         return self
@@ -214,8 +236,9 @@ class SequenceTagger(TakesCallbacks, SavingTagger, TaggerModel):
         self._check()
         if self.kernels is not None:
             raise Unsupported("kernels= needs all sentences at once: use fit")
-        if self.prune is not None:
-            raise Unsupported("prune= needs all sentences at once: use fit, or set prune=None")
+        if self.prune is not None or self.solver == "batch":
+            what = "solver='batch'" if self.prune is None else "prune="
+            raise Unsupported(f"{what} needs all sentences at once: use fit, or set prune=None and solver='online'")
         with all_or_nothing(self):
             X, y = split_labels(X, y)
             first = not hasattr(self, "classes_")
@@ -244,13 +267,11 @@ class SequenceTagger(TakesCallbacks, SavingTagger, TaggerModel):
     def _check(self) -> None:
         if self.kernels is not None:
             check_options(self)
-        elif self.solver not in ("auto", "online"):
-            raise Unsupported(f"there is no solver {self.solver!r} for taggers; there is: online")
+        elif self.solver not in ("auto", "online", "batch"):
+            raise Unsupported(f"there is no solver {self.solver!r} for taggers; there are: online, batch")
+        check_options_of_batch(self)
         metric(self.scoring, [])
-        how = self.prune
-        number = isinstance(how, (int, float, np.number)) and not isinstance(how, bool) and how > 0
-        if how is not None and how != "auto" and not number:
-            raise ValueError(f"prune must be 'auto', a number of templates, a strength (a float) or None, not {how!r}")
+        check_prune(self.prune)
         if self.max_weights is not None and (
             not isinstance(self.max_weights, (int, np.integer)) or self.max_weights < 1
         ):
@@ -283,7 +304,8 @@ class SequenceTagger(TakesCallbacks, SavingTagger, TaggerModel):
         self.blocks_ = tuple(source.blocks.names)
         phrases = metric("auto", labels.tolist()) == "f1"
         self.penalty_ = defaults.chosen_penalty(self.penalty, len(task.tokens), phrases)
-        self.loss_ = defaults.chosen_loss(self.loss, self.penalty_)
+        loss = "log" if self.solver == "batch" and defaults.is_auto(self.loss) else self.loss
+        self.loss_ = defaults.chosen_loss(loss, self.penalty_)
         self.epochs_ = defaults.chosen_epochs(self.epochs, len(task.tokens))
         return task
 
@@ -341,9 +363,15 @@ class SequenceTagger(TakesCallbacks, SavingTagger, TaggerModel):
         given = self.random_state
         seed = given if isinstance(given, np.random.Generator) else trainer.seed(self._seed)
         learner = ChainLearner(
-            lambda start: self._solver(task, self.epochs_, seed, start), self.epochs_, self._dev(dev, task)
+            lambda start: self._solver(task, self.epochs_, seed, start),
+            self.epochs_,
+            self._dev(dev, task),
+            None if self.tol is None or self.solver == "batch" else Certifying(lambda w: self._gap(task, w), self.tol),
         )
         found = trainer.run(learner)
+        if self.solver == "batch":
+            first = found.model["W"], found.model["chain"]
+            found = trainer.run(FieldLearner(lambda start: self._batch(task, start or first), Goal(self.tol)), "batch")
         W = found.model["W"]
         if self.pruning_ is not None:
             self.pruning_.refit_seconds = learner.solver.seconds
@@ -362,6 +390,49 @@ class SequenceTagger(TakesCallbacks, SavingTagger, TaggerModel):
 
         found = trainer.run(ChainLearner(again, self.epochs_, self._dev(dev, fewer)), "largest weights")
         return (found.model["W"], found.model["chain"]), fewer
+
+    def _batch(self, task: _Task, start: Any, penalty: Any = None) -> BatchChain:
+        """The batch solver for a task."""
+        if task.weight is not None or (task.y.size and task.y.min() < 0):
+            raise Unsupported("solver='batch' takes no sample weights and no unknown labels: use solver='online'")
+        return BatchChain(
+            task.tokens,
+            task.y,
+            self.classes_.size,
+            blocks=task.blocks,
+            penalty=self.penalty_ if penalty is None else penalty,
+            transitions=self.transitions,
+            constraints=self._allowed.while_learning,
+            start=start,
+        )
+
+    def _gap(self, task: _Task, weights: Weights) -> float:
+        """The duality gap of a task at these weights."""
+        if task.weight is not None:
+            return np.nan
+        return gap_at(task.tokens, task.y, task.blocks, weights, self)
+
+    def _learning_forbidden(self) -> Floats:
+        return forbidden_scores(self._allowed.while_learning, self.classes_.size)
+
+    def path(
+        self, X: Any, y: Any = None, *, strengths: ArrayLike | None = None, n_strengths: int = 10, ratio: float = 0.01
+    ) -> TaggerPath:
+        """Solve the random field for each strength of the penalty, strongest first, each from the one before.
+
+        By default there are `n_strengths`, from the least that gives zero weights, falling to `ratio` of it. The tagger
+        is not fitted by this; `tol` says how far each solution goes.
+        """
+        self._check()
+        tagger = clone(self)
+        task = tagger._first_task(*split_labels(X, y), None)
+        if "strength" not in tagger.penalty_.get_params(deep=False):
+            raise Unsupported(f"{tagger.penalty_!r} has no strength to make a path of")
+        if strengths is None:
+            grid = strengths_of(tagger._batch(task, None), n_strengths, ratio)
+        else:
+            grid = check_grid(strengths)
+        return solve_path(lambda penalty, start: tagger._batch(task, start, penalty), tagger.penalty_, grid, self.tol)
 
     def _contents(self, task: _Task, dev: Any) -> dict[str, Any]:
         """What the fingerprint of a checkpoint says of the sentences."""
@@ -394,6 +465,8 @@ class SequenceTagger(TakesCallbacks, SavingTagger, TaggerModel):
             raise Unsupported("prune= takes sentences whose labels are all known and count the same: set prune=None")
         if self.prune == "auto":
             return pruned_on_held_out(self._trial(task), self._seed())
+        if isinstance(self.prune, dict):
+            return self._discovery(task)
         if not isinstance(self.prune, (str, float)) and self.prune > len(blocks):
             raise ValueError(f"prune={self.prune} is more than the {len(blocks)} templates there are")
         found = select(
@@ -408,6 +481,17 @@ class SequenceTagger(TakesCallbacks, SavingTagger, TaggerModel):
         if found.kept.size == 0:
             raise ValueError(f"prune={self.prune!r} leaves no template: give a smaller strength")
         return Pruning(blocks.names, np.diff(blocks.starts), found)
+
+    def _discovery(self, task: _Task) -> Pruning:
+        """The templates that stand out against their knockoffs."""
+        rate = float(self.prune["false_discovery_rate"])
+        forbidden = self._learning_forbidden()
+        options: dict[str, Any] = {"transitions": self.transitions, "random_state": self._seed()}
+        found = discover(task.tokens, task.y, task.blocks, forbidden, rate, **options)
+        if found.kept.size == 0:
+            what = f"no template stands out at a false discovery rate of {rate:g}"
+            raise ValueError(f"{what}: at least {int(np.ceil(1 / rate))} would have to; give a larger rate")
+        return Pruning(task.blocks.names, np.diff(task.blocks.starts), found)
 
     def _trial(self, task: _Task) -> Trial:
         """What a comparison on held-out sentences needs."""

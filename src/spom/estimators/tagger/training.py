@@ -19,6 +19,22 @@ Weights = tuple[Singles, Floats]
 NONE: Floats = np.zeros(0)
 
 
+class Certifying:
+    """The gap of each epoch's weights, and the end of the run where it is at most `tol` times the objective."""
+
+    def __init__(self, gap: Callable[[Weights], float], tol: float) -> None:
+        self.gap, self.tol, self.last = gap, tol, np.nan
+
+    def entry(self, weights: Weights, found: dict[str, Any]) -> dict[str, Any]:
+        """The entry of an epoch with its gap; the gap of an epoch that was loaded is not asked for again."""
+        self.last = self.gap(weights) / max(abs(found["objective"]), 1e-300)
+        return {**found, "gap": self.last * max(abs(found["objective"]), 1e-300)}
+
+    def __call__(self, state: State) -> bool:
+        """Whether to stop."""
+        return bool(self.last <= self.tol)
+
+
 class ChainLearner(Learner):
     """Passes of an `OnlineChain`: the model is the weights of features (`W`) and of the chain (`chain`).
 
@@ -30,8 +46,10 @@ class ChainLearner(Learner):
         make: Callable[[State | None], OnlineChain],
         epochs: int,
         dev: Callable[[Weights], float] | None = None,
+        certifying: Certifying | None = None,
     ) -> None:
         self.make, self.epochs, self.dev, self.scores = make, epochs, dev, dev is not None
+        self.rule = self.certifying = certifying
         self._made: OnlineChain | None = None
         self._weights: Weights | None = None
 
@@ -56,11 +74,11 @@ class ChainLearner(Learner):
     def entry(self, state: State) -> dict[str, Any]:
         """The objective is the mean of the losses met in the epoch plus the penalty at its end."""
         solver = self.solver
-        if self.scores:
+        if self.scores or self.certifying is not None:
             self._weights = solver.weights()
         found = solver.engine.summary() if self._weights is None else summarised(*self._weights, solver.blocks.starts)
         total = found.norms.sum()
-        return {
+        entry = {
             "epoch": state.k,
             "objective": state.loss + penalty_value(solver.penalty, found, solver.transitions),
             "loss": state.loss,
@@ -69,6 +87,9 @@ class ChainLearner(Learner):
             "per_second": state.k * solver.tokens.total / max(solver.seconds, 1e-9),
             "block_weights": found.norms / total if total > 0 else found.norms,
         }
+        return (
+            entry if self._weights is None or self.certifying is None else self.certifying.entry(self._weights, entry)
+        )
 
     def model(self, state: State) -> Arrays:
         """The weights now."""

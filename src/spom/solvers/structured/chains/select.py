@@ -72,12 +72,9 @@ def select(
     """The blocks to keep: `how` is `"auto"`, a number of blocks (an integer), or a strength (a float)."""
     begin = time.perf_counter()
     random = np.random.default_rng(random_state)
-    n = len(tokens)
-    size = min(n, max(LEAST, int(SHARE * n)))
-    part = np.sort(random.permutation(n)[:size])
-    weights, gold = block_weights(tokens, blocks), y[_tokens_of(tokens, part)]
-    sample, few = _sample(tokens, blocks, part)
-    run = _Run(sample, gold, few, weights, Chain(forbidden, transitions is not None, random.integers(2**32)))
+    part, learnt = _some(len(tokens), random), transitions is not None
+    chain = Chain(forbidden, learnt, random.integers(2**32))
+    run = sample_run(tokens, y, blocks, block_weights(tokens, blocks), chain, part)
     by_number = isinstance(how, (int, np.integer)) and not isinstance(how, bool)
     if not by_number and how != "auto":
         found = run.at(float(how))
@@ -86,6 +83,19 @@ def select(
         if by_number:
             found = _closest(run, found, int(how))
     return replace(found, seconds=time.perf_counter() - begin)
+
+
+def _some(n: int, random: np.random.Generator) -> Ints:
+    """The sentences that a selection looks at."""
+    return np.sort(random.permutation(n)[: min(n, max(LEAST, int(SHARE * n)))])
+
+
+def sample_run(tokens: Tokens, y: Ints, blocks: Blocks, weights: Floats, chain: Chain, part: Ints | None = None) -> Run:
+    """Selections from some sentences, by default drawn with the chain's seed."""
+    if part is None:
+        part = _some(len(tokens), np.random.default_rng(chain.seed))
+    sample, few = _sample(tokens, blocks, part)
+    return Run(sample, y[_tokens_of(tokens, part)], few, weights, chain)
 
 
 def _tokens_of(tokens: Tokens, part: Ints) -> Ints:
@@ -105,7 +115,7 @@ def _sample(tokens: Tokens, blocks: Blocks, part: Ints) -> tuple[Tokens, Blocks]
     return small, Blocks(blocks.names, starts)
 
 
-def _closest(run: _Run, found: Selection, count: int) -> Selection:
+def _closest(run: Run, found: Selection, count: int) -> Selection:
     """Raise the strength until no more than `count` blocks are left, and keep those with the most evidence."""
     for _ in range(8):
         if found.kept.size <= count:
@@ -118,7 +128,7 @@ def _closest(run: _Run, found: Selection, count: int) -> Selection:
     return replace(found, kept=np.sort(best))
 
 
-class _Run:
+class Run:
     """Selections from one sample of sentences."""
 
     def __init__(self, tokens: Tokens, y: Ints, blocks: Blocks, weights: Floats, chain: Chain) -> None:

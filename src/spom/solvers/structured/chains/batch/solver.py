@@ -126,6 +126,11 @@ class BatchChain:
         table[:, : self.labels] = self.W
         return table, self.chain.copy()
 
+    def parts_at_zero(self) -> list[Part]:
+        """The weights at zero with their mean gradients: the strengths that keep them there follow."""
+        self.W, self.chain = np.zeros_like(self.W), np.zeros_like(self.chain)
+        return self._parts(self._at(self.W, self.chain))
+
     # --- parts of it ---------------------------------------------------------------------------------------
 
     def _at(self, W: Floats, chain: Floats, curvature: bool = False) -> Expectations:

@@ -1,0 +1,147 @@
+r"""Which templates of arcs a parser needs: group dual averaging of a random field over trees, in one pass.
+
+    theta_m = -eta u_m max(0, 1 - t s d_m / norm(u_m)),   u_m the sum of all gradients of template m in t rounds
+
+for the group lasso of strength s, and the prox of any other penalty of block norms in its place. As for chains
+(`spom.solvers.structured.chains.select`), sums of gradients average the noise of single sentences away; templates that
+explain nothing stay at exactly zero. The weights d_m are sqrt(concentration), scaled to mean one: a template with few
+frequent features has larger sums of pure noise than one with many rare ones. What is kept is then learnt alone.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from spom.core.arrays import Floats, Ints, aligned_singles
+from spom.core.jit import kernel
+from spom.errors import Unsupported
+from spom.features.arc_spaces import longest_sentence, read_only, sentence_of
+from spom.features.arcs import ArcCodes, ArcTemplates
+from spom.solvers.structured.chains.dispatch import selection_form
+from spom.solvers.structured.losses import LOG, Loss
+from spom.solvers.structured.proximal import compiled_prox
+from spom.solvers.structured.residual import Parts, residual
+from spom.solvers.structured.structures import structure
+from spom.solvers.structured.trees.arc_filter import arc_limits
+from spom.solvers.structured.trees.learning import (
+    ACTIVE,
+    NORM,
+    SCALE,
+    Learnt,
+    Task,
+    TreeRule,
+    change_arc,
+    change_arcs,
+    score_sentence,
+)
+from spom.solvers.structured.trees.model import corpus_of
+from spom.solvers.structured.trees.space import FILTER, Layout, layout_of, make_space, prepare
+
+# Sentences that a selection looks at, at least, and the share of a large treebank. Not tuned.
+LEAST, SHARE = 1500, 0.2
+# Small tables are good enough to choose by, and much faster: those of pruning.
+BITS = 14
+
+
+@dataclass(frozen=True)
+class TemplateSelection:
+    """Of the templates `names` those with the indices `kept` stay: their evidence norm(u_m) / (t d_m) was enough."""
+
+    names: list[str]
+    kept: Ints
+    evidence: Floats
+    weights: Floats
+    sentences: int
+    seconds: float
+
+    def __repr__(self) -> str:
+        """One line."""
+        return f"TemplateSelection({self.kept.size} of {len(self.names)} templates kept, {self.sentences} sentences)"
+
+
+@kernel("void(Task, int64[::1], Layout, Learnt)")
+def count_arcs(task: Task, order: Ints, layout: Layout, to: Learnt) -> None:
+    """Add one for each feature of each arc that is scored: the norms of blocks are those of counts."""
+    space = make_space(longest_sentence(task.corpus, order), layout.families.shape[0], layout.sets.size)
+    for t in range(order.size):
+        sentence = sentence_of(task.corpus, order[t])
+        if sentence.n > 0:
+            for a in range(prepare(sentence, layout, task.limits, space)):
+                change_arc(layout, space, a, 1.0, to, True)
+
+
+@kernel("void(TreeRule, float64[::1], float64, float64, Learnt, Learnt)")
+def dual_scales(rule: TreeRule, metric: Floats, eta: float, t: float, sums: Learnt, now: Learnt) -> None:
+    """The scale of each template in `now`, -prox(b)_m / (d_m norm(u_m)) with b_m = eta norm(u_m) / d_m."""
+    count = rule.places.shape[0]
+    before, after = np.empty(count), np.empty(count)
+    for m in range(count):
+        norm = math.sqrt(max(sums.blocks[NORM, rule.places[m, 0], rule.places[m, 1]], 0.0))
+        before[m] = eta * norm / metric[m]
+    rule.prox.function(before, eta * t, rule.prox.reals, rule.prox.ints, after)
+    for m in range(count):
+        scale = -eta * after[m] / before[m] / metric[m] ** 2 if before[m] > 0.0 else 0.0
+        now.blocks[SCALE, rule.places[m, 0], rule.places[m, 1]] = scale
+
+
+@kernel("void(Task, int64[::1], Layout, TreeRule, float64[::1], float64, Learnt, Learnt)")
+def select_rounds(
+    task: Task, order: Ints, layout: Layout, rule: TreeRule, metric: Floats, eta: float, sums: Learnt, now: Learnt
+) -> None:
+    """One round of dual averaging for each sentence; `sums` and `now` share a table, and have scales of their own."""
+    space = make_space(longest_sentence(task.corpus, order), layout.families.shape[0], layout.sets.size)
+    nothing, scratch = np.empty((0, 0)), np.empty(0)
+    for t in range(order.size):
+        sentence = sentence_of(task.corpus, order[t])
+        n, at = sentence.n, sentence.first
+        if n > 0:
+            scores, change = Parts(np.empty((n + 1, n + 1)), nothing), Parts(np.empty((n + 1, n + 1)), nothing)
+            count = score_sentence(sentence, layout, task, space, now, scores)
+            gold = task.gold[at : at + n + 1].copy()
+            residual(rule.structure, rule.loss, scores, gold, scratch, change)
+            change_arcs(layout, space, count, -1.0, change, sums, True)
+        dual_scales(rule, metric, eta, t + 1.0, sums, now)
+
+
+def select_arcs(
+    templates: ArcTemplates, codes: ArcCodes, gold: Ints, penalty: Any, *, projective: bool, seed: Any = 0
+) -> TemplateSelection:
+    """The templates that a penalty of block norms keeps, from one pass over part of the sentences."""
+    begin, count = time.perf_counter(), len(templates.blocks)
+    form = selection_form(penalty, count)
+    if form.elastic.l1 > 0.0:
+        raise Unsupported(f"parsers switch whole templates off, not single weights: {penalty!r} has an l1 part")
+    trial = templates.keep(np.arange(count))
+    trial.table_bits = min(templates.table_bits, BITS)
+    arrays = trial.layout()
+    layout, places = layout_of(trial, arrays), np.array(trial.places, dtype=np.int64).reshape(-1, 2)
+    limits = arc_limits(codes, trial.columns.index(FILTER), trial.radix(FILTER), gold, None)
+    task = Task(corpus_of(codes, None), read_only(gold), read_only(limits))
+    total = codes.first.size
+    order = np.random.default_rng(seed).permutation(total)[: max(LEAST, int(SHARE * total))]
+    blocks = np.zeros((5, len(trial.families), 3))
+    blocks[SCALE], blocks[ACTIVE] = 1.0, trial.active
+
+    def table(numbers: Floats) -> Learnt:
+        weights = aligned_singles(arrays.size)
+        return Learnt(weights, read_only(weights), aligned_singles(arrays.size), numbers)
+
+    counts = table(blocks.copy())
+    count_arcs(task, order, layout, counts)
+    root = np.maximum(counts.blocks[NORM][places[:, 0], places[:, 1]], 0.0) ** 0.25
+    metric = np.where(root > 0.0, root, 1.0) / (root.mean() if root.any() else 1.0)
+    sums = table(blocks)
+    now = sums._replace(blocks=blocks.copy())
+    now.blocks[SCALE] = 0.0
+    trees = structure("projective-tree" if projective else "tree")
+    rule = TreeRule(trees, Loss(LOG, 0.0), compiled_prox(form.norms, count), read_only(places), True, False)
+    select_rounds(task, order, layout, rule, metric, 1.0 / count, sums, now)
+    norms = np.sqrt(np.maximum(sums.blocks[NORM][places[:, 0], places[:, 1]], 0.0))
+    kept = np.flatnonzero(now.blocks[SCALE][places[:, 0], places[:, 1]])
+    evidence = norms / (max(1, order.size) * metric)
+    return TemplateSelection(templates.blocks, kept, evidence, metric, order.size, time.perf_counter() - begin)
