@@ -34,6 +34,7 @@ from spom.metrics.attachment import Attachment, attachment
 from spom.solvers.structured.trees.arc_filter import with_roots, words_of
 from spom.solvers.structured.trees.model import ArcModel
 from spom.solvers.structured.trees.relations import LabelLearner, LabelModel
+from spom.solvers.structured.trees.select import TemplateSelection, select_arcs
 
 LABEL_BITS = 14
 
@@ -54,6 +55,10 @@ class DependencyParser(TakesCallbacks, SavingParser, BaseEstimator):  # type: ig
     loss : `"mira"` (the smallest step that mends the cost-augmented hinge, at most `step`), `"hinge"`, `"perceptron"`
         or `"log"` (a random field over trees).
     penalty : None, or a penalty on the blocks' norms: `SparseMKL` (SPOM), `GroupLasso`, `LqMKL`, `ElasticNetMKL`.
+    update : `"auto"` (each sentence's step, then the prox of the penalty), or `"select"`: one pass of group dual
+        averaging under the penalty (also `TreeGroupLasso` over templates and sums of block norms) switches templates
+        off, then those that are left are learnt without it. Only this makes templates exactly zero: a parser keeps the
+        mean of all iterates, and there a template is zero only if it always was.
     labels : whether relations are learnt too, by a second stage that looks at the whole tree.
     epochs, label_epochs : passes for arcs and for relations.
     prune : None, a number of templates to keep, a share of them below one, or `"auto"`: the best fifth, half or three
@@ -71,6 +76,7 @@ class DependencyParser(TakesCallbacks, SavingParser, BaseEstimator):  # type: ig
     ----------
     blocks_ : the names of the templates in the model. block_weights_ : their shares of the sum of norms.
     selected_ : the indices of those that are not zero. relations_ : the names of the relations.
+    selection_ : what `update="select"` found, or None: the templates, which were kept, and their evidence.
     pruning_ : what was dropped and why, or None. history_ : a dict for each epoch of each stage. converged_ : whether
         development data ended the training.
 
@@ -93,6 +99,7 @@ class DependencyParser(TakesCallbacks, SavingParser, BaseEstimator):  # type: ig
     labels_: LabelModel | None
     relations_: tuple[str, ...]
     pruning_: Pruning | None
+    selection_: TemplateSelection | None
     converged_: bool
     projective_: bool
     trees_: str
@@ -121,6 +128,7 @@ class DependencyParser(TakesCallbacks, SavingParser, BaseEstimator):  # type: ig
         random_state: Any = 0,
         verbose: int = 1,
         callbacks: Any = None,
+        update: str = "auto",
     ) -> None:
         self.templates = templates
         self.projective = projective
@@ -141,6 +149,7 @@ class DependencyParser(TakesCallbacks, SavingParser, BaseEstimator):  # type: ig
         self.random_state = random_state
         self.verbose = verbose
         self.callbacks = callbacks
+        self.update = update
 
     # --- learning ----------------------------------------------------------------------------------
 
@@ -186,6 +195,7 @@ class DependencyParser(TakesCallbacks, SavingParser, BaseEstimator):  # type: ig
         gold = with_roots(bank.heads, codes)
         held: Held | None = None if dev is None else (dev, templates.transform(dev), None)
         pruning: Pruning | None = None
+        templates, selection = self._selected(run, templates, codes, gold, blank)
         if self.prune is not None and not blank:
             templates, pruning = select_templates(run, templates, codes, gold, self.prune, (epochs + 1) // 2)
         first = run.solver(templates, codes, gold)
@@ -206,10 +216,24 @@ class DependencyParser(TakesCallbacks, SavingParser, BaseEstimator):  # type: ig
             label_model = learner.model() if blank else run.relations(learner, label_epochs)
         return {
             **{"arcs_": arcs, "second_": second, "labels_": label_model, "relations_": relations},
-            **{"pruning_": pruning, "converged_": run.trainer.stopped == "converged"},
+            **{"pruning_": pruning, "selection_": selection, "converged_": run.trainer.stopped == "converged"},
             **{"history_": run.trainer.history, "projective_": run.settings["projective"]},
             "_learners": None,
         }
+
+    def _selected(
+        self, run: Run, templates: ArcTemplates, codes: ArcCodes, gold: Ints, blank: bool
+    ) -> tuple[ArcTemplates, TemplateSelection | None]:
+        """The templates that the penalty keeps; what is left is learnt without it."""
+        if self.update != "select" or blank:
+            return templates, None
+        settings, seed = run.settings, run.settings["seed"]
+        number = seed if isinstance(seed, (int, np.integer)) else 0
+        found = select_arcs(templates, codes, gold, settings["penalty"], projective=settings["projective"], seed=number)
+        if found.kept.size == 0:
+            raise ValueError(f"{settings['penalty']!r} leaves no template: give a smaller strength")
+        settings["penalty"] = None
+        return templates.keep(found.kept), found
 
     def partial_fit(self, X: Treebank, y: Any = None, relations: Iterable[str] | None = None) -> Self:
         """One more pass, over these sentences alone. Words and templates are those of the first call.
@@ -247,8 +271,8 @@ class DependencyParser(TakesCallbacks, SavingParser, BaseEstimator):  # type: ig
 
     def _begin(self, run: Run, bank: Treebank, relations: Iterable[str] | None) -> None:
         """A model that knows nothing yet."""
-        if self.prune is not None:
-            raise Unsupported("prune= needs all sentences at once: use fit, or set prune=None")
+        if self.prune is not None or self.update == "select":
+            raise Unsupported("prune= and update='select' need all sentences at once: use fit, or leave them out")
         found = self._learnt(run, bank, None, blank=True)
         if found["labels_"] is not None:
             names = tuple(dict.fromkeys([*(relations or ()), *bank.relation_names]))
@@ -385,6 +409,10 @@ class DependencyParser(TakesCallbacks, SavingParser, BaseEstimator):  # type: ig
         if not isinstance(seed, np.random.Generator):
             seed = trainer.seed(self._seed)
         penalty = make("penalty", self.penalty) if isinstance(self.penalty, str) else self.penalty
+        if self.update not in ("auto", "select"):
+            raise Unsupported(f"there is no update {self.update!r} for parsers; there are: auto, select")
+        if self.update == "select" and penalty is None:
+            raise ValueError("update='select' needs a penalty of templates, such as GroupLasso(0.1)")
         settings = {
             **{"loss": self.loss, "penalty": penalty, "step": self.step, "cost": self.cost},
             **{"projective": projective, "seed": seed},

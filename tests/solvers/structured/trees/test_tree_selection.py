@@ -1,0 +1,86 @@
+"""Templates of a parser by penalty: dual averaging against a plain recursion, and exact zeros in the parser."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from spom import DependencyParser
+from spom.data import Treebank
+from spom.errors import Unsupported
+from spom.features.arcs import ArcTemplates
+from spom.penalties import GroupLasso, SparseGroupLasso, SparseMKL, TreeGroupLasso
+from spom.solvers.structured.trees import select as selection
+from spom.solvers.structured.trees.arc_filter import with_roots
+from spom.solvers.structured.trees.solver import ArcSolver
+
+NAMES = ["h.form", "m.form", "h.upos m.upos", "h.upos m.upos dist", "h.form m.form"]
+
+
+def bank(count: int, seed: int = 0) -> Treebank:
+    """Nouns hang on the verb before them, or on the first verb; words say nothing."""
+    rng, sentences = np.random.default_rng(seed), []
+    for _ in range(count):
+        tags = ["VERB", *rng.choice(["VERB", "NOUN"], int(rng.integers(2, 6)), p=[0.3, 0.7]).tolist()]
+        words, last = [], 0
+        for i, tag in enumerate(tags, start=1):
+            head = 0 if i == 1 else 1 if tag == "VERB" else last
+            form = f"w{rng.integers(0, 40)}"
+            words.append({"form": form, "upos": tag, "head": head, "deprel": "root" if i == 1 else "dep"})
+            last = i if tag == "VERB" else last
+        sentences.append(words)
+    return Treebank.from_sentences(sentences)
+
+
+def parser(**params: Any) -> DependencyParser:
+    settings = {"verbose": 0, "labels": False, "min_count": 1, "update": "select", "penalty": GroupLasso(0.1)}
+    return DependencyParser(NAMES, **{**settings, **params})
+
+
+def test_noise_goes_and_what_decides_stays() -> None:
+    found = parser().fit(bank(400))
+    assert "h.upos m.upos dist" in found.blocks_
+    assert "h.form m.form" not in found.blocks_
+    assert found.selection_ is not None
+    assert [found.selection_.names[m] for m in found.selection_.kept] == found.blocks_
+    assert found.selected_.tolist() == list(range(len(found.blocks_)))
+    assert found.score(bank(60, seed=1)) > 0.99
+    every = parser(penalty=GroupLasso(1e-6)).fit(bank(400))
+    assert sorted(every.blocks_) == sorted(NAMES)
+
+
+def test_a_stronger_penalty_keeps_no_more() -> None:
+    kept = [parser(penalty=GroupLasso(s)).fit(bank(200)).selected_.size for s in (1e-4, 0.05, 0.2)]
+    assert kept == sorted(kept, reverse=True)
+    assert kept[0] > kept[-1]
+
+
+def test_other_penalties_of_templates_and_what_is_refused() -> None:
+    assert parser(penalty=SparseMKL(1e-4)).fit(bank(50)).selected_.size > 0
+    tree = TreeGroupLasso(0.01, groups=[[0, 1, 2, 3, 4], [0, 1]])
+    assert parser(penalty=tree).fit(bank(50)).selected_.size > 0
+    with pytest.raises(Unsupported, match="not single weights"):
+        parser(penalty=SparseGroupLasso(0.1)).fit(bank(20))
+    with pytest.raises(ValueError, match="leaves no template"):
+        parser(penalty=GroupLasso(100.0)).fit(bank(20))
+    with pytest.raises(ValueError, match="needs a penalty"):
+        parser(penalty=None).fit(bank(20))
+    with pytest.raises(Unsupported, match="there is no update 'newton'"):
+        parser(update="newton").fit(bank(20))
+    with pytest.raises(Unsupported, match="all sentences at once"):
+        parser().partial_fit(bank(20))
+
+
+def test_the_first_round_is_the_gradient_at_zero() -> None:
+    trees = bank(1)
+    templates = ArcTemplates(NAMES, 16, 1)
+    codes = templates.fit(trees)
+    gold = with_roots(trees.heads, codes)
+    found = selection.select_arcs(templates, codes, gold, GroupLasso(0.0), projective=True)
+    # One step of the log loss from zero, by the solver that has its own tests: theta = -step * gradient.
+    solver = ArcSolver(templates, codes, gold, loss="log", step=1.0, projective=True, seed=0)
+    solver.epoch()
+    np.testing.assert_allclose(found.evidence * found.weights, solver.norms, rtol=1e-5)
+    assert found.weights.mean() == pytest.approx(1.0)
