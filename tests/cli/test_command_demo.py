@@ -60,7 +60,8 @@ def test_help_imports_nothing_heavy() -> None:
 
 
 def test_tagging_imports_no_scikit_learn() -> None:
-    code = "import sys, spom.cli.tagging, spom.cli.sentences; print(sorted({'sklearn', 'pandas'} & set(sys.modules)))"
+    heavy = {"sklearn", "pandas", "scipy.sparse", "numba"}
+    code = f"import sys, spom.cli.tagging, spom.cli.sentences; print(sorted({heavy} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,16 @@ from spom.errors import DataError
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+
+
+def is_sparse(x: Any) -> bool:
+    """Whether x is a sparse matrix or array of scipy; `scipy.sparse`, a tenth of a second, is not loaded to find out.
+
+    >>> is_sparse(np.eye(2))
+    False
+    """
+    loaded: Any = sys.modules.get("scipy.sparse")
+    return loaded is not None and bool(loaded.issparse(x))
 
 
 @kernel("boolean(float64[::1])", fastmath={"reassoc"})

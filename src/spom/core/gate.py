@@ -9,8 +9,9 @@ import os
 from typing import Any
 
 import numpy as np
-from scipy import sparse
+import scipy  # its parts are loaded when they are first used
 
+from spom.core.arrays import is_sparse
 from spom.errors import DataError, ModelFileError
 
 Array = np.ndarray[Any, Any]
@@ -22,7 +23,7 @@ def checked_csr(X: Any, name: str = "X") -> Any:
     It costs one pass over the indices. Whatever uses a sparse matrix of a caller asks here first: scipy checks when a
     matrix is made, and not when its arrays are written to later.
 
-    >>> X = sparse.csr_matrix([[1.0, 0.0], [0.0, 2.0]])
+    >>> X = scipy.sparse.csr_matrix([[1.0, 0.0], [0.0, 2.0]])
     >>> X.indices[1] = 7
     >>> checked_csr(X)
     Traceback (most recent call last):
@@ -60,7 +61,7 @@ def check_csr_arrays(parts: tuple[Array, Array, Array], shape: tuple[int, int], 
         _check_indices(indices, shape[1], f"{name}: entry {{at}} has the column", "column")
     except DataError as error:
         raise ModelFileError(f"{error}: the file is damaged") from None
-    return sparse.csr_matrix((data, indices, indptr), shape=shape)
+    return scipy.sparse.csr_matrix((data, indices, indptr), shape=shape)
 
 
 def _check_compressed(X: Any, name: str) -> None:
@@ -170,7 +171,7 @@ def check_squares(X: Any, name: str = "X") -> Any:
     Traceback (most recent call last):
     spom.errors.DataError: X has the entry 1e+300, whose square is not finite: scale X
     """
-    numbers = X.data if sparse.issparse(X) else np.asarray(X)
+    numbers = X.data if is_sparse(X) else np.asarray(X)
     largest = max(float(numbers.max()), -float(numbers.min())) if numbers.size else 0.0
     # The root of the largest float is 1e154: this leaves a factor of 1e8 for sums.
     if largest > 1e150:

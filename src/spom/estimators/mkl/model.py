@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
-from spom.core.arrays import Floats, Ints
+from spom.core.arrays import Floats, Ints, is_sparse
 from spom.core.gate import check_csr_arrays
 from spom.errors import DataError, ModelFileError
 from spom.kernels.base import Kernel, products, squares
@@ -97,7 +96,7 @@ class KernelModel:
     def packed(self) -> tuple[dict[str, Any], dict[str, np.ndarray[Any, Any]]]:
         """(state, arrays) for a model file."""
         arrays = {"kept": self.kept, "coef": self.coef, "columns": self.columns}
-        if sparse.issparse(self.support):
+        if is_sparse(self.support):
             arrays |= {f"support.{name}": getattr(self.support, name) for name in ("data", "indices", "indptr")}
         elif self.support is not None:
             arrays["support"] = self.support

@@ -8,24 +8,26 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
-from scipy import sparse
 
-from spom.core.arrays import Ints
+from spom.core.arrays import Ints, is_sparse
 from spom.data.columns import Columns
 from spom.data.treebank import Treebank
 from spom.errors import DataError, Unsupported
-from spom.estimators.tagger.kernel_chain import KernelScores
 from spom.features.dicts import DictFeatures
 from spom.features.matrices import MatrixFeatures
 from spom.features.rows import Blocks, Rows
 from spom.features.templates import Templates
 
-KINDS: dict[str, Any] = {
-    "templates": Templates,
-    "named": DictFeatures,
-    "matrix": MatrixFeatures,
-    "kernels": KernelScores,
-}
+KINDS: dict[str, Any] = {"templates": Templates, "named": DictFeatures, "matrix": MatrixFeatures}
+
+
+def features_of(kind: str) -> Any:
+    """The class of the features of a kind; None where there is no such kind. Kernels are loaded where they are used."""
+    if kind != "kernels":
+        return KINDS.get(kind)
+    from spom.estimators.tagger.kernel_chain import KernelScores
+
+    return KernelScores
 
 
 class Features(Protocol):
@@ -111,7 +113,7 @@ def as_columns(templates: Any, X: Any) -> Any:
         return X
     sentences = X if hasattr(X, "__len__") else list(X)
     for sentence in sentences:
-        if sparse.issparse(sentence) or isinstance(sentence, np.ndarray):
+        if is_sparse(sentence) or isinstance(sentence, np.ndarray):
             return sentences
         for token in sentence:
             return Columns.from_lists(sentences) if isinstance(token, (str, tuple)) else sentences
@@ -136,4 +138,4 @@ def make_source(templates: Any, X: Any) -> Source:
 def _vectors(X: Iterable[Any]) -> bool:
     """Whether the sentences are matrices with one row for each token."""
     first = next(iter(X), None)
-    return sparse.issparse(first) or (isinstance(first, np.ndarray) and first.ndim == 2)
+    return is_sparse(first) or (isinstance(first, np.ndarray) and first.ndim == 2)

@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy import sparse
+import scipy  # its parts are loaded when they are first used
 
-from spom.core.arrays import Floats, Ints
+from spom.core.arrays import Floats, Ints, is_sparse
 from spom.core.gate import checked_csr
 from spom.errors import DataError, ModelFileError, Unsupported
 from spom.estimators.mkl.model import KernelModel
@@ -102,7 +102,7 @@ class KernelScores:
     @classmethod
     def from_arrays(cls, arrays: dict[str, Any]) -> KernelScores:
         """The machine of `arrays()`."""
-        from spom.estimators.tagger.inputs import KINDS, Source
+        from spom.estimators.tagger.inputs import Source, features_of
 
         spec = json.loads(np.asarray(arrays["spec"]).tobytes())
         if spec["version"] > 1:
@@ -111,7 +111,7 @@ class KernelScores:
         model = KernelModel.unpacked(state, _under("model.", arrays))
         if "kind" not in spec:
             return cls(model, spec["labels"])
-        source = Source(KINDS[spec["kind"]].from_arrays(_under("source.", arrays)))
+        source = Source(features_of(spec["kind"]).from_arrays(_under("source.", arrays)))
         return cls(model, spec["labels"], source, np.asarray(arrays["weights"]))
 
 
@@ -160,9 +160,9 @@ def stacked(parts: Any) -> tuple[Any, Ints]:
     full = [part for part in listed if part.shape[0]]
     if not full:
         return np.zeros((0, max((part.shape[1] for part in listed), default=0))), offsets
-    full = [checked_csr(part) if sparse.issparse(part) else part for part in full]
-    listing = any(sparse.issparse(part) for part in full)
-    return as_vectors(sparse.vstack(full, format="csr") if listing else np.concatenate(full)), offsets
+    full = [checked_csr(part) if is_sparse(part) else part for part in full]
+    listing = any(is_sparse(part) for part in full)
+    return as_vectors(scipy.sparse.vstack(full, format="csr") if listing else np.concatenate(full)), offsets
 
 
 def _shape(part: Any) -> tuple[int, ...]:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from spom.core.arrays import Floats, Ints
 from spom.errors import ModelFileError
-from spom.estimators.tagger.inputs import KINDS, Source
+from spom.estimators.tagger.inputs import Source, features_of
 from spom.models.checks import check_indices, check_offsets, check_shape, take
 from spom.solvers.structured.chains.data import as_tokens, padded
 from spom.solvers.structured.chains.predict import tag
@@ -33,10 +33,11 @@ class TaggerParts:
     def of(cls, state: dict[str, Any], arrays: dict[str, Any]) -> TaggerParts:
         """The parts of a model file, checked: compiled code trusts them."""
         classes, kind = np.asarray(state["classes_"]), state["kind"]
-        if kind not in KINDS:
+        features = features_of(kind)
+        if features is None:
             raise ModelFileError(f"there are no features of the kind {kind!r} in this spom")
         own = {n.removeprefix("features."): a for n, a in arrays.items() if n.startswith("features.")}
-        source, k = Source(KINDS[kind].from_arrays(own)), classes.size
+        source, k = Source(features.from_arrays(own)), classes.size
         count = source.blocks.total
         values = take(arrays, "weights.values", "f")
         columns = check_shape(check_indices(take(arrays, "weights.labels", "i"), k, "weights"), values.shape, "weights")

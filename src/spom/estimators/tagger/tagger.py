@@ -22,7 +22,6 @@ from spom.estimators.tagger import defaults
 from spom.estimators.tagger.defaults import Allowed
 from spom.estimators.tagger.held_out import HeldOutPruning, Trial, pruned_on_held_out
 from spom.estimators.tagger.inputs import Source, as_columns, make_source
-from spom.estimators.tagger.kernels import check_options, fit_with_kernels
 from spom.estimators.tagger.labels import (
     Names,
     check_dev,
@@ -213,6 +212,8 @@ class SequenceTagger(TakesCallbacks, SavingTagger, TaggerModel):
 
         with all_or_nothing(self):
             if self.kernels is not None:
+                from spom.estimators.tagger.kernels import fit_with_kernels
+
                 fit_with_kernels(self, (X, y, sample_weight), classes, dev, make_trainer)
                 return self
             task = self._first_task(*split_labels(X, y), classes).weighted(sample_weight)
@@ -266,6 +267,8 @@ class SequenceTagger(TakesCallbacks, SavingTagger, TaggerModel):
 
     def _check(self) -> None:
         if self.kernels is not None:
+            from spom.estimators.tagger.kernels import check_options
+
             check_options(self)
         elif self.solver not in ("auto", "online", "batch"):
             raise Unsupported(f"there is no solver {self.solver!r} for taggers; there are: online, batch")

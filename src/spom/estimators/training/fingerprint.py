@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
+from spom.core.arrays import is_sparse
 from spom.errors import DataError
 
 # Nested names of fields, such as `parameters.penalty.strength`, with their values.
@@ -28,7 +28,7 @@ def digest(*parts: Any) -> str:
     """
     found = hashlib.sha256()
     for part in parts:
-        if sparse.issparse(part):
+        if is_sparse(part):
             csr = part.tocsr()
             for array in (np.array(csr.shape), csr.indptr.astype(np.int64), csr.indices.astype(np.int64), csr.data):
                 _add(found, array)
@@ -65,7 +65,7 @@ def described(value: Any) -> Any:
         return float(value) if np.isfinite(value) else str(value)
     if isinstance(value, (np.integer, np.bool_)):
         return value.item()
-    if isinstance(value, np.ndarray) or sparse.issparse(value):
+    if isinstance(value, np.ndarray) or is_sparse(value):
         return digest(value)
     if isinstance(value, (list, tuple)):
         return [described(v) for v in value]

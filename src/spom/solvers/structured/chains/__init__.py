@@ -1,8 +1,13 @@
-"""Solvers of chains: label sequences learnt sentence by sentence, with penalties on weights or on blocks."""
+"""Solvers of chains: label sequences learnt sentence by sentence, with penalties on weights or on blocks.
+
+Names are imported on first use, so that tagging does not load what learns.
+"""
 
 from __future__ import annotations
 
-from spom.solvers.steps import LinearDecay
-from spom.solvers.structured.chains.solver import OnlineChain
+from spom.core.lazy import lazy
 
-__all__ = ["LinearDecay", "OnlineChain"]
+_NAMES = {"LinearDecay": "spom.solvers.steps", "OnlineChain": "spom.solvers.structured.chains.solver"}
+
+__all__ = [*_NAMES]
+__getattr__, __dir__ = lazy(__name__, _NAMES)
