@@ -162,7 +162,7 @@ def test_held_out_rows_leave_a_row_of_each_class():
             assert {0.0, 2.0} <= set(np.delete(y, held))
 
 
-@pytest.mark.parametrize(("rows", "parts"), [(19, 0), (20, 6), (500, 6), (1000, 3), (3000, 1), (100_000, 1)])
+@pytest.mark.parametrize(("rows", "parts"), [(9, 0), (10, 5), (500, 6), (1000, 3), (3000, 1), (100_000, 1)])
 def test_fewer_rows_are_held_out_in_more_parts(rows, parts):
     found = held_out(Examples(np.zeros((rows, 1)), np.arange(rows) % 2.0, None, None, True), 0)
     assert len(found) == parts
@@ -226,3 +226,19 @@ def test_few_rows_are_sorted_by_their_numbers_whatever_holds_them():
         found = found.toarray() if sparse.issparse(found) else found
         assert [(b, *r) for b, r in zip(labels.tolist(), found.tolist(), strict=True)] == expected
         assert weight.sum() == 200
+
+
+@named(REGRESSORS)
+def test_targets_far_from_zero_are_learnt_as_those_near_it(model):
+    near, far = clone(model).fit(X, Y), clone(model).fit(X + 1e3, Y + 1e8)
+    assert near.score(X, Y) > 0.9
+    # At 1e8 a target has eight digits left, which may tip the choice of a strength.
+    assert far.score(X + 1e3, Y + 1e8) == pytest.approx(near.score(X, Y), abs=1e-2)
+    np.testing.assert_allclose(far.coef_, near.coef_, atol=0.05)
+
+
+def test_a_warm_start_knows_the_mean_of_the_targets():
+    model = OnlineRegressor(warm_start=True, random_state=0, epochs=3)
+    first = clone(model).fit(X, Y + 1e6)
+    before = first.score(X, Y + 1e6)
+    assert first.fit(X, Y + 1e6).score(X, Y + 1e6) == pytest.approx(before, abs=1e-2)

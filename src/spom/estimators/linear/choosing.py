@@ -42,6 +42,8 @@ class Choosing(LinearModel):
     calibration_: float
     scale_: Floats | None
     _scaling: Scaling | None = None
+    # What was subtracted from real targets: the intercept has it back.
+    _shift: float = 0.0
 
     def set_params(self, **params: Any) -> Self:
         """As in scikit-learn. `penalty__strength` also works where the penalty is "auto" or a name.
@@ -78,7 +80,7 @@ class Choosing(LinearModel):
         Sets `penalty_`, `loss_`, `scale_` and, where the loss is no likelihood, `calibration_`.
         """
         penalty, left = self._given_penalty(kind)
-        wanted = left if is_auto(self.scale) else bool(self.scale)
+        wanted = self._scales(kind)
         self._scaling = measured(examples.X, examples.weight, examples.intercept) if wanted else None
         X = examples.X if self._scaling is None else self._scaling.apply(examples.X)
         self.scale_ = None if self._scaling is None else self._scaling.scale
@@ -88,6 +90,10 @@ class Choosing(LinearModel):
         if left:
             self._take(choose(self._judges(examples), self._losses(X), penalty, seed, path))
         return X
+
+    def _scales(self, kind: Any) -> bool:
+        """Whether to learn as if columns were standardised."""
+        return self._given_penalty(kind)[1] if is_auto(self.scale) else bool(self.scale)
 
     def _judges(self, examples: Examples) -> Examples:
         """The scaled examples; of few rows equal ones are merged, so that their order and repetition do not matter."""
@@ -118,7 +124,7 @@ class Choosing(LinearModel):
     def _on_stream(self) -> None:
         """What is left to the data where there are no rows to hold out."""
         self.penalty_, left = self._given_penalty(Zero())
-        self._scaling = self.scale_ = None
+        self._scaling, self.scale_, self._shift = None, None, 0.0
         if left and self.penalty != "auto":
             raise Unsupported(
                 f"the strength of penalty={self.penalty!r} is chosen on held-out rows, which a stream does not have: "
@@ -127,10 +133,12 @@ class Choosing(LinearModel):
 
     def _unfolded(self, theta: Floats) -> Floats:
         """Weights and intercept in the user's scale."""
-        return theta if self._scaling is None else self._scaling.unfold(theta, self.fit_intercept)
+        found = theta if self._scaling is None else self._scaling.unfold(theta, self.fit_intercept)
+        return found if self._shift == 0.0 else _raised(found, self._shift)
 
     def _folded(self, theta: Floats) -> Floats:
-        return theta if self._scaling is None else self._scaling.fold(theta, self.fit_intercept)
+        found = theta if self._shift == 0.0 else _raised(theta, -self._shift)
+        return found if self._scaling is None else self._scaling.fold(found, self.fit_intercept)
 
     def _warn_if_zero(self, coef: Any) -> None:
         """Say so where nothing was learnt."""
@@ -142,3 +150,10 @@ class Choosing(LinearModel):
             UserWarning,
             stacklevel=5,
         )
+
+
+def _raised(theta: Floats, shift: float) -> Floats:
+    """theta with a larger intercept, its last entry."""
+    found = theta.copy()
+    found[-1] += shift
+    return found

@@ -126,6 +126,7 @@ class Online(TakesCallbacks, Choosing):
         seed = trainer.seed(self._seed)
         if self.shuffle and X.shape[0] <= FEW_ROWS:
             X, y, weight = merged(X, y, weight)
+        y = self._centred(y, weight, loss)
         X = self._prepared(Examples(X, y, weight, outputs, self.fit_intercept), self._kind(), seed)
         loss, start = self.loss_, None if start is None else self._folded(start)
         held: Score | None = None if watch["dev"] is None else Dev(self, watch["dev"])
@@ -142,6 +143,12 @@ class Online(TakesCallbacks, Choosing):
         learner = LinearLearner(self, trainer, solver, self.epochs, held)
         learner.rule = stalled(self.tol or 0.0, self.n_iter_no_change) if stalls else None
         self._learn(trainer, learner)
+
+    def _centred(self, y: Any, weight: Floats | None, loss: Any) -> Any:
+        """Real targets less their mean, where columns are scaled too: an online step never reaches a far offset."""
+        centre = loss.target == "real" and self.fit_intercept and self._scales(self._kind())
+        self._shift = float(np.average(y, weights=weight)) if centre else 0.0
+        return y - self._shift if centre else y
 
     def _fit_blocks(
         self,
@@ -290,7 +297,8 @@ class Online(TakesCallbacks, Choosing):
         self.intercept_ = self._bias(np.asarray(bias))
         self.converged_, self.n_rounds_ = converged, state.k
         # What the next partial_fit can go on from to the bit; without it, it starts from the weights alone.
-        exact = self.update in ("forward-backward", "dual-averaging") and self._scaling is None
+        plain = self._scaling is None and self._shift == 0.0
+        exact = self.update in ("forward-backward", "dual-averaging") and plain
         self._resume = state if exact else None
         self._warn_if_zero(self.coef_)
 

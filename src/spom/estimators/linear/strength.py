@@ -35,14 +35,14 @@ PART, MOST_HELD = 0.15, 10_000
 # as a guess does.
 LEAST_HELD, MOST_PARTS = 450, 6
 # Fewer rows than this are not divided: the default multiple is taken.
-FEW = 20
+FEW = 10
 # Multiples of the size, strong to weak, the default, and how many standard errors it takes to leave that: for classes
 # and for real targets. Chosen on rows set apart from the training rows of 31 problems of 15 families, and of 12 of 7
 # (benchmarks/defaults/leave_one_out.py). Classes: a default of .03 loses .0108 to the best strength on the mean, .1
 # .0131, .3 .0141. Real targets: a default of 1 at two errors loses .019, 3 loses .015, .3 loses .040, most of it on
 # 60 rows of one set; at one error or fewer all lose .04 to .06.
 CLASSES, CLASSES_DEFAULT, CLASSES_ERRORS = (3.0, 1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001, 0.0003), 0.03, 1.0
-REAL, REAL_DEFAULT, REAL_ERRORS = (10.0, 3.0, 1.0, 0.3, 0.1, 0.03, 0.01, 0.003), 1.0, 2.0
+REAL, REAL_DEFAULT, REAL_ERRORS = (10.0, 3.0, 1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001), 1.0, 2.0
 ZEROING, ZEROING_DEFAULT = (0.3, 0.1, 0.03, 0.01, 0.003, 0.001), 0.01
 # Strengths in a row that may be worse before the path ends.
 PATIENCE = 2
