@@ -16,6 +16,7 @@ from spom.data.conllu import conllu_text
 from spom.data.surface import Surface
 from spom.errors import DataError, ModelFileError
 from spom.estimators.pipeline.characters import characters_of, runs_of
+from spom.estimators.pipeline.lemmas import LemmaStage, Stems
 from spom.estimators.pipeline.multiword import Splitter, apply_rule, rule_of
 from spom.estimators.pipeline.packing import pack, unpack
 from spom.estimators.pipeline.scripts import apply_script, script_of
@@ -377,6 +378,40 @@ def test_packed_strings(strings: list[str]) -> None:
     buffer, start, length = packed_strings(strings)
     spans = zip(start.tolist(), length.tolist(), strict=True)
     assert [buffer[a : a + n].tobytes().decode() for a, n in spans] == strings
+
+
+def test_beginnings_that_are_lemmas() -> None:
+    pairs = [("walks", "walk"), ("walked", "walk"), ("walkers", "walker"), ("be", "be"), ("\u0130zi", "iz")]
+    stems = Stems.of(pairs)
+    lemmas = {lemma for _, lemma in pairs}
+
+    def naive(form: str, own: str | None) -> tuple[str, ...]:
+        low, cuts = form.replace("\u0130", "i").lower(), []
+        for k in range(len(low)):
+            part = low[: len(low) - k]
+            others = {f for f, lemma in pairs if lemma == part and not (own == part and f.lower() == low)}
+            if part in lemmas and others:
+                cuts.append(str(k))
+        return tuple([*cuts, "-", "-"][:2])
+
+    for form, own in [("Walking", None), ("walkerish", None), ("walks", "walk"), ("be", "be"), ("x", None), ("", None)]:
+        assert stems.cuts(form, own) == naive(form, own)
+    assert stems.cuts("\u0130zler") == ("3", "-")
+
+
+def test_lemmas_of_words_that_were_not_seen() -> None:
+    # Endings may follow each other, so that only a list of lemmas tells where the word ends.
+    draw = np.random.default_rng(0)
+    stems = sorted({"".join(draw.choice(list("abdegklmnorst"), draw.integers(3, 7))) for _ in range(120)})
+    endings = ["", "er", "erde", "erdeki", "de", "deki", "im", "imde", "imdeki", "erim"]
+    words = [(stem + end, stem) for stem in stems for end in endings]
+    order = draw.permutation(len(words))
+    seen, new = [words[i] for i in order[:700]], [words[i] for i in order[700:]]
+    tags = np.zeros(len(seen), dtype=np.int64)
+    names = [("NOUN", "_", "_")]
+    stage = LemmaStage.fit([w for w, _ in seen], (tags, tags), [lemma for _, lemma in seen], names)
+    found = stage.lemmas([(w, 0) for w, _ in new], names)
+    assert np.mean([a == b for a, (_, b) in zip(found, new, strict=True)]) > 0.9
 
 
 def test_seconds_of_the_stages(pipeline: Pipeline) -> None:

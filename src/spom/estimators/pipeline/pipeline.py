@@ -128,9 +128,9 @@ class Pipeline(SavingPipeline, BaseEstimator):  # type: ignore[misc]  # scikit-l
         gold = tags_of(bank)
         tagger, crossed = clock.timed("tags", lambda: TagStage.fit(bank.columns, gold, self.folds, seed))
         forms, lemmas = _flat(bank, "form"), _flat(bank, "lemma")
-        lemmatizer, own = None, None
+        lemmatizer, own, both = None, None, (gold.codes, crossed)
         if any(lemma != "_" for lemma in lemmas):
-            stage = clock.timed("lemmas", lambda: LemmaStage.fit(forms, gold.codes, lemmas, gold.names, seed))
+            stage = clock.timed("lemmas", lambda: LemmaStage.fit(forms, both, lemmas, gold.names, seed))
             lemmatizer = stage
         found: dict[str, Any] = {"segmenter_": segmenter, "splitter_": splitter, "tagger_": tagger}
         found |= {"lemmatizer_": lemmatizer, "parser_": None, "history_": clock.history}
@@ -138,7 +138,6 @@ class Pipeline(SavingPipeline, BaseEstimator):  # type: ignore[misc]  # scikit-l
             seen = bank
             if self.folds > 1:
                 if lemmatizer is not None:
-                    both = (gold.codes, crossed)
                     own = clock.timed(
                         "lemmas to learn trees from",
                         lambda: LemmaStage.crossed(forms, both, lemmas, gold.names, self.folds),

@@ -17,7 +17,7 @@ from spom.estimators.saving import Arrays, Saving
 from spom.models.encoding import Encoder, decode
 
 # Features of characters are places of hashes: with other templates the weights of a file mean nothing.
-VERSION = 3
+VERSION = 4
 
 
 class SavingPipeline(Saving):

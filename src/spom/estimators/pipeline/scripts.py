@@ -5,11 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import lru_cache
 
+
 # case | taken off the front | added there | taken off the end | added there; or = and the whole lemma.
+def lowered(text: str) -> str:
+    """Lower case, one character for each: a capital I with a dot becomes an i, and no dot of its own."""
+    return text.replace("\u0130", "i").lower()
+
+
 _CASES: dict[str, Callable[[str], str]] = {
-    "l": str.lower,
+    "l": lowered,
     "k": str,
-    "t": lambda text: text[:1].upper() + text[1:].lower(),
+    "t": lambda text: text[:1].upper() + lowered(text[1:]),
     "u": str.upper,
 }
 _SEPARATOR = "\x1f"
@@ -23,8 +29,8 @@ def script_of(form: str, lemma: str) -> str:
     >>> apply_script("Swimming", script_of("Running", "run"))
     'swim'
     """
-    at, where, size = _longest_common(form.lower(), lemma.lower())
-    if size and len(form) == len(form.lower()) and len(lemma) == len(lemma.lower()):
+    at, where, size = _longest_common(lowered(form), lowered(lemma))
+    if size and len(form) == len(lowered(form)) and len(lemma) == len(lowered(lemma)):
         edits = (str(at), lemma[:where], str(len(form) - at - size), lemma[where + size :])
         for case in _CASES:
             script = _SEPARATOR.join((case, edits[0], edits[1].lower(), edits[2], edits[3].lower()))
@@ -43,7 +49,7 @@ def apply_script(form: str, script: str) -> str:
     case, front, before, end, after = script.split(_SEPARATOR)
     first, last = int(front), len(form) - int(end)
     if last < first or not before + form[first:last] + after:
-        return form.lower()
+        return lowered(form)
     # Case is changed after the edits, but for "keep" and "lower", where what is added has its own.
     found = before + form[first:last] + after
     return _CASES[case](found)

@@ -95,7 +95,7 @@ def cut_lemmas(stage: LemmaStage, share: float) -> LemmaStage:
     """The same for lemmas; the dictionary stays."""
     weights = cut_pairs(stage.weights, share)
     used = weights.used()
-    return LemmaStage(stage.seen, stage.templates.compact(used), weights.only(used), stage.scripts)
+    return replace(stage, templates=stage.templates.compact(used), weights=weights.only(used))
 
 
 def cut_parser(parser: DependencyParser, share: float) -> DependencyParser:
