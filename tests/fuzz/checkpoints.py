@@ -115,6 +115,11 @@ def checkpoints(folder: Path) -> dict[str, File]:
         # Stopped among the arcs, the arcs of a second stage, the relations.
         for stop in (1, 3, 5) if name == "parser-second" else (1, 3):
             found[f"checkpoint {name}-{stop}"] = _stopped(folder, model, (TREES,), None, stop)
+    batch = spom.SequenceTagger(solver="batch", penalty=P.L1(1e-3), epochs=3, random_state=0, verbose=0)
+    for stop in (2, 5):
+        found[f"checkpoint tagger-batch-{stop}"] = _stopped(folder, batch, (TEXT, TAGS), None, stop)
+    sparse = clone(trees()["parser"][0]).set_params(penalty=P.GroupLasso(1e-3))
+    found["checkpoint parser-blocks"] = _stopped(folder, sparse, (TREES,), None, 1)
     found["checkpoint parser-dev"] = _stopped(folder, clone(trees()["parser"][0]), (TREES,), TREES, 3)
     return found
 

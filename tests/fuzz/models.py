@@ -96,6 +96,7 @@ def taggers() -> dict[str, Case]:
         "tagger-dicts": (tagger(), (DICTS, TAGS), DICTS),
         "tagger-vectors": (tagger(), (VECTORS, TAGS), VECTORS),
         "tagger-kernels": (tagger(kernels=KERNELS, penalty=P.SparseMKL(0.1)), (VECTORS, TAGS), VECTORS),
+        "tagger-batch": (tagger(solver="batch", penalty=P.L1(1e-2)), (TEXT, TAGS), TEXT),
     }
 
 
