@@ -16,12 +16,12 @@ Group = Mapping[str, tuple[Any, Any]]
 Run = Callable[[dict[str, Any]], None]
 
 
-def command(app: typer.Typer, *groups: Group) -> Callable[[Run], Run]:
-    """Add a function of the values as a command of its name; required options come first in its help."""
+def takes(*groups: Group) -> Callable[[Run], Callable[..., None]]:
+    """A function of the values as typer calls it; required options come first in its help."""
     options = {name: option for group in groups for name, option in group.items()}
     ordered = sorted(options.items(), key=lambda item: item[1][1] is not REQUIRED)
 
-    def add(run: Run) -> Run:
+    def wrap(run: Run) -> Callable[..., None]:
         def called(**values: Any) -> None:
             run(values)
 
@@ -29,8 +29,17 @@ def command(app: typer.Typer, *groups: Group) -> Callable[[Run], Run]:
         parameters = [inspect.Parameter(n, keyword, default=d, annotation=kind) for n, (kind, d) in ordered]
         called.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # what typer reads
         called.__annotations__ = {name: kind for name, (kind, _) in ordered}
-        called.__doc__ = run.__doc__
-        app.command(run.__name__)(called)
+        called.__name__, called.__doc__ = run.__name__, run.__doc__
+        return called
+
+    return wrap
+
+
+def command(app: typer.Typer, *groups: Group) -> Callable[[Run], Run]:
+    """Add a function of the values as a command of its name."""
+
+    def add(run: Run) -> Run:
+        app.command(run.__name__)(takes(*groups)(run))
         return run
 
     return add

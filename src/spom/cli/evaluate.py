@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from spom.cli import options as o
+from spom.cli.commands import REQUIRED, takes
 
 Target = Annotated[
     str | None,
@@ -19,22 +20,26 @@ Target = Annotated[
 ]
 
 
-def evaluate(
-    model: o.ModelIn,
-    source: Annotated[
-        str, typer.Argument(metavar="[F]", help="File with the right answers; - is standard input.")
-    ] = "-",
-    format: o.Format = None,
-    target: Target = None,
-    encoding: o.Encoding = "utf-8",
-    raw: Annotated[
-        bool, typer.Option("--raw", help="Pipelines: from the raw text of a treebank, words and sentences too.")
-    ] = False,
-    jobs: o.Jobs = 1,
-    json: o.Json = False,
-    quiet: o.Quiet = False,
-    debug: o.Debug = False,
-) -> None:
+Source = Annotated[str, typer.Argument(metavar="[F]", help="File with the right answers; - is standard input.")]
+Raw = Annotated[
+    bool, typer.Option("--raw", help="Pipelines: from the raw text of a treebank, words and sentences too.")
+]
+OPTIONS = {
+    "model": (o.ModelIn, REQUIRED),
+    "source": (Source, "-"),
+    "format": (o.Format, None),
+    "target": (Target, None),
+    "encoding": (o.Encoding, "utf-8"),
+    "raw": (Raw, False),
+    "jobs": (o.Jobs, 1),
+    "json": (o.Json, False),
+    "quiet": (o.Quiet, False),
+    "debug": (o.Debug, False),
+}
+
+
+@takes(OPTIONS)
+def evaluate(values: dict[str, Any]) -> None:
     """Score a model on a file with the right answers.
 
     Taggers: accuracy by token, and precision, recall and F1 of phrases where the tags are B-, I-, ..., printed as
@@ -55,19 +60,20 @@ def evaluate(
     from spom.cli.output import print_json
     from spom.errors import DataError, Unsupported
 
+    model, source, raw = values["model"], values["source"], values["raw"]
     kind, header = kind_of(model)
     begin = time.perf_counter()
     try:
         if raw and kind != "pipeline":
             raise Unsupported(f"--raw is for pipelines; this is a {kind}")
         if kind == "pipeline":
-            scores = _pipeline_scores(str(model), source, raw, jobs)
+            scores = _pipeline_scores(str(model), source, raw, values["jobs"])
         else:
-            training = {**header.model["training"], "encoding": encoding}
-            scores = _scores(kind, training, str(model), source, format, target)
+            training = {**header.model["training"], "encoding": values["encoding"]}
+            scores = _scores(kind, training, str(model), source, values["format"], values["target"])
     except DataError as error:
         raise explained(error, kind, model) from None
-    if json:
+    if values["json"]:
         print_json({**scores.flat, "seconds": time.perf_counter() - begin})
     else:
         print(scores.text)

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from spom.cli import options as o
+from spom.cli.commands import REQUIRED, takes
 from spom.errors import DataError, Unsupported
 
 # Kinds of models that take tables.
@@ -52,23 +53,27 @@ class Asked:
     dask: str | None = None
 
 
-def predict(
-    model: o.ModelIn,
-    source: Sources = None,
-    output: o.Output = "-",
-    format: o.Format = None,
-    columns: o.ColumnNames = None,
-    encoding: o.Encoding = "utf-8",
-    only: Only = False,
-    probabilities: Probabilities = False,
-    marginals: Marginals = False,
-    k_best: KBest = None,
-    explain: Explain = False,
-    jobs: o.Jobs = 1,
-    dask: o.Dask = None,
-    quiet: o.Quiet = False,
-    debug: o.Debug = False,
-) -> None:
+OPTIONS = {
+    "model": (o.ModelIn, REQUIRED),
+    "source": (Sources, None),
+    "output": (o.Output, "-"),
+    "format": (o.Format, None),
+    "columns": (o.ColumnNames, None),
+    "encoding": (o.Encoding, "utf-8"),
+    "only": (Only, False),
+    "probabilities": (Probabilities, False),
+    "marginals": (Marginals, False),
+    "k_best": (KBest, None),
+    "explain": (Explain, False),
+    "jobs": (o.Jobs, 1),
+    "dask": (o.Dask, None),
+    "quiet": (o.Quiet, False),
+    "debug": (o.Debug, False),
+}
+
+
+@takes(OPTIONS)
+def predict(values: dict[str, Any]) -> None:
     """Predict: the input comes out as it is, in order, with one more column.
 
     The input is read and written block by block, so that it may be of any length, or a pipe. Sentences get the
@@ -87,26 +92,16 @@ def predict(
     """
     from spom.cli.kinds import explained, kind_of
 
+    model, k_best, columns = values["model"], values["k_best"], o.comma_separated(values["columns"])
     if k_best is not None and k_best < 1:
         raise ValueError(f"--k-best takes a number >= 1; not {k_best}")
     kind, header = kind_of(model)
-    asked = Asked(
-        kind,
-        str(model),
-        {**header.model["training"], "encoding": encoding, "given": o.comma_separated(columns) or None},
-        output,
-        format,
-        encoding,
-        only,
-        o.check_jobs(jobs),
-        probabilities,
-        marginals,
-        k_best,
-        explain,
-        dask,
-    )
+    training = {**header.model["training"], "encoding": values["encoding"], "given": columns or None}
+    same = ("output", "format", "encoding", "only", "probabilities", "marginals", "k_best", "explain", "dask")
+    jobs = o.check_jobs(values["jobs"])
+    asked = Asked(kind, str(model), training, jobs=jobs, **{name: values[name] for name in same})
     try:
-        _run(asked, o.expanded(source))
+        _run(asked, o.expanded(values["source"]))
     except DataError as error:
         raise explained(error, kind, model) from None
 
