@@ -2,6 +2,7 @@
 
 from spom.scale.fitting import fit
 from spom.scale.predicting import predict
+from spom.scale.searching import Search, search
 from spom.scale.shards import Shards
 
-__all__ = ["Shards", "fit", "predict"]
+__all__ = ["Search", "Shards", "fit", "predict", "search"]
