@@ -32,6 +32,7 @@ from spom.features.arc_sets import LABELS, guided_templates
 from spom.features.arcs import ArcCodes, ArcTemplates
 from spom.metrics.attachment import Attachment, attachment
 from spom.solvers.structured.trees.arc_filter import with_roots, words_of
+from spom.solvers.structured.trees.gap import tree_gap
 from spom.solvers.structured.trees.model import ArcModel
 from spom.solvers.structured.trees.relations import LabelLearner, LabelModel
 from spom.solvers.structured.trees.select import TemplateSelection, select_arcs
@@ -77,6 +78,7 @@ class DependencyParser(TakesCallbacks, SavingParser, BaseEstimator):  # type: ig
     blocks_ : the names of the templates in the model. block_weights_ : their shares of the sum of norms.
     selected_ : the indices of those that are not zero. relations_ : the names of the relations.
     selection_ : what `update="select"` found, or None: the templates, which were kept, and their evidence.
+    gap_ : how far the arcs' objective is from its optimum at most, under the log loss and a penalty; else NaN.
     pruning_ : what was dropped and why, or None. history_ : a dict for each epoch of each stage. converged_ : whether
         development data ended the training.
 
@@ -100,6 +102,7 @@ class DependencyParser(TakesCallbacks, SavingParser, BaseEstimator):  # type: ig
     relations_: tuple[str, ...]
     pruning_: Pruning | None
     selection_: TemplateSelection | None
+    gap_: float
     converged_: bool
     projective_: bool
     trees_: str
@@ -214,9 +217,18 @@ class DependencyParser(TakesCallbacks, SavingParser, BaseEstimator):  # type: ig
             learner = LabelLearner(labels, relations, run.settings["seed"], copies=False)
             learner.feed(codes, gold, gold_relations(bank, relations, codes))
             label_model = learner.model() if blank else run.relations(learner, label_epochs)
+        bounded = self.loss == "log" and run.settings["penalty"] is not None and not blank
+        gap = (
+            tree_gap(arcs, codes, gold, run.settings["penalty"], run.settings["projective"]).gap if bounded else np.nan
+        )
         return {
             **{"arcs_": arcs, "second_": second, "labels_": label_model, "relations_": relations},
-            **{"pruning_": pruning, "selection_": selection, "converged_": run.trainer.stopped == "converged"},
+            **{
+                "pruning_": pruning,
+                "selection_": selection,
+                "gap_": gap,
+                "converged_": run.trainer.stopped == "converged",
+            },
             **{"history_": run.trainer.history, "projective_": run.settings["projective"]},
             "_learners": None,
         }

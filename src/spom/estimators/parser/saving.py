@@ -46,7 +46,8 @@ class SavingParser(Saving):
         parser = cls(**state["params"])
         names = tuple(state["relations"])
         words = {key.removeprefix("words."): value for key, value in arrays.items() if key.startswith("words.")}
-        held: dict[str, Any] = {"second_": None, "labels_": None, "pruning_": None, "_learners": None}
+        held: dict[str, Any] = {"second_": None, "labels_": None, "pruning_": None, "selection_": None}
+        held |= {"_learners": None}
         shared = None
         stages = list(state["stages"])
         if stages[:1] != ["arcs"] or len(set(stages)) < len(stages) or not set(stages) <= {"arcs", "second", "labels"}:

@@ -1,0 +1,73 @@
+"""The duality gap of random fields over trees: `spom.solvers.structured.gap` with one pass over the sentences."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from spom.core.arrays import Floats, Ints, aligned_singles
+from spom.core.jit import kernel
+from spom.errors import Unsupported
+from spom.features.arc_spaces import longest_sentence, read_only, sentence_of
+from spom.features.arcs import ArcCodes
+from spom.penalties import Zero
+from spom.penalties.forms import NO_ELASTIC
+from spom.solvers.structured.gap import Certificate, Part, certify
+from spom.solvers.structured.losses import LOG, Loss
+from spom.solvers.structured.proximal import compiled_prox
+from spom.solvers.structured.residual import Parts, residual
+from spom.solvers.structured.structures import structure
+from spom.solvers.structured.trees.learning import ACTIVE, SCALE, Learnt, Task, TreeRule, change_arc, score_sentence
+from spom.solvers.structured.trees.model import ArcModel, corpus_of
+from spom.solvers.structured.trees.space import HEAD_OF, MODIFIER_OF, Layout, layout_of, make_space
+
+
+@kernel("void(Task, Layout, TreeRule, Learnt, Learnt, float64[:, ::1])")
+def tree_expectations(task: Task, layout: Layout, rule: TreeRule, now: Learnt, gradient: Learnt, out: Floats) -> None:
+    """The loss and the entropy of each sentence in `out`; the sum of all gradients in the weights of `gradient`."""
+    order = np.arange(out.shape[0])
+    space = make_space(longest_sentence(task.corpus, order), layout.families.shape[0], layout.sets.size)
+    nothing, scratch = np.empty((0, 0)), np.empty(0)
+    for i in range(order.size):
+        sentence = sentence_of(task.corpus, i)
+        n, at = sentence.n, sentence.first
+        out[i, 0] = out[i, 1] = 0.0
+        if n == 0:
+            continue
+        scores, change = Parts(np.empty((n + 1, n + 1)), nothing), Parts(np.empty((n + 1, n + 1)), nothing)
+        count = score_sentence(sentence, layout, task, space, now, scores)
+        gold = task.gold[at : at + n + 1].copy()
+        value = residual(rule.structure, rule.loss, scores, gold, scratch, change)
+        entropy = value
+        for a in range(count):
+            h, m = space.arcs[HEAD_OF, a], space.arcs[MODIFIER_OF, a]
+            d = change.unary[h, m]
+            if d != 0.0:
+                entropy -= scores.unary[h, m] * d
+                change_arc(layout, space, a, d, gradient, True)
+        out[i, 0], out[i, 1] = max(value, 0.0), max(entropy, 0.0)
+
+
+def tree_gap(model: ArcModel, codes: ArcCodes, gold: Ints, penalty: Any, projective: bool) -> Certificate:
+    """Bounds on the least Omega(theta) + mean log loss, at the weights of a model; Omega looks at block norms."""
+    templates, count = model.templates, len(model.templates.blocks)
+    norms = penalty.on_norms(count)
+    if norms is None:
+        raise Unsupported(f"{penalty!r} is no penalty of the norms of templates")
+    blocks = np.zeros((5, len(templates.families), 3))
+    blocks[SCALE], blocks[ACTIVE] = 1.0, templates.active
+    empty, sums = aligned_singles(model.weights.size), aligned_singles(model.weights.size)
+    now = Learnt(model.weights, read_only(model.weights), sums, blocks)
+    gradient = Learnt(empty, read_only(empty), sums, blocks.copy())
+    places = np.array(templates.places, dtype=np.int64).reshape(-1, 2)
+    trees = structure("projective-tree" if projective else "tree")
+    rule = TreeRule(trees, Loss(LOG, 0.0), compiled_prox(Zero(), count), read_only(places), False, False)
+    task = Task(corpus_of(codes, None), read_only(gold), read_only(model.limits))
+    out = np.zeros((codes.first.size, 2))
+    tree_expectations(task, layout_of(templates, model.layout), rule, now, gradient, out)
+    slopes = ArcModel(templates, model.layout, model.limits, empty).block_norms() / max(1, out.shape[0])
+    # The penalty sees block norms alone, and so does its conjugate.
+    own = model.block_norms()
+    part = Part(own[:, None], slopes[:, None], NO_ELASTIC, norms, np.arange(count + 1))
+    return certify(out[:, 0], out[:, 1], [part])
