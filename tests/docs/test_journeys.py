@@ -24,11 +24,11 @@ def commands(page: str) -> list[str]:
     return [line.strip() for line in block.splitlines() if line.strip()]
 
 
-def travel(page: str, folder: Path) -> dict[str, str]:
+def travel(listed: list[str], folder: Path) -> dict[str, str]:
     """Run the commands, each in a process of its own; what each printed."""
     found = {}
     assert list(folder.iterdir()) == []
-    for command in commands(page):
+    for command in listed:
         words = shlex.split(command)
         assert words[0] == "spom"
         env = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"}
@@ -63,7 +63,7 @@ def test_a_journey_has_at_most_five_commands(page: str) -> None:
 def test_from_a_conll_file_to_a_tagger_with_scores(tmp_path: Path) -> None:
     folder = tmp_path / "empty"
     folder.mkdir()
-    said = travel("label-words.rst", folder)
+    said = travel(commands("label-words.rst"), folder)
     assert re.search(r"m\.spom: F1 0\.9\d+, accuracy 0\.9\d+", said["train"])
     assert "kept (dev 0.9" in said["train"]
     f1 = re.search(r"FB1: +([\d.]+)", said["evaluate"])
@@ -78,7 +78,7 @@ def test_from_a_conll_file_to_a_tagger_with_scores(tmp_path: Path) -> None:
 def test_from_a_table_to_a_classifier_with_plots(tmp_path: Path) -> None:
     folder = tmp_path / "empty"
     folder.mkdir()
-    said = travel("classify.rst", folder)
+    said = travel(commands("classify.rst"), folder)
     accuracy = re.search(r"accuracy:? +([\d.]+)", said["evaluate"])
     assert accuracy is not None
     assert float(accuracy[1]) > 0.9
@@ -90,7 +90,16 @@ def test_from_a_table_to_a_classifier_with_plots(tmp_path: Path) -> None:
         assert row["predicted"] == max(columns, key=lambda name: float(row[name]))[2:-1]
     right = sum(row["predicted"] == row["kind"] for row in rows) / len(rows)
     assert right == pytest.approx(float(accuracy[1]), abs=1e-3)
-    assert {"shares", "confusion"} <= set(charts(folder / "page.html", tmp_path / "profile"))
+    assert {"run-objective", "paths", "shares"} <= set(charts(folder / "page.html", tmp_path / "profile"))
+
+
+def test_the_commands_of_the_readme_are_those_of_the_task() -> None:
+    """They differ in the name of the model alone, so that running those of the task runs these."""
+    text = (ROOT / "README.md").read_text()
+    block = re.search(r"(?m)^    spom data example sentences\n(?:    spom .*\n)+", text)
+    assert block is not None
+    listed = [line.strip().replace("tagger.spom", "m.spom") for line in block[0].splitlines()]
+    assert listed == commands("label-words.rst")
 
 
 def test_files_that_are_there_are_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

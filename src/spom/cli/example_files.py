@@ -22,7 +22,7 @@ def sentences() -> dict[str, str]:
 
 
 def table() -> dict[str, str]:
-    """Wines of three kinds by their chemistry (scikit-learn's): train.csv, dev.csv and test.csv."""
+    """Wines of three kinds by their chemistry (scikit-learn's): train.csv and test.csv."""
     import numpy as np
     from sklearn.datasets import load_wine
 
@@ -33,7 +33,7 @@ def table() -> dict[str, str]:
         for row, k in zip(wine.data, wine.target, strict=True)
     ]
     order = np.random.default_rng(0).permutation(len(rows)).tolist()
-    parts = {"train.csv": order[:100], "dev.csv": order[100:130], "test.csv": order[130:]}
+    parts = {"train.csv": order[:130], "test.csv": order[130:]}
     return {name: "\n".join([header, *(rows[i] for i in chosen)]) + "\n" for name, chosen in parts.items()}
 
 
