@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from concurrent import futures
+
 import numpy as np
 import pytest
 from sklearn.base import BaseEstimator
+from sklearn.dummy import DummyRegressor
 
 from spom.data import Treebank
 from spom.errors import DataError
@@ -72,3 +75,26 @@ def test_bad_columns_are_named() -> None:
         bank().with_columns(xpos=["A\tB"] * 12)
     with pytest.raises(ValueError, match="no column 'heads'"):
         bank().with_columns(heads=["A"] * 12)
+
+
+def test_threads_by_the_rule_of_joblib(monkeypatch: pytest.MonkeyPatch) -> None:
+    """-1 is one for each core, -2 one fewer, here and in the command; the result is the same."""
+    from spom.cli.sentences import in_order
+
+    opened: list[int] = []
+
+    class Pool(futures.ThreadPoolExecutor):
+        def __init__(self, count: int) -> None:
+            opened.append(count)
+            super().__init__(count)
+
+    monkeypatch.setattr("spom.estimators.jackknife.ThreadPoolExecutor", Pool)
+    monkeypatch.setattr(futures, "ThreadPoolExecutor", Pool)
+    monkeypatch.setattr("joblib.parallel.cpu_count", lambda *_: 5)
+    monkeypatch.setattr("joblib._parallel_backends.cpu_count", lambda *_: 5)
+    X, y = np.zeros((6, 1)), np.arange(6.0)
+    one = jackknife(DummyRegressor(), X, y, folds=3)
+    for jobs in (-1, -2, 3):
+        assert np.array_equal(jackknife(DummyRegressor(), X, y, folds=3, n_jobs=jobs), one)
+        assert list(in_order(lambda k: k * k, range(7), jobs)) == [k * k for k in range(7)]
+    assert opened == [1, 5, 5, 4, 4, 3, 3]

@@ -231,11 +231,12 @@ def in_order(function: Callable[[A], B], items: Iterable[A], jobs: int) -> Itera
     if jobs == 1:
         yield from map(function, items)
         return
-    import os
     from collections import deque
     from concurrent.futures import Future, ThreadPoolExecutor
 
-    count = jobs if jobs > 0 else os.cpu_count() or 1
+    from joblib import effective_n_jobs  # type: ignore[import-untyped]  # joblib has no types
+
+    count = int(effective_n_jobs(jobs))
     with ThreadPoolExecutor(count) as pool:
         waiting: deque[Future[B]] = deque()
         for item in items:

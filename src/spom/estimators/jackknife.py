@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
+from joblib import effective_n_jobs  # type: ignore[import-untyped]  # joblib has no types
 from sklearn.base import clone
 
 from spom.core.arrays import Ints
@@ -22,7 +23,7 @@ def jackknife(
     y: Any = None,
     *,
     folds: int = 5,
-    n_jobs: int = 1,
+    n_jobs: int | None = 1,
     predict: str | Callable[..., Any] = "predict",
 ) -> Any:
     """f_k(x_i) for i in part k, where f_k is learnt from all parts but k: what a second stage should be trained on.
@@ -30,7 +31,7 @@ def jackknife(
     Parts are runs of neighbours, so that a document is hardly ever on both sides. `estimator` is cloned, never changed.
     X and y are lists, arrays, `Columns` or a `Treebank`; `predict` is the name of a method or a function of (fitted
     estimator, part of X). The result has the order and the kind of what it gives. `n_jobs` parts are learnt at a time,
-    in threads.
+    in threads; -1 is one for each core, as in joblib.
 
     >>> from sklearn.dummy import DummyRegressor
     >>> jackknife(DummyRegressor(), np.zeros((4, 1)), np.array([0.0, 0.0, 2.0, 2.0]), folds=2)
@@ -50,7 +51,7 @@ def jackknife(
         method = getattr(model, predict) if isinstance(predict, str) else lambda some: predict(model, some)
         return method(_some(X, inside))
 
-    with ThreadPoolExecutor(max(1, n_jobs)) as pool:
+    with ThreadPoolExecutor(int(effective_n_jobs(n_jobs))) as pool:
         return _joined(list(pool.map(part, range(cuts.size - 1))))
 
 
