@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -139,3 +140,12 @@ def test_a_large_block_and_a_fit_end_the_stay():
     fresh = clone(model).fit(large, target)
     same(model.fit(large, target), fresh)
     assert "_live" not in vars(model)
+
+
+def test_threads_may_read_at_the_same_time():
+    model = learnt(OnlineClassifier(penalty=L1(1e-3), random_state=0, verbose=0), blocks())
+    for block in blocks(seed=3):
+        learnt(model, [block])
+        with ThreadPoolExecutor(8) as pool:
+            found = list(pool.map(lambda _: model.decision_function(block[0]), range(8)))
+        assert all(np.array_equal(found[0], one) for one in found)

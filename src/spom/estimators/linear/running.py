@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import threading
 from collections.abc import Callable, Iterable
 from itertools import islice
 from typing import Any, NamedTuple
@@ -32,6 +33,7 @@ NO_WATCH: dict[str, Any] = {"dev": None, "checkpoint": None, "checkpoint_every":
 # What is read from a run that stays between calls of `partial_fit`, when somebody asks for it.
 LATE = ("coef_", "intercept_", "history_", "converged_", "n_rounds_", "_resume", "_entries")
 Block = tuple[Any, Any, Floats | None]
+_reading = threading.RLock()
 
 
 class Live(NamedTuple):
@@ -218,14 +220,18 @@ class Online(TakesCallbacks, Choosing):
         self._resume, self._live = state, live
 
     def __getattr__(self, name: str) -> Any:
-        if name in LATE and "_live" in vars(self):
-            self._materialise()
-            return vars(self)[name]
+        if name in LATE:
+            # Threads that predict at the same time wait for the first of them.
+            with _reading:
+                if name not in vars(self) and "_live" in vars(self):
+                    self._materialise()
+                if name in vars(self):
+                    return vars(self)[name]
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def __getstate__(self) -> dict[str, Any]:
         if "_live" in vars(self):
-            self._materialise()
+            _ = self.coef_
         return {name: value for name, value in super().__getstate__().items() if name != "_live"}
 
     # --- a run -------------------------------------------------------------------------------------------
