@@ -147,5 +147,5 @@ def test_threads_may_read_at_the_same_time():
     for block in blocks(seed=3):
         learnt(model, [block])
         with ThreadPoolExecutor(8) as pool:
-            found = list(pool.map(lambda _: model.decision_function(block[0]), range(8)))
+            found = list(pool.map(model.decision_function, [block[0]] * 8))
         assert all(np.array_equal(found[0], one) for one in found)
