@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,8 @@ from spom import penalties as P
 from spom.core.state import State
 from spom.losses import Logistic
 from spom.mirror import PNorm
+from spom.scale import Shards
+from spom.scale import fit as fit_shards
 from spom.solvers import BatchProximal, GeneralProximal, LinearSmooth, OnlineProximal, VarianceReduced
 from spom.solvers.iterate import take
 from spom.solvers.steps import AdaGrad
@@ -120,19 +123,47 @@ def checkpoints(folder: Path) -> dict[str, File]:
         found[f"checkpoint tagger-batch-{stop}"] = _stopped(folder, batch, (TEXT, TAGS), None, stop)
     sparse = clone(trees()["parser"][0]).set_params(penalty=P.GroupLasso(1e-3))
     found["checkpoint parser-blocks"] = _stopped(folder, sparse, (TREES,), None, 1)
+    found |= shards(folder)
     found["checkpoint parser-dev"] = _stopped(folder, clone(trees()["parser"][0]), (TREES,), TREES, 3)
     return found
 
 
-def _stopped(folder: Path, model: Any, given: tuple[Any, ...], dev: Any, stop: int) -> File:
+def shards(folder: Path) -> dict[str, File]:
+    """Checkpoints of runs over shards."""
+    online = spom.OnlineClassifier("logistic", P.L1(0.01), epochs=3, random_state=0, verbose=0)
+    tagger = spom.SequenceTagger(["w[0]", "w[-1]"], epochs=3, random_state=0, verbose=0)
+    cases: dict[str, tuple[Any, tuple[Any, ...]]] = {
+        "shards-linear": (online, (X, TWO)),
+        "shards-tagger": (tagger, (TEXT, TAGS)),
+        "shards-parser": (clone(trees()["parser"][0]), (TREES,)),
+    }
+    found = {}
+    for name, (model, given) in cases.items():
+        data = Shards.arrays(*given, n=2)
+        found[f"checkpoint {name}"] = _stopped(folder, model, (), None, 2, partial(_fit_shards, data))
+    return found
+
+
+def _fit_shards(data: Shards, model: Any, **watch: Any) -> Any:
+    return fit_shards(model, data, n_jobs=1, **watch)
+
+
+def _fit(model: Any, *given: Any, **watch: Any) -> Any:
+    return model.fit(*given, **watch)
+
+
+def _stopped(
+    folder: Path, model: Any, given: tuple[Any, ...], dev: Any, stop: int, fit: Callable[..., Any] = _fit
+) -> File:
     """The checkpoint of a run that was stopped, and a way to resume it."""
     path, more = folder / "checkpoint", {} if dev is None else {"dev": dev}
-    clone(model).set_params(callbacks=StopAt(stop)).fit(*given, checkpoint=path, checkpoint_every="stop", **more)
+    begun = clone(model).set_params(callbacks=StopAt(stop))
+    fit(begun, *given, checkpoint=path, checkpoint_every="stop", **more)
 
     def resume(where: Path) -> None:
         # A few epochs: a solver that stops at a gap may need many from numbers that were changed.
         going = clone(model).set_params(callbacks=StopAt(5))
-        going.fit(*given, checkpoint=where, checkpoint_every="stop", resume=True, **more)
+        fit(going, *given, checkpoint=where, checkpoint_every="stop", resume=True, **more)
 
     file = File(path, resume, avoid=("fingerprint", "history"))
     resume(path)

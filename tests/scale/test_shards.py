@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from spom.data import Treebank
 from spom.errors import DataError
 from spom.scale import Shards
 
@@ -101,3 +102,15 @@ def test_missing_files_and_wrong_numbers_are_told(tmp_path: Path) -> None:
         Shards.conll(tmp_path / "none.conll")
     with pytest.raises(ValueError, match="at least 1"):
         Shards.arrays(np.eye(3), [0, 1, 1], 0)
+
+
+def test_a_stamp_is_of_the_contents_alone() -> None:
+    def stamps(bank: Treebank, words: list[list[str]]) -> list[str]:
+        return [s.stamp() for s in (*Shards.arrays(bank, n=1), *Shards.arrays(words, words, n=1))]
+
+    bank = Treebank.from_sentences([[{"form": "a", "head": 0, "deprel": "root"}]])
+    first = stamps(bank, [["ab", "ab"]])
+    # What was looked at is kept with the treebank, and equal strings may be one object or two.
+    _ = bank[0], bank.relation_names, [getattr(bank, name, None) for name in dir(bank)]
+    assert stamps(bank, [["ab", "".join(["a", "b"])]]) == first
+    assert stamps(bank, [["ab", "ac"]]) != first

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import io
-import pickle
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -12,7 +11,11 @@ from typing import Any, Protocol
 import numpy as np
 from scipy import sparse
 
+from spom.data.columns import Columns
+from spom.data.conllu import conllu_text
+from spom.data.treebank import Treebank
 from spom.errors import DataError
+from spom.estimators.training import digest
 from spom.scale.cutting import Piece, open_file
 
 # Examples as they come out of a shard: (X, y, sample_weight).
@@ -53,7 +56,7 @@ class ArrayShard:
 
     def stamp(self) -> str:
         """A hash of the arrays."""
-        return _hash(pickle.dumps((self.X, self.y, self.weight), protocol=5))
+        return _contents((self.X, self.y, self.weight))
 
 
 @dataclass(frozen=True)
@@ -121,7 +124,7 @@ class ParquetShard:
 
     def stamp(self) -> str:
         """A hash of the contents of the row groups."""
-        return _hash(pickle.dumps(self.load(), protocol=5))
+        return _contents(self.load())
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,7 +158,25 @@ class DelayedShard:
 
     def stamp(self) -> str:
         """A hash of what the partition gives."""
-        return _hash(pickle.dumps(self.load(), protocol=5))
+        return _contents(self.load())
+
+
+def _contents(given: Loaded) -> str:
+    """A hash of examples; their pickles would differ with what is cached, and with which strings are one object."""
+    return digest(*(_plain(part) for part in given))
+
+
+def _plain(part: Any) -> Any:
+    """Data as `digest` takes them: arrays, or text and numbers in lists."""
+    if isinstance(part, Treebank):
+        return conllu_text(part)
+    if isinstance(part, Columns):
+        return [part.strings(name) for name in part.names]
+    if hasattr(part, "to_numpy"):
+        return [list(getattr(part, "columns", [])), digest(part.to_numpy())]
+    if isinstance(part, (list, tuple)) and any(hasattr(one, "shape") for one in part):
+        return [digest(one) for one in part]
+    return part
 
 
 def _hash(*parts: bytes) -> str:
