@@ -63,3 +63,16 @@ def test_odd_files(folder: Path, content: bytes, message: str, capsys: pytest.Ca
     if not message:
         joined = b"".join(w.encode() for s in read_conllu(out).columns.strings("form") for w in s)
         assert joined == b"".join(content.split())
+
+
+def test_size_and_pruning(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    train, small = str(folder / "train.conllu"), folder / "small"
+    limit = int(0.9 * (folder / "m").stat().st_size)
+    options = ["--size", str(limit), "--prune", "auto", "--quiet"]
+    assert main(["train", "pipeline", "--train", train, "--model", str(small), *options]) == 0
+    assert small.stat().st_size <= limit
+    capsys.readouterr()
+    assert main(["evaluate", "--model", str(small), "--raw", str(folder / "test.conllu"), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["las"] > 0.95
+    assert main(["train", "pipeline", "--train", train, "--model", str(small), "--size", "little", "--quiet"]) != 0
+    assert "number of bytes" in capsys.readouterr().err
