@@ -28,7 +28,7 @@ from spom.estimators.pipeline.tags import TagStage, tags_of
 from spom.estimators.pipeline.writing import Place, Words, conllu_of
 from spom.metrics.conll2018 import Measures, conll2018
 
-# A second stage sees the tree of the first one: .007 more UAS on EWT.
+# A second stage sees the tree of the first one: on EWT's dev set, raw text, UAS .821 -> .827 and LAS .789 -> .795.
 PARSER: dict[str, Any] = {"second_stage": True}
 _T = TypeVar("_T")
 # A sentence of more tokens is cut: parsing takes the square of its length.
