@@ -166,9 +166,9 @@ def test_grid_search_runs_on_the_cluster_through_joblib(cluster: Any) -> None:
     from sklearn.model_selection import GridSearchCV
 
     grid = {"penalty__strength": [0.5, 0.01]}
-    here = GridSearchCV(model(), grid, cv=2).fit(X, y)
+    here = GridSearchCV(model(n_jobs=1), grid, cv=2).fit(X, y)
     with joblib.parallel_config(backend="dask", client=cluster[1]):
-        there = GridSearchCV(model(), grid, cv=2).fit(X, y)
+        there = GridSearchCV(model(n_jobs=1), grid, cv=2).fit(X, y)
     np.testing.assert_array_equal(there.cv_results_["mean_test_score"], here.cv_results_["mean_test_score"])
     assert there.best_params_ == here.best_params_ == {"penalty__strength": 0.01}
 
