@@ -9,6 +9,7 @@ from spom import SequenceTagger
 from spom.errors import DataError, Unsupported
 from spom.estimators.tagger.weights import levels, weighted
 from spom.kernels import Linear
+from spom.penalties import ElasticNet
 from spom.solvers.structured.chains.data import as_tokens
 
 WORDS = {"the": "D", "a": "D", "dog": "N", "cat": "N", "sees": "V", "hears": "V"}
@@ -153,6 +154,14 @@ def test_what_is_not_there_says_so() -> None:
         SequenceTagger(kernels=[Linear()]).fit(vectors, [[None, *labels[1:]] for labels in y])
     with pytest.raises(Unsupported, match="with kernels give one for each sentence"):
         SequenceTagger(kernels=[Linear()]).fit(vectors, y, [[1.0, 2, 3, 4, 5]] * 20)
+
+
+def test_no_gap_is_claimed_where_none_is_known() -> None:
+    X, y = sentences(20)
+    settings = {"loss": "log", "penalty": ElasticNet(0.01), "transitions": "learnt", "random_state": 0, "verbose": 0}
+    assert np.isfinite(SequenceTagger(**settings).fit(X, y).gap_)
+    y[0][0] = None
+    assert np.isnan(SequenceTagger(**settings).fit(X, y).gap_)
 
 
 def test_a_resumed_run_has_the_same_weights(tmp_path) -> None:

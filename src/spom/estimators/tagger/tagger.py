@@ -411,7 +411,8 @@ class SequenceTagger(TakesCallbacks, SavingTagger, TaggerModel):
 
     def _gap(self, task: _Task, weights: Weights) -> float:
         """The duality gap of a task at these weights."""
-        if task.weight is not None:
+        if task.weight is not None or task.y.min() < 0:
+            # With unknown labels the loss is not convex, and no gap is known.
             return np.nan
         return gap_at(task.tokens, task.y, task.blocks, weights, self)
 
