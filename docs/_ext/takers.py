@@ -88,7 +88,7 @@ def _in_other_norms(penalty: Any) -> bool:
 
 
 def takers_of_penalty(examples: Iterable[Any]) -> set[str]:
-    """The ways that take an example of this penalty: of a vector, or of a matrix with a row a feature."""
+    """The ways that take an example of this penalty: of a vector, or of a matrix with one row per feature."""
     found: set[str] = set()
     for penalty in examples:
         if _in_other_norms(penalty):

@@ -120,7 +120,7 @@ class Nystroem(Features):
     "kernel",
     "random-fourier",
     formula=r"\tfrac{2}{c} \sum_j \cos(w_j x + b_j) \cos(w_j z + b_j)",
-    cost="c cosines a row",
+    cost="c cosines per row",
     examples=lambda: [RandomFourier(2.0, 6).fit(np.eye(7, 4))],
 )
 class RandomFourier(Features):

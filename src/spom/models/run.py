@@ -21,7 +21,7 @@ One JSON object. `null` stands for a number that was not computed; all times are
     result       flat numbers: those of `spom evaluate --json` on the dev data, and nonzeros, blocks_kept, bytes
     confusion    {"labels": [...], "counts": [[...]]} on the dev data, rows are gold; absent for a parser or regressor
     examples     for a parser, a few dev sentences: {"words", "tags", "heads", "relations", "predicted_heads",
-                 "predicted_relations"}, each a list with one entry a word
+                 "predicted_relations"}, each a list with one entry per word
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ METHODS = ("newton", "cyclic", "dykstra")
     "penalty",
     "latent-group-lasso",
     formula=r"s \min \{\sum_m \|v_m\|_q : \sum_m v_m = w,\ \mathrm{supp}(v_m) \subseteq m\}",
-    cost="iterative, some ten systems with one unknown a group",
+    cost="iterative, some ten systems with one unknown per group",
     examples=lambda: [
         LatentGroupLasso(0.5, [[0, 1, 2], [2, 3, 4], [4, 5]]),
         LatentGroupLasso(0.5, [[0, 1, 2], [2, 3, 4], [4, 5]], q=2),

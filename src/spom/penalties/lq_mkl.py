@@ -32,7 +32,7 @@ def _prox(w: Floats, step: float, reals: Floats, ints: Ints, out: Floats) -> Non
     "penalty",
     "lq-mkl",
     formula=r"s \sum_m \|w_m\|_2^q",
-    cost="O(n), a few Newton steps a group",
+    cost="O(n), a few Newton steps per group",
     examples=lambda: [
         LqMKL(0.5, 2, q=1.5),
         LqMKL(1.5, [[0, 2], [1, 3, 4]], q=3.0),

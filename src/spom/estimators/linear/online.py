@@ -33,7 +33,7 @@ from spom.estimators.linear.stream import Blocks, is_stream
 Block = tuple[Any, Any, Floats | None]
 
 
-@register("estimator", "online-classifier", examples=lambda: [OnlineClassifier()], cost="O(non-zeros) a row")
+@register("estimator", "online-classifier", examples=lambda: [OnlineClassifier()], cost="O(non-zeros) per row")
 class OnlineClassifier(Online, LinearClassifier):
     r"""min over w, b of Omega(w) + (1/N) sum_i phi(y_i, <w, x_i> + b), online, for two or more classes.
 
@@ -246,7 +246,7 @@ class OnlineClassifier(Online, LinearClassifier):
         return class_weights(self.class_weight, self.classes_, self.classes_)
 
 
-@register("estimator", "online-regressor", examples=lambda: [OnlineRegressor()], cost="O(non-zeros) a row")
+@register("estimator", "online-regressor", examples=lambda: [OnlineRegressor()], cost="O(non-zeros) per row")
 class OnlineRegressor(Online, LinearRegressor):
     r"""min over w, b of Omega(w) + (1/N) sum_i phi(y_i, <w, x_i> + b), online, for real targets.
 

@@ -125,7 +125,7 @@ def _thetas(found: Path, problem: LinearSmooth) -> Any:
 
 
 @register(
-    "estimator", "proximal-regressor-cv", examples=lambda: [ProximalRegressorCV()], cost="a path of strengths a fold"
+    "estimator", "proximal-regressor-cv", examples=lambda: [ProximalRegressorCV()], cost="a path of strengths per fold"
 )
 class ProximalRegressorCV(ProximalCV, ProximalRegressor):
     """`ProximalRegressor` with the strength of its penalty chosen by cross-validation; `penalty="auto"` is L1.
@@ -188,7 +188,10 @@ class ProximalRegressorCV(ProximalCV, ProximalRegressor):
 
 
 @register(
-    "estimator", "proximal-classifier-cv", examples=lambda: [ProximalClassifierCV()], cost="a path of strengths a fold"
+    "estimator",
+    "proximal-classifier-cv",
+    examples=lambda: [ProximalClassifierCV()],
+    cost="a path of strengths per fold",
 )
 class ProximalClassifierCV(ProximalCV, ProximalClassifier):
     """`ProximalClassifier` with the strength of its penalty chosen by cross-validation.

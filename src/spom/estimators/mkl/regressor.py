@@ -50,7 +50,7 @@ FITTED = (
 
 
 @register(
-    "estimator", "mkl-regressor", examples=lambda: [MKLRegressor()], cost="a product with each Gram matrix a step"
+    "estimator", "mkl-regressor", examples=lambda: [MKLRegressor()], cost="a product with each Gram matrix per step"
 )
 class MKLRegressor(TakesCallbacks, Saving, RegressorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     r"""min over theta, b of Omega(theta) + 1/(2 N) sum_i (y_i - b - f(x_i))^2, with a block theta_m for each kernel.

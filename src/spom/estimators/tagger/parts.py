@@ -21,7 +21,7 @@ from spom.solvers.structured.chains.predict import tag
 
 @dataclass(frozen=True)
 class TaggerParts:
-    """The features, the weights (a row a feature), the scores of the chain, and the labels."""
+    """The features, the weights (one row per feature), the scores of the chain, and the labels."""
 
     source: Source
     weights: Any

@@ -60,7 +60,7 @@ from spom.solvers.structured.chains.select import select
 from spom.solvers.structured.chains.solver import OnlineChain, block_norms, forbidden_scores
 
 
-@register("estimator", "sequence-tagger", examples=lambda: [SequenceTagger()], cost="O(features + labels^2) a token")
+@register("estimator", "sequence-tagger", examples=lambda: [SequenceTagger()], cost="O(features + labels^2) per token")
 class SequenceTagger(TakesCallbacks, SavingTagger, TaggerModel):
     r"""argmax over y of sum_t <w_{y_t}, x_t> + sum_t c_{y_(t-1) y_t}: a label for each token of a sentence.
 

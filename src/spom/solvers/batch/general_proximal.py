@@ -54,7 +54,7 @@ def _examples() -> list[Any]:
 
 
 @register(
-    "solver", "general-proximal", examples=_examples, formula="", cost="one gradient and one general prox a round"
+    "solver", "general-proximal", examples=_examples, formula="", cost="one gradient and one general prox per round"
 )
 class GeneralProximal:
     """Minimise smooth(theta) + penalty(theta) by proximal gradient steps in a norm; iterating yields states.

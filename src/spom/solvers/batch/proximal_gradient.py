@@ -35,12 +35,12 @@ def _examples() -> list[Any]:
     ]
 
 
-@register("solver", "batch-proximal", examples=_examples, cost="one gradient and one prox a round")
+@register("solver", "batch-proximal", examples=_examples, cost="one gradient and one prox per round")
 class BatchProximal:
     """x <- prox of Omega / L at y - gradient f(y) / L, with y = x (plain) or extrapolated (accelerated).
 
     Minimises f + Omega for a smooth convex f (`LinearSmooth`, or any `Smooth`) and any penalty with a prox.
-    Iterating yields a `State` a round, without end; stop with the combinators of `solvers.iterate`. Every
+    Iterating yields one `State` per round, without end; stop with the combinators of `solvers.iterate`. Every
     `check_every` rounds `internal["gap"]` is the duality gap at theta (NaN where none is known) and
     `internal["residual"]` is L norm(theta - prox step at theta); they are NaN in between.
 
@@ -48,7 +48,7 @@ class BatchProximal:
     points uphill (O'Donoghue and Candes 2015). L is found by backtracking: it doubles until the quadratic
     model at y is above f at x, and falls slowly in the plain method and at restarts; `L` gives a first guess.
     Without `backtracking` it stays `L`, by default the Lipschitz constant. `start` is a theta to begin at, or
-    a `State` of an earlier run to go on from, to the same bits.
+    a `State` of an earlier run to resume from, to the same bits.
 
     >>> import numpy as np
     >>> from spom.losses import Squared

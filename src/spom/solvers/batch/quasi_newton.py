@@ -33,14 +33,14 @@ def _examples() -> list[Any]:
     return [QuasiNewton(smooth, SquaredL2(0.1))]
 
 
-@register("solver", "quasi-newton", examples=_examples, cost="one gradient a round")
+@register("solver", "quasi-newton", examples=_examples, cost="one gradient per round")
 class QuasiNewton:
     """x <- x - t H g, where H approximates the inverse Hessian from the last steps (L-BFGS; Nocedal 1980).
 
     Minimises f + l2/2 norm2(w)^2 for a smooth convex `LinearSmooth` f; the intercept is not penalised. The step t meets
-    the conditions of Armijo and Wolfe; trials cost no product with X. Iterating yields a `State` a round, without end,
-    with `internal["gap"]` and `internal["residual"]` every `check_every` rounds, as in `BatchProximal`. `start` is a
-    theta to begin at.
+    the conditions of Armijo and Wolfe; trials cost no product with X. Iterating yields one `State` per round, without
+    end, with `internal["gap"]` and `internal["residual"]` every `check_every` rounds, as in `BatchProximal`. `start` is
+    a theta to begin at.
 
     >>> import numpy as np
     >>> from spom.losses import Squared

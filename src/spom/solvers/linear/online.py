@@ -32,7 +32,7 @@ OUTPUTS = ("last", "average", "both")
     "solver",
     "online-proximal",
     examples=lambda: [OnlineProximal(*examples.signs(), epochs=3, random_state=0)],
-    cost="O(non-zeros) a round",
+    cost="O(non-zeros) per round",
 )
 class OnlineProximal:
     r"""min over theta of Omega(theta) + (1/N) sum_i phi(y_i, <theta, x_i>), one example after another.
@@ -67,7 +67,7 @@ class OnlineProximal:
         more threads gets less far (on a million sparse rows 0.8, 3.6 and 9 % for 2, 4 and 8), so that many threads
         are for many passes. Proximal points of several scores use one.
     regret : keep sum over t of Omega(theta_t) + phi_t(theta_t) in `internal["cumulative"]`; a state each round.
-    start : a state to go on from: the same data resume to the same bits; other data go on learning.
+    start : a state to resume from: the same data give the same bits; other data continue the learning.
 
     Notes
     -----
@@ -201,7 +201,7 @@ class Run:
         self.engine: Engine | None = None
 
     def _set_up(self, rows: Rows) -> Engine:
-        """The engine, at its start: zero, or the state to go on from."""
+        """The engine, at its start: zero, or the state to resume from."""
         s = self.solver
         outputs = self._outputs(rows)
         size = rows.columns + s.fit_intercept
@@ -265,7 +265,7 @@ class Run:
     # --- data in memory --------------------------------------------------------------------------------
 
     def passes(self, rows: Rows) -> Iterator[State]:
-        """`epochs` passes over the rows, those of the state to go on from included."""
+        """`epochs` passes over the rows, those of the state to resume from included."""
         engine = self._set_up(rows)
         left = np.zeros(0, dtype=np.int64)
         if self.start is not None and "order" in self.start.internal:

@@ -112,7 +112,7 @@ def ranges(size: int, parts: int) -> Ints:
 def parallel_pass(steps: Steps, order: Ints, copies: Floats, metric: Floats, agreed: Floats) -> tuple[float, float]:
     """The sums over the threads of what `steps(rows, u, boost)` returns; all start from the same u, each in its copy.
 
-    The first copy becomes where all of them have gone. `agreed` is room for the u of the last full meeting.
+    The first copy becomes where all of them have gone. `agreed` is space for the u of the last full meeting.
     """
     total, moved, jobs = 0.0, 0.0, len(copies)
     cut, boost = often(metric), max(1.0, BOOST * jobs)

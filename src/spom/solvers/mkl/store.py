@@ -115,8 +115,8 @@ class Store:
         """Compute the rows that are wanted (place times tokens plus token), and rows of tokens that are likely next."""
         grams, n = self.data.grams, self.problem.n_tokens
         rows, which = np.unique(wanted % n), np.unique(wanted // n)
-        room = self.rows.shape[0] // (2 * which.size)
-        chosen = np.unique(np.concatenate([rows, likely[: max(0, min(BATCH, room) - rows.size)]]))
+        most = self.rows.shape[0] // (2 * which.size)
+        chosen = np.unique(np.concatenate([rows, likely[: max(0, min(BATCH, most) - rows.size)]]))
         chosen = chosen[(grams.slots[which][:, chosen] < 0).any(axis=0)]
 
         def keep(d: int, block: Reals) -> None:

@@ -29,7 +29,7 @@ def _examples() -> list[Any]:
     return [WorkingSet(smooth, L1(0.1)), WorkingSet(smooth, GroupLasso(0.05, 2))]
 
 
-@register("solver", "working-set", examples=_examples, cost="one gradient and one small problem a round")
+@register("solver", "working-set", examples=_examples, cost="one gradient and one small problem per round")
 class WorkingSet:
     """minimise f(theta) + Omega(w) over a set of blocks that grows until no block outside wants in.
 
@@ -39,7 +39,7 @@ class WorkingSet:
     problem on them: by coordinate descent with Newton steps on the support (a quadratic model of the loss,
     with a line search, where the loss is not squared).
 
-    Iterating yields a `State` a round; `internal["gap"]` is its duality gap, `internal["residual"]` the largest
+    Iterating yields one `State` per round; `internal["gap"]` is its duality gap, `internal["residual"]` the largest
     violation of the optimality conditions. It ends by itself when rounding allows no progress.
 
     >>> import numpy as np

@@ -23,23 +23,23 @@ class Pool:
             self.labels[self.places[i] : self.places[i] + self.lengths[i]] = gold[offsets[i] : offsets[i + 1]]
             self.weights[self.slots[i]] = weight[i]
 
-    def _lay(self, room: Ints) -> None:
-        self.room = room
-        self.slots = np.concatenate([[0], np.cumsum(room)])[:-1]
-        self.places = np.concatenate([[0], np.cumsum(room * self.lengths)])[:-1]
-        self.labels = np.zeros(int((room * self.lengths).sum()), dtype=np.int32)
-        self.weights = np.zeros(int(room.sum()))
-        self.ages = np.zeros(int(room.sum()), dtype=np.int64)
+    def _lay(self, space: Ints) -> None:
+        self.space = space
+        self.slots = np.concatenate([[0], np.cumsum(space)])[:-1]
+        self.places = np.concatenate([[0], np.cumsum(space * self.lengths)])[:-1]
+        self.labels = np.zeros(int((space * self.lengths).sum()), dtype=np.int32)
+        self.weights = np.zeros(int(space.sum()))
+        self.ages = np.zeros(int(space.sum()), dtype=np.int64)
 
     def outputs(self) -> Outputs:
         """What the kernels take."""
         return Outputs(self.labels, self.places, self.weights, self.slots, self.counts, self.ages)
 
-    def make_room(self) -> None:
-        """Twice the room for those that may need more in the next pass."""
-        full = self.counts + DECODES > self.room
+    def make_space(self) -> None:
+        """Double the space of those that may need more in the next pass."""
+        full = self.counts + DECODES > self.space
         if full.any():
-            self.restore(self.packed(), np.where(full, 2 * self.room, self.room))
+            self.restore(self.packed(), np.where(full, 2 * self.space, self.space))
 
     def packed(self) -> dict[str, Any]:
         """The outputs, weights and ages in use, one sequence after another, and how many there are."""
@@ -65,10 +65,10 @@ class Pool:
         check_range(packed["outputs"], 0, labels, "outputs")
         return packed
 
-    def restore(self, packed: dict[str, Any], room: Ints | None = None) -> None:
+    def restore(self, packed: dict[str, Any], space: Ints | None = None) -> None:
         """What `packed` gave."""
         self.counts = np.array(packed["counts"], dtype=np.int64)
-        self._lay(np.maximum(4 * DECODES, 2 * self.counts) if room is None else room)
+        self._lay(np.maximum(4 * DECODES, 2 * self.counts) if space is None else space)
         slot = np.repeat(self.slots, self.counts) + _within(self.counts)
         size = self.counts * self.lengths
         self.labels[np.repeat(self.places, size) + _within(size)] = packed["outputs"]

@@ -54,7 +54,7 @@ SHARE = 0.05
     "solver",
     "frank-wolfe-mkl",
     examples=lambda: [FrankWolfeMKL(examples.two_kernels(), max_epochs=5, random_state=0)],
-    cost="one Gram row a changed token",
+    cost="one Gram row per changed token",
 )
 class FrankWolfeMKL:
     """minimise h(block norms) + mean structured hinge loss, by block-coordinate Frank-Wolfe on the dual.
@@ -64,8 +64,8 @@ class FrankWolfeMKL:
     certificate: the objective at the present point less the best value of the dual so far, which is never less than
     the distance to the optimum.
 
-    Iterating yields a `State` a round, whose `theta` is `coef` and `internal["gap"]` the gap; it ends when that is at
-    most `tol` times the objective. With float32 Gram matrices the gap has an error below 1e-6 times the objective.
+    Iterating yields one `State` per round, whose `theta` is `coef` and `internal["gap"]` the gap; it ends when that is
+    at most `tol` times the objective. With float32 Gram matrices the gap has an error below 1e-6 times the objective.
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ class FrankWolfeMKL:
     max_epochs : the most passes over the sequences.
     passes : passes in a round (default: 1, more where there are many kernels, 3 where there are no weights to learn).
     cost : the cost of a wrong token.
-    start : a state to go on from, to the same bits.
+    start : a state to resume from, to the same bits.
 
     Attributes
     ----------
@@ -197,7 +197,7 @@ class FrankWolfeMKL:
         numbers = Numbers(scale, self._pair, self.cost)
         sweep = sweep_single if K.dtype == np.float32 else sweep_double
         for order in self._orders():
-            pool.make_room()
+            pool.make_space()
             sweep(order, self._sequences, K, numbers, self._dual(), pool.outputs(), self._work)
         forget(p.offsets, pool.outputs(), PATIENCE)
         self._epochs += 1

@@ -61,7 +61,7 @@ def thresholds(penalty: Any, norms: Floats) -> Floats:
     "solver",
     "online-kernels",
     examples=lambda: [OnlineKernels(examples.two_kernels(), epochs=3, random_state=0)],
-    cost="one Gram row a kernel and wrong token",
+    cost="one Gram row per kernel and wrong token",
 )
 class OnlineKernels:
     r"""min over theta of Omega(theta) + (1/N) sum_i L(theta; x_i, y_i), one sequence after another, with kernels.
