@@ -238,14 +238,14 @@ def test_what_it_refuses() -> None:
         FrankWolfeMKL(KernelProblem.of([np.zeros((0, 0))], np.zeros(0, dtype=np.int64), 2))
 
 
-def test_more_than_the_first_room_for_outputs() -> None:
+def test_more_than_the_first_space_for_outputs() -> None:
     """Long sequences with labels that cannot be told apart need many outputs: the pool grows, the gap closes."""
     rng = np.random.default_rng(0)
     X = rng.standard_normal((24, 3))
     problem = KernelProblem.of([X @ X.T], rng.integers(0, 4, 24), 4, [0, 12, 24])
     solver = FrankWolfeMKL(problem, SparseMKL(0.1), tol=1e-4, random_state=0).solve()
     assert solver.converged
-    assert solver._pool.room.max() > 12
+    assert solver._pool.space.max() > 12
 
 
 def test_rows_of_an_explicit_block_may_be_dense() -> None:
