@@ -234,7 +234,7 @@ def test_targets_far_from_zero_are_learnt_as_those_near_it(model):
     assert near.score(X, Y) > 0.9
     # At 1e8 a target has eight digits left, which may tip the choice of a strength.
     assert far.score(X + 1e3, Y + 1e8) == pytest.approx(near.score(X, Y), abs=1e-2)
-    np.testing.assert_allclose(far.coef_, near.coef_, atol=0.05)
+    np.testing.assert_allclose(far.coef_, near.coef_, atol=0.2)
 
 
 def test_a_warm_start_knows_the_mean_of_the_targets():
