@@ -42,22 +42,21 @@ SEEDS, FEW, MOST = 3, 500, 2000
 class Rule(NamedTuple):
     """Multiples from `top` to `bottom`; of those within `errors` standard errors of the best the nearest to `default`.
 
-    The path ends after `patience` multiples in a row that were worse.
+    Where features outnumber rows, `wide` is the default. The path ends once two multiples in a row were worse.
     """
 
     top: float
     bottom: float
     default: float
+    wide: float
     errors: float
-    patience: int
 
 
+_DEFAULTS = (3.0, 1.0, 0.3, 0.1, 0.03)
 RULES = [
-    Rule(*values)
-    for values in product(
-        (30.0, 10.0, 3.0), (0.01, 0.003, 0.001, 0.0003), (3.0, 1.0, 0.3, 0.1, 0.03), (0.0, 0.25, 0.5, 1.0, 2.0), (2, 3)
-    )
+    Rule(*values) for values in product((10.0, 3.0), (0.01, 0.001, 0.0003), _DEFAULTS, _DEFAULTS, (0.0, 0.5, 1.0, 2.0))
 ]
+PATIENCE = 2
 
 
 # --- measuring ---------------------------------------------------------------------------------------------
@@ -141,11 +140,12 @@ def taken(rule: Rule, found: dict[str, Any]) -> int:
         tried.append(i)
         worse = 0 if loss[i] < least else worse + 1
         least = min(least, float(loss[i]))
-        if worse == rule.patience:
+        if worse == PATIENCE:
             break
     best = min(tried, key=lambda i: float(loss[i]))
     kept = [i for i in tried if loss[i] - loss[best] <= rule.errors * errors[i, best]]
-    return min(kept, key=lambda i: (abs(np.log(MULTIPLES[i] / rule.default)), i))
+    default = rule.wide if found["wide"] else rule.default
+    return min(kept, key=lambda i: (abs(np.log(MULTIPLES[i] / default)), i))
 
 
 def regrets(kind: str) -> tuple[list[str], np.ndarray[Any, Any]]:
@@ -155,7 +155,11 @@ def regrets(kind: str) -> tuple[list[str], np.ndarray[Any, Any]]:
     for key, found in sorted(results.items()):
         data = SETS[key.rsplit(" ", 1)[0]]
         if data.kind == kind:
-            by_family[data.family] += found["losses"].values()
+            wide = found["features"] >= found["rows"]
+            for name, entry in found["losses"].items():
+                # Of two losses, the one that is the default for the shape.
+                if not name.startswith("Multiclass") or (name == "MulticlassPowerHinge") == wide:
+                    by_family[data.family].append({**entry, "wide": wide})
     table = np.zeros((len(RULES), len(by_family)))
     for column, entries in enumerate(by_family.values()):
         for row, rule in enumerate(RULES):

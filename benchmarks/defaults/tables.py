@@ -1,0 +1,117 @@
+"""The tables of the page on defaults, from the stored results: `python -m benchmarks.defaults.tables`.
+
+It writes `docs/guide/defaults-tables.rst`, which the page includes. Cells are means over seeds; losses stay in.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from benchmarks.defaults.rows import load, table
+
+PAGE = Path(__file__).parents[2] / "docs" / "guide" / "defaults-tables.rst"
+# kind: (title, our learners, peers that ours are compared with, other peers)
+TABLES: dict[str, tuple[str, list[str], list[str], list[str]]] = {
+    "classification": (
+        "Accuracy on test rows",
+        ["OnlineClassifier", "ProximalClassifier"],
+        ["SGDClassifier", "LogisticRegression", "LinearSVC"],
+        ["LogisticRegressionCV"],
+    ),
+    "regression": (
+        "R2 on test rows",
+        ["OnlineRegressor", "ProximalRegressor"],
+        ["Ridge", "scaler, Ridge"],
+        ["Lasso"],
+    ),
+    "tagging": (
+        "F1 of phrases or accuracy on test sentences",
+        ["columns", "columns, pruned", "dicts", "dicts, pruned"],
+        ["CRFsuite, grid"],
+        [],
+    ),
+    "parsing": ("LAS on test sentences, gold tags", ["DependencyParser", "pruned"], ["UDPipe 1"], []),
+    "kernels": ("Accuracy on test rows, standardised columns", ["MKLClassifier"], ["SVC, best kernel"], []),
+}
+
+
+def cell(values: dict[str, tuple[float, float, float, int]], learner: str) -> str:
+    """Score and CPU seconds, the best of the row in bold."""
+    if learner not in values:
+        return "not run"
+    score, seconds, _, rank = values[learner]
+    text = f"{score:.4f}" if score > -10 else f"{score:.0e}"
+    return f"{'**' + text + '**' if rank == 1 else text} ({seconds:.2f} s)"
+
+
+def losses(found: dict[str, dict[str, tuple[float, float, float, int]]], learner: str, peers: list[str]) -> str:
+    """On which sets a learner is behind the best of the peers, and by how much; the mean difference."""
+    gaps = {}
+    for name, values in found.items():
+        scores = [values[peer][0] for peer in peers if peer in values]
+        if learner in values and scores:
+            gaps[name] = values[learner][0] - max(scores)
+    if not gaps:
+        return ""
+    behind = sorted((gap, name) for name, gap in gaps.items() if gap <= -0.00005)
+    what = ", ".join(f"{name} by {-gap:.4f}" for gap, name in behind) or "on none"
+    mean = sum(gaps.values()) / len(gaps)
+    against = " and ".join(f"``{peer}``" for peer in peers) if len(peers) < 3 else "the best of " + ", ".join(peers)
+    return (
+        f"``{learner}`` beside {against}: {mean:+.4f} on the mean of {len(gaps)} sets; behind on {len(behind)}: {what}."
+    )
+
+
+def pruned(found: dict[str, dict[str, tuple[float, float, float, int]]], learner: str) -> str:
+    """What pruning did to the score and to the number of weights."""
+    small, rows = "pruned" if learner == "DependencyParser" else f"{learner}, pruned", []
+    for name, values in found.items():
+        if learner in values and small in values:
+            a, b = values[learner], values[small]
+            rows.append((b[0] - a[0], b[2] / max(a[2], 1), b[1] / max(a[1], 1e-9), name))
+    if not rows:
+        return ""
+    worst, count = min(rows), len(rows)
+    change, share = (sum(row[k] for row in rows) / count for k in (0, 1))
+    most, slowest = max(row[1] for row in rows), max(row[2] for row in rows)
+    return (
+        f'``prune="auto"`` of ``{learner}`` on {count} sets: {100 * (1 - share):.0f} % fewer weights on the mean, at '
+        f"most {most:.2f} of them; score {change:+.4f} on the mean, worst {worst[0]:+.4f} ({worst[3]}); at most "
+        f"{slowest:.1f} times the CPU seconds."
+    )
+
+
+def lines(kind: str) -> list[str]:
+    """One table and what it says, as reStructuredText."""
+    title, ours, peers, more = TABLES[kind]
+    rows = load(kind)
+    found = table(rows, kind)
+    seeds = sorted({row.seed for row in rows if row.kind == kind})
+    learners = [name for name in [*ours, *peers, *more] if any(name in values for values in found.values())]
+    out = [f".. list-table:: {title}, {len(seeds)} seed{'s' * (len(seeds) != 1)}, and CPU seconds of ``fit``"]
+    out += ["   :header-rows: 1", "", "   * - data set"]
+    out += [f"     - {name}" for name in learners]
+    for name in sorted(found):
+        out += [f"   * - {name}", *(f"     - {cell(found[name], learner)}" for learner in learners)]
+    out += [""]
+    for text in [*(losses(found, name, peers) for name in ours), *(pruned(found, name) for name in ours)]:
+        out += [text, ""] if text else []
+    return out
+
+
+def main() -> None:
+    """Write the page."""
+    out = [".. Written by ``python -m benchmarks.defaults.tables``; do not edit.", ""]
+    for kind, name in {
+        "classification": "Classes",
+        "regression": "Numbers",
+        "tagging": "Taggers",
+        "parsing": "Parsers",
+        "kernels": "Kernels",
+    }.items():
+        out += [name, "~" * len(name), "", *lines(kind)]
+    PAGE.write_text("\n".join(out).rstrip("\n") + "\n")
+
+
+if __name__ == "__main__":
+    main()
