@@ -131,6 +131,8 @@ class ShardedArcs(ArcLearner):
             self._before = solver.seconds
         assert self.epochs is not None
         for epoch in range(done, self.epochs):
+            if _forgets(epoch):
+                solver.sums[:], solver.blocks[SUM], solver.rounds = 0.0, 0.0, 0
             kept = solver._state(np.nan, np.nan)
             whole = merged(solver.weights, solver.sums, _passes(self.team, ("arcs", kept), (self.seed, epoch)))
             solver.weights[:], solver.sums[:] = whole.weights, whole.sums
@@ -154,6 +156,8 @@ class ShardedRelations(RelationLearner):
             self._before = learner.seconds
         assert self.epochs is not None
         for epoch in range(done, self.epochs):
+            if _forgets(epoch):
+                learner.sums[:], learner.rounds = 0.0, 0.0
             kept = learner._state(np.nan)
             found = _passes(self.team, ("relations", kept), (self.seed + 1, epoch))
             whole = merged(learner.weights, learner.sums, found)
@@ -162,6 +166,16 @@ class ShardedRelations(RelationLearner):
             for seen in whole.more:
                 learner.seen |= seen
             yield learner._state(whole.loss)
+
+
+def _forgets(epoch: int) -> bool:
+    """Whether the mean of iterates begins anew: after 1, 2, 4, 8, ... passes, so that it has at least the last half.
+
+    The first passes over shards get less far than those of one machine, and their iterates would hold the mean back. On
+    3,000 trees of EWT in 8 shards, UAS of 500 held-out trees after 6 and 10 passes: .825 and .836 with the mean of all,
+    .843 and .849 with this rule; one machine has .848 after 6.
+    """
+    return epoch > 0 and epoch & (epoch - 1) == 0
 
 
 def _passes(team: Team, state: Any, seed: tuple[int, int]) -> Iterator[Any]:
