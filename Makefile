@@ -9,7 +9,7 @@ export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 export SPOM_DATA ?= $(if $(wildcard ../shared/data),$(abspath ../shared/data),)
 
-.PHONY: demo test check bench docs lock clean mutate faults fuzz wheel
+.PHONY: demo test check bench docs lock clean mutate faults fuzz wheel reproductions
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -58,6 +58,10 @@ wheel: $(VENV)/.test
 
 bench: $(VENV)/.bench
 	$(BIN)/python -m benchmarks
+
+# Runs again the papers' experiments whose stored results are not what the code gives any more; ARGS=--all runs all.
+reproductions: $(VENV)/.bench
+	$(BIN)/python tools/reproductions.py $(ARGS)
 
 # Builds the pages; then runs the code of every page and the commands of the tasks and of the pages for users of other tools, and
 # looks at the pages in a browser, where there is one.

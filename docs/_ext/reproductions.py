@@ -8,7 +8,7 @@ from typing import Any
 from spom.papers.catalogue import list_experiments
 from spom.papers.page import rst
 from spom.papers.result import Result, write
-from spom.papers.running import draw
+from spom.papers.running import again, draw
 
 
 def write_page(source: Path) -> None:
@@ -20,7 +20,7 @@ def write_page(source: Path) -> None:
         path = kept / f"{experiment.id}.json"
         if not path.exists():
             continue
-        results.append(Result.load(path))
+        results.append(again(Result.load(path)))
         image = images / f"{experiment.id}.png"
         code = Path(str(experiment.code.__file__))
         newest = max(path.stat().st_mtime, code.stat().st_mtime)

@@ -44,8 +44,8 @@ def test_conll2008_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     for name in ("train.closed", "test.wsj.GOLD"):
         (folder / name).write_text(CONLL2008)
     monkeypatch.setenv("SPOM_DATA", str(tmp_path))
-    train, test = trees("conll2008", 1, None)
-    assert (len(train), len(test)) == (1, 2)
+    train, dev, test = trees("conll2008", 1, None)
+    assert (len(train), len(dev), len(test)) == (1, 0, 2)
     assert test.heads.tolist() == [2, 0, 2, 0]
     assert test.columns.strings("upos") == [["PRP", "VBZ", "PUNCT"], ["UH"]]
 
@@ -84,9 +84,9 @@ def test_excess_risk_against_its_formula_and_against_examples() -> None:
     shares, w = np.array([0.5, 0.3, 0.2]), np.array([0.0, 0.4, 2.0])
     assert Source(Squared(), shares, 0.8).excess(w) == pytest.approx(0.5 * shares @ (w - 1.0) ** 2, rel=1e-6)
     source = Source(Logistic(), shares, 0.8)
-    assert source.weight == pytest.approx(np.log(4.0), abs=1e-5)
+    assert source.weights == pytest.approx(np.log(4.0), abs=1e-5)
     X, y = next(source.blocks([200_000], np.random.default_rng(0)))
-    risk = [float(np.mean(np.logaddexp(0.0, -y * (X @ v)))) for v in (w, np.full(3, source.weight))]
+    risk = [float(np.mean(np.logaddexp(0.0, -y * (X @ v)))) for v in (w, source.weights)]
     assert source.excess(w) == pytest.approx(risk[0] - risk[1], abs=0.01)
 
 

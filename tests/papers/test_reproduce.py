@@ -6,7 +6,6 @@ import json
 import math
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 from typer import Typer
@@ -14,49 +13,16 @@ from typer.testing import CliRunner
 
 from spom.errors import DataError, SpomError, Unsupported
 from spom.papers import Result, list_experiments, run
+from spom.papers.catalogue import find
 from spom.papers.command import reproduce
+from spom.papers.experiment import Experiment
+from spom.papers.freshness import PROBE_SEED, leaves, stale
 from spom.papers.page import html, rst
 from spom.papers.running import draw
 
-# Settings so small that a run takes about a second; a data set that an experiment needs is found by the fixture.
-TINY: dict[str, dict[str, Any]] = {
-    "spom-table1": {"epochs": 2, "grid": [1.0, 10.0], "parts": 2, "most_words": 12, "most_test_words": 10},
-    "spom-fig1": {"epochs": 2, "shown": [1, 2], "most_words": 12, "most_test_words": 10},
-    "spom-fig2": {"epochs": 10, "most_words": 12, "exact_epochs": 10, "steps": [1.0], "tuning_epochs": 2},
-    "spom-fig3": {
-        "sentences": 20,
-        "test_sentences": 10,
-        "templates": "compact",
-        "epochs": 1,
-        "refit_epochs": 1,
-        "shares": [0.5],
-    },
-    "fobos-fig1": {"n": 60, "d": 10, "epochs": 2, "points": 5, "runs": 2, "tuning_runs": 1, "scales": [0.3, 1.0]},
-    "fobos-fig3": {
-        "data": ["landsat"],
-        "landsat_examples": 60,
-        "passes": {"landsat": 10, "mnist": 1},
-        "runs": {"landsat": 1, "mnist": 1},
-        "steps": [0.1],
-        "points": 4,
-    },
-    "fobos-table1": {
-        "data": ["landsat"],
-        "landsat_examples": 60,
-        "most_strengths": 2,
-        "fista_rounds": 5,
-        "most_rounds": 2,
-    },
-    "ocmd-rates": {"rounds": 2000, "runs": 1, "points": 8, "fit_from": 500},
-    "ocmd-dimension": {"dimensions": [20, 40], "most_entries": 100_000, "goal": 0.8},
-    "ocmd-bregman": {"d": 20, "relevant": 3, "rounds": 200, "points": 4, "runs": 1, "eps": [0.0, 0.1], "steps": [0.03]},
-    "spom-regret": {"rounds": [20, 50]},
-    "gpm-fig1": {"n": 30, "p": 40, "sparsities": [2, 4, 6], "rounds": 50},
-    "gpm-table1": {"dimensions": [64], "tolerances": [1e-2], "repeats": 1},
-    "gpm-fig2": {"rounds": 20, "cyclic_seconds": 0.2},
-    "fobos-fig2": {"n": 60, "d": 10, "rounds": 30, "sparsity_rounds": 20, "steps": [3.0], "newton_steps": [4]},
-}
 FIRST = "fobos-fig1"
+TINY = find(FIRST).code.TINY
+STORED = Path(__file__).parents[2] / "docs" / "papers" / "results"
 
 
 def test_every_experiment_is_whole() -> None:
@@ -70,22 +36,26 @@ def test_every_experiment_is_whole() -> None:
         assert experiment.settings(quick=True) != experiment.settings(), experiment.id
 
 
-@pytest.mark.parametrize("id", TINY)
-def test_tiny(id: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    if next(e for e in list_experiments() if e.id == id).data:
+@pytest.mark.parametrize("experiment", list_experiments(), ids=lambda experiment: experiment.id)
+def test_tiny(experiment: Experiment, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    """It runs, draws and loads; the stored result is from this code; a quick run gives no verdict."""
+    if experiment.data:
         request.getfixturevalue("data_folder")
-    result = run(id, quick=True, folder=tmp_path, seed=3, settings=TINY[id])
+    id = experiment.id
+    result = run(id, quick=True, folder=tmp_path, seed=PROBE_SEED, settings=experiment.code.TINY)
     assert result.table
+    assert all(row.met is None for row in result.table)
     assert all(row.what and row.ours for row in result.table)
     assert (tmp_path / f"{id}.png").read_bytes()[:4] == b"\x89PNG"
     again = Result.load(tmp_path / f"{id}.json")
     assert [row.what for row in again.table] == [row.what for row in result.table]
     assert again.numbers.keys() == result.numbers.keys()
     assert draw(again)[:4] == b"\x89PNG"
+    assert stale(experiment, Result.load(STORED / f"{id}.json"), leaves(result.numbers)) is None
 
 
 def test_same_seed_same_numbers(tmp_path: Path) -> None:
-    runs = [run(FIRST, folder=None, seed=s, settings=TINY[FIRST]).numbers for s in (1, 1, 2)]
+    runs = [run(FIRST, folder=None, seed=s, settings=TINY).numbers for s in (1, 1, 2)]
     assert json.dumps(runs[0]) == json.dumps(runs[1]) != json.dumps(runs[2])
 
 
@@ -107,12 +77,12 @@ def test_errors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         Result.load(tmp_path / "bad.json")
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(SpomError, match=r"pip install 'spom\[report\]'"):
-        run(FIRST, folder=tmp_path, settings=TINY[FIRST])
-    assert run(FIRST, folder=tmp_path, settings=TINY[FIRST], figure=False).table
+        run(FIRST, folder=tmp_path, settings=TINY)
+    assert run(FIRST, folder=tmp_path, settings=TINY, figure=False).table
 
 
 def test_pages(tmp_path: Path) -> None:
-    result = run(FIRST, folder=tmp_path, settings=TINY[FIRST])
+    result = run(FIRST, folder=tmp_path, settings=TINY)
     page = html([result], {"fobos-fig2": "no <data>"}, tmp_path)
     assert "data:image/png;base64" in page
     assert "no &lt;data&gt;" in page
@@ -130,7 +100,7 @@ def test_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert {e["id"] for e in listed} == {e.id for e in list_experiments()}
     import spom.papers.fobos_fig1 as code
 
-    monkeypatch.setattr(code, "QUICK", TINY[FIRST])
+    monkeypatch.setattr(code, "QUICK", TINY)
     done = CliRunner().invoke(app, [FIRST, "--quick", "-o", str(tmp_path), "--quiet"])
     assert done.exit_code == 0, done.output
     assert "paper" in done.stdout

@@ -1,4 +1,4 @@
-"""What an experiment is: an entry of the list, and a module with four names."""
+"""What an experiment is: an entry of the list, and a module with six names."""
 
 from __future__ import annotations
 
@@ -29,6 +29,7 @@ class Code(Protocol):
 
     FULL: Settings
     QUICK: Settings  # what differs from FULL in the quick run
+    TINY: Settings  # what differs from the quick run in one that takes about a second
     compute: Callable[[Settings, int, Bar], Numbers]
     compare: Callable[[Numbers, Settings], list[Row]]
     draw: Callable[[Numbers, Settings], Any]

@@ -32,6 +32,7 @@ FULL: Settings = {
     "goals": [1e-2, 1e-4],
 }
 QUICK: Settings = {"n": 300, "d": 120, "rounds": 300, "sparsity_rounds": 200, "newton_steps": [3, 6, 9, 12]}
+TINY: Settings = {"n": 60, "d": 10, "rounds": 30, "sparsity_rounds": 20, "steps": [3.0], "newton_steps": [4]}
 FLOOR = 1e-9  # below this a gap is rounding
 
 

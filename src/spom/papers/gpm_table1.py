@@ -24,6 +24,7 @@ FULL: Settings = {
     "speed_up": 300,
 }
 QUICK: Settings = {"dimensions": [64, 128], "tolerances": [1e-2, 1e-3], "runs": 1, "repeats": 3}
+TINY: Settings = {"dimensions": [64], "tolerances": [0.01], "repeats": 1}
 # Seconds of the paper's Table 1: the Euclidean prox, and the l-inf-norm prox with p_k, for each tolerance.
 PRINTED: dict[int, tuple[tuple[float, float, float, float], tuple[float, float, float, float]]] = {
     64: ((0.055, 0.502, 5.234, 42.62), (0.058, 0.104, 0.258, 0.219)),

@@ -31,6 +31,7 @@ FULL: Settings = {
     "steps": [0.1, 0.3, 1.0, 3.0],
 }
 QUICK: Settings = {"dimensions": [100, 1000, 10_000], "most_entries": 20_000_000, "runs": 1, "euclidean_up_to": 1000}
+TINY: Settings = {"dimensions": [20, 40], "most_entries": 100000, "goal": 0.8}
 MAPS = ("p-norm", "Euclidean")
 
 

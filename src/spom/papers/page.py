@@ -11,7 +11,7 @@ from pathlib import Path
 from spom.papers.catalogue import find, list_experiments
 from spom.papers.experiment import PAPERS
 from spom.papers.result import Result
-from spom.papers.tables import HEADER, cells
+from spom.papers.tables import EXPLAINED, HEADER, cells
 
 _CSS = """
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1rem; color: #222 }
@@ -31,15 +31,22 @@ def html(results: Sequence[Result], failed: Mapping[str, str], folder: Path) -> 
         elif experiment.id in failed:
             why = escaping.escape(failed[experiment.id])
             parts.append(f'<h2 id="{experiment.id}">{experiment.id}</h2>\n<p class="note">Not run: {why}</p>')
+    claims = "".join(f"<li>{escaping.escape(claim)}</li>" for claim in not_held(results))
+    first = f"<h2>Claims that do not hold here</h2>\n<ul>{claims}</ul>\n" if claims else ""
+    columns = "".join(f"<li>{escaping.escape(text)}</li>" for text in EXPLAINED)
     links = " ".join(f'<a href="#{name}">{name}</a>' for name in [*by_id, *failed])
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width">\n'
         f"<title>spom: the papers' tables and figures</title>\n<style>{_CSS}</style>\n</head>\n<body>\n"
-        f"<h1>The papers' tables and figures, run again</h1>\n<nav>{links}</nav>\n"
-        + "\n".join(parts)
-        + "\n</body>\n</html>\n"
+        f"<h1>The papers' tables and figures, run again</h1>\n<nav>{links}</nav>\n{first}"
+        f"<p>Columns:</p><ul>{columns}</ul>\n" + "\n".join(parts) + "\n</body>\n</html>\n"
     )
+
+
+def not_held(results: Sequence[Result]) -> list[str]:
+    """The claims of the papers that do not hold in these results, one line each."""
+    return [f"{result.id}: {row.what}: {row.ours} (paper: {row.paper})" for result in results for row in result.missed]
 
 
 def _section(result: Result, image: Path) -> str:
@@ -83,14 +90,14 @@ def rst(results: Sequence[Result], images: str) -> str:
         "Every experiment below is a command: ``spom reproduce list`` shows the ids, ``spom reproduce ID`` runs one",
         "and writes ``ID.json`` (settings, seeds, versions, every number) and ``ID.png``, and ``--quick`` takes less",
         "than two minutes. Shown here are full runs. Seconds are CPU seconds of one thread on the machine that ran",
-        "them.",
-        "",
-        "The columns of each table: **quantity** is what was measured. **paper** is the number that the paper prints,",
-        "or what it claims in words. **ours** is the result of this run, with its spread where there are several.",
-        "**met** says whether ours is within the tolerance that the experiment states. The last column says why a",
-        "number differs, where it does.",
+        "them. Steps and strengths of every method in a comparison are chosen by the same code, on data that the",
+        "figure does not show; the notes name the grid and what was chosen.",
         "",
     ]
+    claims = not_held(results)
+    if claims:
+        lines += ["**Claims of the papers that do not hold here:**", "", *(f"- {_rst(claim)}" for claim in claims), ""]
+    lines += ["The columns of the tables:", "", *(f"- {_rst(text)}" for text in EXPLAINED), ""]
     for result in results:
         lines += _rst_section(result, images)
     return "\n".join(lines)
@@ -99,7 +106,10 @@ def rst(results: Sequence[Result], images: str) -> str:
 def _rst_section(result: Result, images: str) -> list[str]:
     name = f"{result.id}: {result.title}"
     kind = "Quick run" if result.quick else "Full run"
-    note = f"{PAPERS[result.paper]}, {result.part}. {kind}, seed {result.seed}, {result.seconds:.0f} s of CPU."
+    commit = result.versions.get("commit") or result.versions.get("spom", "")
+    note = (
+        f"{PAPERS[result.paper]}, {result.part}. {kind}, seed {result.seed}, {result.seconds:.0f} s of CPU, {commit}."
+    )
     data = ", ".join(find(result.id).data) or "synthetic"
     lines = [_rst(name), "-" * (2 * len(name)), "", f"{_rst(note)} Data: {data}.", ""]
     lines += [f".. image:: {images}/{result.id}.png", f"   :alt: {result.title}", "   :width: 100%", ""]

@@ -6,6 +6,7 @@ import json
 import math
 import platform
 import re
+import subprocess
 from dataclasses import asdict, dataclass, field
 from importlib import metadata
 from pathlib import Path
@@ -23,9 +24,9 @@ PACKAGES = ("numpy", "scipy", "numba", "scikit-learn", "highspy", "cvxpy", "matp
 
 @dataclass(frozen=True)
 class Row:
-    """A line of the table: what, the paper's figure, ours, a word on the difference, and whether ours is as it must be.
+    """A line of the table: what, the paper's figure or claim, ours, a note, and whether the claim holds here.
 
-    `met` is None where nothing is asked for.
+    `met` is None where the paper claims nothing that a number could decide.
     """
 
     what: str
@@ -50,10 +51,11 @@ class Result:
     table: list[Row]
     seconds: float = 0.0
     versions: dict[str, str] = field(default_factory=dict)
+    code: dict[str, Any] = field(default_factory=dict)  # see `spom.papers.freshness`
 
     @property
     def missed(self) -> list[Row]:
-        """The rows whose number did not come out as it must."""
+        """The rows whose claim does not hold here."""
         return [row for row in self.table if row.met is False]
 
     def save(self, folder: str | Path) -> Path:
@@ -79,16 +81,30 @@ class Result:
 
 
 def versions() -> dict[str, str]:
-    """The versions of what took part, and the kind of machine."""
+    """The versions of what took part, the commit where there is one, and the kind of machine."""
     from spom import __version__
 
-    found = {"spom": __version__, "python": platform.python_version()}
+    found = {"spom": __version__, "commit": commit(), "python": platform.python_version()}
     for package in PACKAGES:
         try:
             found[package] = metadata.version(package)
         except metadata.PackageNotFoundError:
             continue
     return {**found, "machine": f"{platform.system()} {platform.machine()}"}
+
+
+def commit() -> str:
+    """The commit that the package was run from, with a + for changes since; empty outside of a checkout."""
+    here = Path(__file__).resolve().parent
+    git = ["git", "-C", str(here)]
+    try:
+        name = subprocess.run([*git, "rev-parse", "--short", "HEAD"], capture_output=True, text=True, timeout=10)
+        changed = subprocess.run(
+            [*git, "status", "--porcelain", "--", str(here.parent)], capture_output=True, timeout=10
+        )
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return name.stdout.strip() + ("+" if changed.stdout.strip() else "") if name.returncode == 0 else ""
 
 
 def plain(value: Any) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,9 @@ from spom.errors import SpomError
 from spom.papers.catalogue import find, list_experiments
 from spom.papers.experiment import Experiment
 from spom.papers.figures import picture
+from spom.papers.freshness import digest
 from spom.papers.progress import Bar
-from spom.papers.result import Result, plain, restored, versions, write
+from spom.papers.result import Numbers, Result, Row, Settings, plain, restored, versions, write
 
 
 def run(
@@ -33,7 +35,7 @@ def run(
     chosen = experiment.settings(quick, **(settings or {}))
     code = experiment.code
     if figure and folder is not None:
-        picture(lambda: _nothing())  # a missing matplotlib is told before the work, not after
+        picture(lambda: _nothing())  # a missing matplotlib is reported before the work, not after
     begin = time.process_time()
     with Bar(experiment.id, progress) as bar:
         # What is compared and drawn is what the file holds.
@@ -47,15 +49,28 @@ def run(
         seed=seed,
         settings=chosen,
         numbers=numbers,
-        table=code.compare(numbers, chosen),
+        table=table_of(experiment, numbers, chosen, quick),
         seconds=time.process_time() - begin,
         versions=versions(),
+        code={"files": digest(experiment.code)},
     )
     if folder is not None:
         result.save(folder)
         if figure:
             write(Path(folder) / f"{id}.png", draw(result))
     return result
+
+
+def table_of(experiment: Experiment, numbers: Numbers, settings: Settings, quick: bool) -> list[Row]:
+    """The rows that the numbers give. A quick run is too small to decide a claim: it gives no verdict."""
+    rows = experiment.code.compare(numbers, settings)
+    return [replace(row, met=None) for row in rows] if quick else rows
+
+
+def again(result: Result) -> Result:
+    """The result with its table made anew from its numbers, by the code of today."""
+    experiment = find(result.id)
+    return replace(result, table=table_of(experiment, result.numbers, result.settings, result.quick))
 
 
 def _nothing() -> Any:
@@ -78,9 +93,9 @@ def run_all(
     progress: bool | None = None,
     done: Callable[[Experiment, Result | SpomError], None] | None = None,
 ) -> list[Result]:
-    """Run them all and put them on one page, `index.html`; one that cannot run (its data are missing) is told there.
+    """Run them all and put them on one page, `index.html`, which also lists those that could not run.
 
-    `done` hears of each experiment as it ends: its result, or the error that stopped it.
+    `done` is called with each experiment as it ends and its result, or the error that stopped it.
     """
     from spom.papers.page import html
 

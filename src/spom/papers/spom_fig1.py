@@ -1,4 +1,7 @@
-"""SPOM, Figure 1: test accuracy against training time, single kernels and learnt combinations."""
+"""SPOM, Figure 1: test accuracy against training time, single kernels and learnt combinations.
+
+C of each model is chosen by cross-validation within the words of the first training fold, its step by the paper's rule.
+"""
 
 from __future__ import annotations
 
@@ -9,18 +12,28 @@ import numpy as np
 from spom.papers.figures import PAPER, legend_under, line, panels
 from spom.papers.progress import Bar
 from spom.papers.result import Numbers, Row, Settings
-from spom.papers.spom_ocr import TABLE, accuracies, fit, gram_matrices, grams_of, words
+from spom.papers.spom_ocr import TABLE, accuracies, cross_validated, fit, gram_matrices, grams_of, words
 
 FULL: Settings = {
     "folds": 2,
     "epochs": 20,
     "shown": [1, 2, 3, 5, 7, 10, 14, 20],
-    "C": 10.0,
+    "grid": [1.0, 10.0, 100.0, 1000.0],
+    "parts": 3,
     "step": "paper",
     "most_words": None,
     "most_test_words": 2000,
 }
-QUICK: Settings = {"folds": 1, "epochs": 10, "shown": [1, 2, 3, 5, 7, 10], "most_words": 200, "most_test_words": 500}
+QUICK: Settings = {
+    "grid": [1.0, 10.0],
+    "parts": 2,
+    "folds": 1,
+    "epochs": 10,
+    "shown": [1, 2, 3, 5, 7, 10],
+    "most_words": 200,
+    "most_test_words": 500,
+}
+TINY: Settings = {"epochs": 2, "shown": [1, 2], "most_words": 12, "most_test_words": 10}
 # The paper's solid and dashed lines.
 SHOWN = ("Linear (L)", "Quadratic (Q)", "Gaussian (G)", "Average (L+Q+G)/3", "Sum L+Q+G", "MKL L, Q, G")
 SPARSE = ("Linear (L)", "B1-spline (B)", "Average (L+B)/2", "MKL L, B")
@@ -33,6 +46,7 @@ def compute(settings: Settings, seed: int, bar: Bar) -> Numbers:
     names = list(dict.fromkeys([*SHOWN, *SPARSE]))
     bar.total(s["folds"] * 2)
     curves: dict[str, Any] = {name: {"accuracy": [], "seconds": []} for name in names}
+    chosen: dict[str, float] = {}
     for fold in range(s["folds"]):
         bar.step(f"fold {fold}: learning")
         train = words(lambda folds, fold=fold: folds == fold, s["most_words"])
@@ -41,7 +55,11 @@ def compute(settings: Settings, seed: int, bar: Bar) -> Numbers:
         runs = {}
         for name in names:
             grams = grams_of(base, MODELS[name])
-            run = fit(grams, train, MODELS[name], s["C"], step=s["step"], epochs=s["epochs"], seed=seed)
+            if fold == 0:
+                options = {"parts": s["parts"], "epochs": s["epochs"], "seed": seed}
+                scores = cross_validated(base, train, MODELS[name], s["grid"], s["step"], **options)
+                chosen[name] = s["grid"][int(np.argmax(scores))]
+            run = fit(grams, train, MODELS[name], chosen[name], step=s["step"], epochs=s["epochs"], seed=seed)
             runs[name] = [fitted for epoch, fitted in enumerate(run, 1) if epoch in s["shown"]]
         bar.step(f"fold {fold}: testing")
         flat = [fitted for name in names for fitted in runs[name]]
@@ -50,29 +68,31 @@ def compute(settings: Settings, seed: int, bar: Bar) -> Numbers:
             spent = np.array([fitted.seconds for fitted in runs[name]])
             curves[name]["accuracy"].append(values)
             curves[name]["seconds"].append(spent - runs[name][0].setup)
-    return {"curves": {name: {key: np.mean(v, axis=0) for key, v in case.items()} for name, case in curves.items()}}
+    means = {name: {key: np.mean(v, axis=0) for key, v in case.items()} for name, case in curves.items()}
+    return {"curves": means, "chosen": chosen}
 
 
 def compare(numbers: Numbers, settings: Settings) -> list[Row]:
-    """Accuracy after the first and the last pass."""
-    rows = []
-    for name, case in numbers["curves"].items():
-        rate = MODELS[name].rate
-        claim = "" if rate is None else f"{rate[0]:.1f} after {rate[2]:.0f} s"
-        a, t = case["accuracy"], case["seconds"]
-        ours = f"{100 * a[0]:.1f} after {t[0]:.3f} s; {100 * a[-1]:.1f} after {t[-1]:.2f} s"
-        rows.append(Row(name, claim, ours, f"C = {settings['C']:g}, eta0 by the paper's rule, its time not counted"))
+    """Which model is at 85 % first; accuracy after the first and the last pass."""
     curves = numbers["curves"]
-    ratio = curves["MKL L, Q, G"]["seconds"][-1] / curves["Quadratic (Q)"]["seconds"][-1]
-    word = (
-        f"a pass of MKL costs {ratio:.1f} passes of Q here; with a step that fits its scale one kernel learns as fast"
-    )
     sooner = {name: _time_to(curves[name], 0.85) for name in SHOWN}
     text = ", ".join(
         f"{name.split(' ')[0]} " + (f"{seconds:.2f}" if np.isfinite(seconds) else "never")
         for name, seconds in sooner.items()
     )
-    rows.append(Row("seconds to 85 %", "MKL first", text, word if sooner["MKL L, Q, G"] > min(sooner.values()) else ""))
+    ratio = curves["MKL L, Q, G"]["seconds"][-1] / curves["Quadratic (Q)"]["seconds"][-1]
+    first = sooner["MKL L, Q, G"] <= min(sooner.values()) < np.inf
+    word = f"a pass of MKL costs {ratio:.1f} passes of Q"
+    rows = [Row("seconds to 85 %", "MKL first", text, word, bool(first))]
+    for name, case in curves.items():
+        rate = MODELS[name].rate
+        claim = "" if rate is None else f"{rate[0]:.1f} after {rate[2]:.0f} s"
+        a, t = case["accuracy"], case["seconds"]
+        ours = f"{100 * a[0]:.1f} after {t[0]:.3f} s; {100 * a[-1]:.1f} after {t[-1]:.2f} s"
+        C = numbers["chosen"][name]
+        rows.append(
+            Row(name, claim, ours, f"C = {C:g}, eta0 by the paper's rule, the time of these choices not counted")
+        )
     return rows
 
 

@@ -17,11 +17,12 @@ from spom.decoders.viterbi import viterbi
 from spom.kernels import BSpline, Gaussian, Linear, Polynomial, build
 from spom.kernels.gram import DenseGram, SparseGram
 from spom.penalties import SparseMKL, SquaredL2
+from spom.solvers.mkl.dual_averaging.solver import DualAveragingKernels
 from spom.solvers.mkl.online.solver import OnlineKernels
 from spom.solvers.mkl.problem import KernelProblem
 
 LABELS = 26
-BASE = ("L", "Q", "G", "B")
+DUAL = "dual averaging"  # in place of a step rule: the solver that is our default
 
 
 @dataclass(frozen=True)
@@ -63,8 +64,8 @@ def words(chosen: Any = None, most: int | None = None) -> Words:
 
 
 def base_kernels(X: Any) -> list[Any]:
-    """Linear and quadratic with unit diagonal, Gaussian with variance 5, and the spline with 95 % zeros."""
-    return [Linear(normalize=True), Polynomial(2, normalize=True), Gaussian(5.0), BSpline().fitted(X)]
+    """Linear and quadratic with unit diagonal, Gaussian with variance 5, the spline with 95 % zeros, plain linear."""
+    return [Linear(normalize=True), Polynomial(2, normalize=True), Gaussian(5.0), BSpline().fitted(X), Linear()]
 
 
 @dataclass(frozen=True)
@@ -91,6 +92,7 @@ def _mkl(kernels: Sequence[int]) -> tuple[tuple[tuple[int, float], ...], ...]:
 
 TABLE: tuple[Model, ...] = (
     Model("Linear (L)", _mkl([0]), rate=(71.8, 3.9, 6)),
+    Model("Linear, not normalised", _mkl([4])),
     Model("Quadratic (Q)", _mkl([1]), rate=(85.5, 0.3, 116)),
     Model("Gaussian (G)", _mkl([2]), rate=(84.1, 0.4, 123)),
     Model("Average (L+Q+G)/3", _sum([0, 1, 2], 1 / 3), rate=(84.3, 0.3, 118)),
@@ -147,12 +149,15 @@ class Fitted:
         return np.asarray(norms / max(float(norms.sum()), 1e-300))
 
 
-def solver(grams: Sequence[Any], train: Words, model: Model, C: float, **options: Any) -> OnlineKernels:
-    """SPOM on these words, C = 1 / (strength N)."""
+def solver(grams: Sequence[Any], train: Words, model: Model, C: float, **options: Any) -> Any:
+    """SPOM on these words, C = 1 / (strength N); with `step=DUAL` by dual averaging."""
     problem = KernelProblem.of(grams, train.y, LABELS, train.offsets, check=False)
     strength = 1.0 / (C * len(train))
-    penalty = SparseMKL(strength) if len(model.blocks) > 1 else SquaredL2(strength)
-    return OnlineKernels(problem, penalty=penalty, transitions="learnt" if model.learnt else "fixed", **options)
+    options["penalty"] = SparseMKL(strength) if len(model.blocks) > 1 else SquaredL2(strength)
+    options["transitions"] = "learnt" if model.learnt else "fixed"
+    if options.get("step") == DUAL:
+        return DualAveragingKernels(problem, **{**options, "step": "auto"})
+    return OnlineKernels(problem, **options)
 
 
 def fit(
@@ -175,7 +180,7 @@ def fit(
     begin = time.thread_time()
     for state in run:
         spent += time.thread_time() - begin
-        A, _, T = run.parts(state.theta)
+        A, _, T = run.parts() if isinstance(run, DualAveragingKernels) else run.parts(state.theta)
         coef: dict[int, Any] = {}
         for block, a in zip(model.blocks, A, strict=True):
             for k, weight in block:

@@ -35,6 +35,7 @@ FULL: Settings = {
     "flipped": 0.1,
 }
 QUICK: Settings = {"rounds": [100, 316, 1000, 3162]}
+TINY: Settings = {"rounds": [20, 50]}
 STEPS = ("fixed", "1/sqrt(t)", "1/t")
 STREAMS = ("independent", "adversarial")
 

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from spom.data import load
 from spom.data.fetching import data_folder, read_bytes
 from spom.data.treebank import Treebank
@@ -16,17 +18,22 @@ CONLL2008 = {"train": "conll2008/train.closed", "test": "conll2008/test.wsj.GOLD
 PUNCTUATION = frozenset({"''", "``", ",", ".", ":", "-LRB-", "-RRB-", "(", ")", "$", "#", "HYPH"})
 
 
-def trees(name: str, sentences: int | None, tests: int | None) -> tuple[Treebank, Treebank]:
-    """(training, test) sentences of `"ewt"` or `"conll2008"`, the first so many of each."""
+def trees(name: str, sentences: int | None, tests: int | None) -> tuple[Treebank, Treebank, Treebank]:
+    """(training, development, test) sentences of `"ewt"` or `"conll2008"`, the first so many of each.
+
+    The files of CoNLL-2008 have no development part here: every tenth sentence of the training part becomes it.
+    """
     if name == "ewt":
         data = load("ewt")
-        if data.train is None or data.test is None:
-            raise DataError("expected a training and a test part", source="ewt")
-        return data.X[data.train[:sentences]], data.X[data.test[:tests]]
+        if data.train is None or data.test is None or data.folds is None:
+            raise DataError("expected a training, a development and a test part", source="ewt")
+        dev = np.flatnonzero(np.asarray(data.folds) == 1)
+        return data.X[data.train[:sentences]], data.X[dev[:tests]], data.X[data.test[:tests]]
     if name != "conll2008":
         raise Unsupported(f"there is no treebank {name!r} here; there are: ewt, conll2008")
-    parts = [read_conll2008(data_folder() / path) for path in CONLL2008.values()]
-    return parts[0][:sentences], parts[1][:tests]
+    train, test = (read_conll2008(data_folder() / path) for path in CONLL2008.values())
+    held = np.arange(len(train)) % 10 == 9
+    return train[np.flatnonzero(~held)[:sentences]], train[np.flatnonzero(held)[:tests]], test[:tests]
 
 
 def read_conll2008(path: str | Path) -> Treebank:

@@ -8,12 +8,20 @@ from typing import Any
 from spom.papers.experiment import Experiment
 from spom.papers.result import Result, Row
 
-HEADER = ("quantity", "paper", "ours", "met", "why it differs")
+HEADER = ("what", "paper", "here", "holds", "notes")
 MARKS = {None: "", True: "yes", False: "NO"}
+# What the columns are, for a page that shows such tables.
+EXPLAINED = (
+    "paper: the figure or the claim that is printed there",
+    "here: what this code gives",
+    "holds: whether the claim holds here, decided from the numbers alone; empty where there is nothing to decide, and "
+    "in quick runs, which are too small to decide anything",
+    "notes: settings that were chosen, and by what, and what explains a difference",
+)
 
 
 def cells(row: Row) -> tuple[str, str, str, str, str]:
-    """A row as text; the fourth cell says whether a number came out as it must."""
+    """A row as text."""
     return row.what, row.paper or "-", row.ours, MARKS[row.met], row.word
 
 
