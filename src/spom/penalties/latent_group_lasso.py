@@ -16,17 +16,21 @@ from spom.penalties.balls import SLACK
 from spom.penalties.grouped import Grouped
 from spom.penalties.groups import Groups
 from spom.penalties.latent_newton import LatentProx, newton_prox
-from spom.penalties.latent_projections import Balls, cyclic_projections
+from spom.penalties.latent_projections import Balls, cyclic_projections, dykstra
 from spom.penalties.latent_value import l2_value, linf_value
 
-METHODS = ("newton", "cyclic", "dykstra")
+METHODS = ("auto", "newton", "cyclic", "dykstra")
+# Dykstra's projections are the default where they get this near (in units of norm2(w)) within so many cycles. On the
+# problems of the paper (64 to 8,192 coordinates) they need 50 to 130 and are 5 to 1.1 times as fast as Newton's method;
+# with random groups that overlap heavily they stall, which is noticed after a tenth of the cycles.
+NEAR, CYCLES = 1e-14, 300
 
 
 @register(
     "penalty",
     "latent-group-lasso",
     formula=r"s \min \{\sum_m \|v_m\|_q : \sum_m v_m = w,\ \mathrm{supp}(v_m) \subseteq m\}",
-    cost="iterative, some ten systems with one unknown per group",
+    cost="iterative, some 30 to 100 passes over the groups",
     examples=lambda: [
         LatentGroupLasso(0.5, [[0, 1, 2], [2, 3, 4], [4, 5]]),
         LatentGroupLasso(0.5, [[0, 1, 2], [2, 3, 4], [4, 5]], q=2),
@@ -39,8 +43,9 @@ class LatentGroupLasso(Grouped):
 
     Supports are unions of groups, where the overlapping group lasso makes them complements of unions. Every
     coordinate must be in a group. The dual norm is the largest dual norm of a group's part: norm1 for q = inf,
-    norm2 for q = 2. `prox` is Newton's method on one weight a group, exact to rounding; `prox_certified` also
-    has the cyclic projections of the literature. In the l-inf norm see `spom.norms.general_prox`.
+    norm2 for q = 2. `prox` is Dykstra's method, or Newton's on one weight per group where that converges slowly, both
+    exact to rounding; `prox_certified` gives its duality gap and also has the anchored cyclic projections of the
+    literature. In the l-inf norm see `spom.norms.general_prox`.
 
     >>> round(LatentGroupLasso(1.0, [[0, 1], [1, 2]], q=2).value([3.0, 4.0, 0.0]), 9)
     5.0
@@ -123,14 +128,15 @@ class LatentGroupLasso(Grouped):
         self,
         w: ArrayLike,
         step: float = 1.0,
-        method: str = "newton",
+        method: str = "auto",
         tol: float = 1e-10,
         limit: int = 100_000,
         target: ArrayLike | None = None,
     ) -> LatentProx:
         """The prox with its duality gap; the squared distance to the exact prox is at most twice the gap.
 
-        `method` is "newton" (exact; takes no tolerance), "cyclic" (anchored cyclic projections) or "dykstra".
+        `method` is "auto" (Dykstra's projections to rounding, or Newton's method where they take too long), "newton"
+        (exact; takes no tolerance), "cyclic" (anchored cyclic projections) or "dykstra".
         The projections stop after `limit` cycles, or when a cycle moves less than `tol` in the l2 norm; with
         `target`, a known prox, when they are within `tol` of that.
         """
@@ -139,7 +145,14 @@ class LatentGroupLasso(Grouped):
         if method not in METHODS:
             raise ValueError(f"method must be one of {', '.join(METHODS)}; it is {method!r}")
         u = np.ascontiguousarray(a.reshape(-1))
-        if method == "newton":
+        if method == "auto":
+            x, weights, rounds = self._solve(u, a.shape, t)
+            y = u - x
+            size = self.dual_norm(y.reshape(a.shape))
+            inside = y * (t / size) if size > t else y
+            gap = 0.5 * float(y @ y) + t * float(weights.sum()) - float(inside @ (u - 0.5 * inside))
+            found = LatentProx(x, max(gap, 0.0), weights, rounds)
+        elif method == "newton":
             found = newton_prox(u, self.membership(a.shape), t, float(self.q))
         else:
             goal = np.zeros(0) if target is None else u - np.asarray(target, dtype=np.float64).reshape(-1)
@@ -161,13 +174,32 @@ class LatentGroupLasso(Grouped):
         gap = 0.5 * float(y @ y) + t * norm - float(inside @ (u - 0.5 * inside))
         return LatentProx(x, max(gap, 0.0), np.zeros(groups.count), rounds)
 
-    def _prox(self, w: Floats, step: float, out: Floats) -> None:
-        found = self.prox_certified(w, step)
-        scale = float(np.abs(w).max(initial=0.0))
-        if found.gap > 1e-9 * scale * scale * max(w.size, 1):
+    def _solve(self, u: Floats, shape: tuple[int, ...], t: float) -> tuple[Floats, Floats, int]:
+        """(prox, norm of each group's part, rounds), by whichever method gets there."""
+        groups, _, indices = self._structure(shape)
+        x, weights = np.zeros_like(u), np.zeros(groups.count)
+        scale = float(np.abs(u).max(initial=0.0))
+        if t == 0.0 or scale == 0.0:
+            return u.copy(), weights, 0
+        # Scaled to norm one, so that no square leaves the range of floats.
+        balls = Balls(groups.ptr, indices, t / scale, self.q == np.inf)
+        tol = NEAR * float(np.linalg.norm(u / scale))
+        rounds, error = dykstra(u / scale, balls, CYCLES, tol, x, weights)
+        if error <= tol:
+            return x * scale, weights * scale, rounds
+        found = newton_prox(u, self.membership(shape), t, float(self.q))
+        self._check_gap(found, u, scale)
+        return found.x, found.weights, rounds + found.rounds
+
+    @staticmethod
+    def _check_gap(found: LatentProx, u: Floats, scale: float) -> None:
+        if found.gap > 1e-9 * scale * scale * max(u.size, 1):
             warnings.warn(
                 f"LatentGroupLasso: the prox has a duality gap of {found.gap:.1e} after {found.rounds} rounds",
                 UserWarning,
-                stacklevel=4,
+                stacklevel=6,
             )
-        np.copyto(out, found.x)
+
+    def _prox(self, w: Floats, step: float, out: Floats) -> None:
+        u = np.ascontiguousarray(w.reshape(-1))
+        np.copyto(out, self._solve(u, w.shape, step * self.strength)[0].reshape(w.shape))
