@@ -36,7 +36,7 @@ from spom.estimators.linear.strength import Examples
 from spom.penalties import L1
 from spom.solvers.batch.datafit import LinearSmooth
 from spom.solvers.batch.path import Path, path
-from spom.solvers.batch.problem import Solution, constant_theta, solve
+from spom.solvers.batch.problem import Gpm, Solution, constant_theta, solve
 from spom.solvers.batch.quasi_newton import is_smooth
 from spom.solvers.iterate import last
 from spom.solvers.linear.online import OnlineProximal
@@ -55,6 +55,7 @@ class Proximal(Choosing):
     loss: Any
     penalty: Any
     solver: str
+    norm: Any
     tol: float
     max_iter: int
     fit_intercept: bool
@@ -62,6 +63,12 @@ class Proximal(Choosing):
     verbose: int
     coef_: Any
     intercept_: Any
+
+    @property
+    def _method(self) -> str | Gpm:
+        if self.solver in ("gpm", "accgpm"):
+            return Gpm(self.norm, self.solver == "accgpm")
+        return self.solver
 
     def _problem(self, X: Any, y: Any, weights: Floats | None, loss: Any, classes: int) -> LinearSmooth:
         outputs = classes if classes > 2 or loss.target == "class" else None
@@ -77,8 +84,8 @@ class Proximal(Choosing):
         weights = None if np.ptp(problem.weights) == 0.0 else problem.weights * problem.y.size
         examples = Examples(problem.X, problem.y, weights, problem.outputs, self.fit_intercept)
         named = isinstance(self.penalty, str) and self.penalty != "auto"
-        # Working sets have no solver for a squared penalty.
-        kind = L1(1.0) if self.solver == "working-set" else AUTO
+        # Working sets and steps in other norms have no solver for a squared penalty.
+        kind = L1(1.0) if self.solver in ("working-set", "gpm", "accgpm") else AUTO
         X = self._prepared(examples, kind, SEED, self._path if named or kind is not AUTO else None)
         unchanged = self._scaling is None and self.loss_ is problem.loss
         return problem if unchanged else replaced(problem, X, self.loss_)
@@ -90,7 +97,7 @@ class Proximal(Choosing):
         theta = None
         for penalty in penalties:
             limit = min(self.max_iter, ROUGH_ROUNDS)
-            theta = solve(part, penalty, solver=self.solver, tol=ROUGH, max_iter=limit, start=theta).theta
+            theta = solve(part, penalty, solver=self._method, tol=ROUGH, max_iter=limit, start=theta).theta
             yield theta
 
     def _solve(self, problem: LinearSmooth, penalty: Any, polish: bool = False) -> None:
@@ -98,7 +105,7 @@ class Proximal(Choosing):
         solution = solve(
             problem,
             penalty,
-            solver=self.solver,
+            solver=self._method,
             tol=self.tol,
             max_iter=self.max_iter,
             start=self._start(problem) if self.warm_start else self._online(problem, penalty),
@@ -106,7 +113,7 @@ class Proximal(Choosing):
         )
         if polish and solution.converged:
             start = solution.theta
-            better = solve(problem, penalty, solver=self.solver, tol=1e-9 * self.tol, max_iter=100, start=start)
+            better = solve(problem, penalty, solver=self._method, tol=1e-9 * self.tol, max_iter=100, start=start)
             if better.objective <= solution.objective:
                 solution = replace(better, converged=True, rounds=solution.rounds + better.rounds)
         self.loss_, self.penalty_ = problem.loss, penalty
@@ -208,9 +215,12 @@ class ProximalRegressor(LinearRegressor, Proximal):
     scale : "auto" or bool
         Whether to learn as if dense columns were standardised, as in `OnlineClassifier`. "auto": where the strength is
         chosen. `coef_` is in the scale of X in any case.
-    solver : {"auto", "working-set", "quasi-newton", "fista", "ista"}
+    solver : {"auto", "working-set", "quasi-newton", "fista", "ista", "gpm", "accgpm"}
         "auto" takes working sets (block coordinate descent with Newton steps) for L1, ElasticNet, GroupLasso
         and SparseGroupLasso, L-BFGS ("quasi-newton") for SquaredL2, and FISTA for all else.
+    norm : "l1", "linf", "l2" or an `AtomicNorm`
+        The norm of the steps of "gpm" (proximal gradients in that norm) and "accgpm" (their acceleration); of other
+        solvers none. In l1 a step moves few weights; in l-inf a step of the latent group lasso is a linear program.
     tol : float
         The run ends when the duality gap is at most tol times the loss of the best constant; where no gap is
         known, when the proximal residual is at most tol times the gradient's norm there.
@@ -241,6 +251,7 @@ class ProximalRegressor(LinearRegressor, Proximal):
         *,
         scale: Any = "auto",
         solver: str = "auto",
+        norm: Any = "l1",
         tol: float = 1e-4,
         max_iter: int = 10_000,
         fit_intercept: bool = True,
@@ -251,6 +262,7 @@ class ProximalRegressor(LinearRegressor, Proximal):
         self.penalty = penalty
         self.scale = scale
         self.solver = solver
+        self.norm = norm
         self.tol = tol
         self.max_iter = max_iter
         self.fit_intercept = fit_intercept
@@ -315,7 +327,7 @@ class ProximalClassifier(LinearClassifier, Proximal):
     loss : loss or name
         A smooth loss of classification: "logistic", `PowerHinge(2)`, or "auto": logistic for two classes; for more,
         held-out rows choose between the logistic loss and the squared hinge of each class against the rest.
-    penalty, scale, solver, tol, max_iter, fit_intercept, warm_start, verbose
+    penalty, scale, solver, norm, tol, max_iter, fit_intercept, warm_start, verbose
         As in `ProximalRegressor`.
     class_weight : dict, "balanced" or None
         Weights of the classes, as in scikit-learn.
@@ -338,6 +350,7 @@ class ProximalClassifier(LinearClassifier, Proximal):
         *,
         scale: Any = "auto",
         solver: str = "auto",
+        norm: Any = "l1",
         tol: float = 1e-4,
         max_iter: int = 10_000,
         fit_intercept: bool = True,
@@ -349,6 +362,7 @@ class ProximalClassifier(LinearClassifier, Proximal):
         self.penalty = penalty
         self.scale = scale
         self.solver = solver
+        self.norm = norm
         self.tol = tol
         self.max_iter = max_iter
         self.fit_intercept = fit_intercept
@@ -408,7 +422,7 @@ def _path_of(estimator: Any, problem: LinearSmooth, options: dict[str, Any]) -> 
     return path(
         problem,
         estimator._penalty(),
-        solver=estimator.solver,
+        solver=estimator._method,
         tol=estimator.tol,
         max_iter=estimator.max_iter,
         verbose=bool(estimator.verbose),

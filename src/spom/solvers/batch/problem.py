@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,15 +15,23 @@ from spom.losses import Logistic, MulticlassLogistic, Squared
 from spom.penalties import Zero
 from spom.solvers.batch.datafit import LinearSmooth
 from spom.solvers.batch.duality import best_intercept
+from spom.solvers.batch.in_norm import InNorm
 from spom.solvers.batch.proximal_gradient import BatchProximal
 from spom.solvers.batch.quasi_newton import QuasiNewton, is_smooth
 from spom.solvers.batch.working_set.blocks import blocks_of, row_blocks
 from spom.solvers.batch.working_set.solver import WorkingSet
 from spom.solvers.iterate import History, halt, progress, record, rounds, small
 
-SOLVERS = ("auto", "working-set", "quasi-newton", "fista", "ista")
+SOLVERS = ("auto", "working-set", "quasi-newton", "fista", "ista", "gpm", "accgpm")
 # A residual this small against the gradient at zero is all that rounding allows.
 FLOOR = 1e-11
+
+
+class Gpm(NamedTuple):
+    """Proximal gradient steps in another norm than the Euclidean one: GPM, or accGPM."""
+
+    norm: Any = "l1"
+    accelerated: bool = False
 
 
 @dataclass(frozen=True)
@@ -44,7 +52,7 @@ def solve(
     smooth: LinearSmooth,
     penalty: Any,
     *,
-    solver: str = "auto",
+    solver: str | Gpm = "auto",
     tol: float = 1e-4,
     max_iter: int = 10_000,
     start: Floats | None = None,
@@ -105,13 +113,17 @@ def _last(states: Iterable[State]) -> tuple[State, State]:
     return final, checked or final
 
 
-def make_solver(smooth: LinearSmooth, penalty: Any, solver: str, start: Floats | None) -> Iterable[State]:
+def make_solver(smooth: LinearSmooth, penalty: Any, solver: str | Gpm, start: Floats | None) -> Iterable[State]:
     """The iterator of states that this name means for this problem."""
+    if isinstance(solver, Gpm):
+        return InNorm(smooth, penalty, solver.norm, solver.accelerated, start=start)
     if solver not in SOLVERS:
         raise ValueError(f"solver must be one of {', '.join(SOLVERS)}; it is {solver!r}")
     if solver == "auto":
         smoothly = "quasi-newton" if is_smooth(penalty) else "fista"
         solver = "working-set" if fits_working_set(smooth, penalty) else smoothly
+    if solver in ("gpm", "accgpm"):
+        return InNorm(smooth, penalty, accelerated=solver == "accgpm", start=start)
     if solver == "working-set":
         return WorkingSet(smooth, penalty, start=start)
     if solver == "quasi-newton":
