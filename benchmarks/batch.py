@@ -1,4 +1,6 @@
-"""Batch solvers beside celer, scikit-learn, liblinear and spams, one thread, all to the same accuracy.
+"""Batch solvers beside celer, skglm, scikit-learn, liblinear and spams, one thread, all to the same accuracy.
+
+adelie, the other fast group lasso, needs numpy 1 and cannot be installed beside us.
 
 A peer's own tolerance means something else in each tool. So each peer runs with the loosest power of ten at which the
 duality gap of its result, computed here by hand, is small enough; the time is of that run alone.
@@ -58,6 +60,7 @@ def ours(A: Any, b: Any, loss: Any, penalty: Any, goal: float) -> Any:
 def lasso() -> None:
     """Section 5.1 of the GPM paper."""
     from celer import Lasso as Celer
+    from skglm import Lasso as Skglm
     from sklearn.linear_model import Lasso
 
     n, p, sigma, goal = 400, 1000, 1e-4, 1e-9
@@ -87,6 +90,12 @@ def lasso() -> None:
         scikit = measure(loosest(sklearn, gap, goal), repeats=3)
         reached = us.seconds <= 1.5 * them.seconds
         table.add(f"s = {s}, celer", us.seconds, them.seconds, "at most 1.5 times celer's", reached)
+
+        def skglm(tol: float, A: Any = A, b: Any = b) -> Any:
+            return Skglm(strength, fit_intercept=False, tol=tol, max_iter=1000).fit(A, b).coef_
+
+        us, them = race(mine, loosest(skglm, gap, goal), repeats=20)
+        table.add(f"s = {s}, skglm", us.seconds, them.seconds, "at most skglm's", us.seconds <= them.seconds)
         reached = 10 * us.seconds <= scikit.seconds
         table.add(f"s = {s}, scikit-learn", us.seconds, scikit.seconds, "10 times faster", reached)
 
@@ -94,6 +103,7 @@ def lasso() -> None:
 def groups() -> None:
     """A group lasso with 25 of 500 groups in use."""
     from celer import GroupLasso as Celer
+    from skglm import GroupLasso as Skglm
 
     n, p = 1000, 5000
     table = Table("group lasso, n 1000, p 5000, groups of 10, to a gap of 1e-6 of the loss at zero (seconds)")
@@ -122,6 +132,13 @@ def groups() -> None:
             us, them = race(mine, loosest(celer, gap, goal), repeats=5)
             what = f"noise {noise:.2f} of the signal, max_strength / {part}, celer"
             table.add(what, us.seconds, them.seconds, "at most celer's", us.seconds <= them.seconds)
+
+            def skglm(tol: float, b: Any = b, A: Any = A, strength: float = strength) -> Any:
+                return Skglm(groups=GROUP, alpha=strength, fit_intercept=False, tol=tol).fit(A, b).coef_
+
+            us, them = race(mine, loosest(skglm, gap, goal), repeats=5)
+            what = f"noise {noise:.2f} of the signal, max_strength / {part}, skglm"
+            table.add(what, us.seconds, them.seconds, "at most skglm's", us.seconds <= them.seconds)
 
 
 def mnist() -> None:
