@@ -17,7 +17,7 @@ from spom.papers.result import Numbers, Row, Settings
 from spom.papers.spom_ocr import LABELS, TABLE, gram_matrices, grams_of, words
 from spom.penalties import SparseMKL
 from spom.solvers.mkl.dual_averaging.solver import DualAveragingKernels
-from spom.solvers.mkl.frank_wolfe.passes import total_hinge
+from spom.solvers.mkl.frank_wolfe.passes import Sequences, total_hinge
 from spom.solvers.mkl.frank_wolfe.solver import FrankWolfeMKL
 from spom.solvers.mkl.online.solver import OnlineKernels
 from spom.solvers.mkl.problem import KernelProblem
@@ -122,7 +122,8 @@ def objective(problem: KernelProblem, penalty: SparseMKL, coefficients: Sequence
         product = np.asarray(gram.dot(a))
         scores += product.T
         norms.append(np.sqrt(max(float(np.vdot(a, product)), 0.0)))
-    loss = total_hinge(problem.offsets, problem.y, np.ones(problem.n_sequences), 1.0, scores, transitions)
+    sequences = Sequences(problem.offsets, problem.y, np.ones(problem.n_sequences))
+    loss = total_hinge(sequences, 1.0, scores, np.ascontiguousarray(transitions))
     return float(loss) / problem.n_sequences + 0.5 * penalty.strength * (
         sum(norms) ** 2 + float(np.vdot(transitions, transitions))
     )
