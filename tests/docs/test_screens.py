@@ -62,7 +62,7 @@ def test_the_guide_is_grouped_and_the_papers_page_explains_its_columns(browser: 
         "[...document.querySelectorAll('table thead tr')].map(r => [...r.cells].map(c => c.textContent.trim()))"
     )
     assert heads
-    assert all(row == ["quantity", "paper", "ours", "met", "why it differs"] for row in heads)
+    assert all(row == ["quantity", "paper", "ours", "met", "notes"] for row in heads)
     said = browser.run("document.querySelector('main, article').textContent")
     for name in ("quantity is what was measured", "met says whether"):
         assert name in " ".join(said.split())

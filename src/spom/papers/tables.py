@@ -8,15 +8,16 @@ from typing import Any
 from spom.papers.experiment import Experiment
 from spom.papers.result import Result, Row
 
-HEADER = ("what", "paper", "here", "holds", "notes")
+HEADER = ("quantity", "paper", "ours", "met", "notes")
 MARKS = {None: "", True: "yes", False: "NO"}
 # What the columns are, for a page that shows such tables.
 EXPLAINED = (
-    "paper: the figure or the claim that is printed there",
-    "here: what this code gives",
-    "holds: whether the claim holds here, decided from the numbers alone; empty where there is nothing to decide, and "
-    "in quick runs, which are too small to decide anything",
-    "notes: settings that were chosen, and by what, and what explains a difference",
+    "quantity is what was measured",
+    "paper is the number that the paper prints, or what it claims in words",
+    "ours is the result of this run, with its spread where there are several",
+    "met says whether the claim holds here, decided from the numbers alone; it is empty where there is nothing to "
+    "decide, and in quick runs, which are too small to decide anything",
+    "notes name what was chosen and by what, and say why a number differs",
 )
 
 
