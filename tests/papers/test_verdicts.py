@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -175,3 +177,11 @@ def test_what_does_not_hold_comes_first(tmp_path: Path) -> None:
     page, text = html([bad], {}, tmp_path), rst([bad], "papers")
     assert page.index("do not hold here") < page.index(f'<h2 id="{bad.id}">')
     assert text.index("do not hold here") < text.index(".. list-table::")
+
+
+def test_the_readme_is_what_the_results_give() -> None:
+    root = Path(__file__).parents[2]
+    done = subprocess.run(
+        [sys.executable, root / "tools" / "readme.py", "--check"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr

@@ -1,0 +1,90 @@
+"""Fill the blocks of the README that come from stored results: `python tools/readme.py` (`--check` only compares).
+
+A block is what stands between `<!-- begin NAME -->` and `<!-- end NAME -->`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from spom.papers.catalogue import list_experiments
+from spom.papers.result import Result
+from spom.papers.running import again
+
+ROOT = Path(__file__).parents[1]
+README, PAPERS = ROOT / "README.md", ROOT / "docs" / "papers" / "results"
+
+
+def papers() -> str:
+    """The papers' claims: how many hold here, and each that does not."""
+    results = [again(Result.load(PAPERS / f"{experiment.id}.json")) for experiment in list_experiments()]
+    decided = [(result, row) for result in results for row in result.table if row.met is not None]
+    against = [(result, row) for result, row in decided if not row.met]
+    lines = [
+        f"Of {len(decided)} claims that numbers can decide, {len(decided) - len(against)} hold here. These do not:",
+        "",
+    ]
+    lines += ["| experiment | claim | paper | ours |", "| --- | --- | --- | --- |"]
+    lines += [
+        f"| `{result.id}` | {_cell(row.what)} | {_cell(row.paper)} | {_cell(row.ours)} |" for result, row in against
+    ]
+    return "\n".join(lines)
+
+
+def words() -> str:
+    """The rows of the handwritten words, from Table 1 of SPOM."""
+    runs = Result.load(PAPERS / "spom-table1.json").numbers["runs"]
+    rows = [
+        "| ten folds, C by cross-validation in each | accuracy per letter | seconds | the paper |",
+        "| --- | --- | --- | --- |",
+    ]
+    names = {"MKL L, Q, G": "87.5", "Sum L+Q+G": "", "Quadratic (Q)": "85.5", "Gaussian (G)": "84.1"}
+    for name, paper in names.items():
+        found = runs[name]["dual averaging"]
+        accuracy, seconds = ([run[key] for run in found] for key in ("accuracy", "seconds"))
+        rows.append(f"| {name}, dual averaging | {100 * np.mean(accuracy):.1f} ± {100 * np.std(accuracy):.1f} % | "
+                    f"{np.mean(seconds):.2f} | {paper} |")  # fmt: skip
+    return "\n".join(rows)
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+BLOCKS: dict[str, Callable[[], str]] = {"papers": papers, "words": words}
+
+
+def filled(text: str) -> str:
+    """The text with every block made anew."""
+    for name, block in BLOCKS.items():
+        pattern = re.compile(rf"(<!-- begin {name} -->\n).*?(<!-- end {name} -->)", re.DOTALL)
+        if not pattern.search(text):
+            raise SystemExit(f"README.md has no block {name!r}")
+        content = block()
+        text = pattern.sub(lambda found, content=content: f"{found[1]}{content}\n{found[2]}", text)
+    return text
+
+
+def main() -> int:
+    """Write the README, or say whether it is what the results give."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--check", action="store_true")
+    check = parser.parse_args().check
+    now = README.read_text(encoding="utf-8")
+    new = filled(now)
+    if check:
+        print("README.md is what the results give" if new == now else "README.md is stale: run python tools/readme.py")
+        return int(new != now)
+    README.write_text(new, encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
