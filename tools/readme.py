@@ -6,7 +6,6 @@ A block is what stands between `<!-- begin NAME -->` and `<!-- end NAME -->`.
 from __future__ import annotations
 
 import argparse
-import json
 import re
 import sys
 from collections.abc import Callable

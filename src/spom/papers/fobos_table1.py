@@ -26,7 +26,7 @@ FULL: Settings = {
     "mnist_tests": 10_000,
     "width": 5.0,
     "draws": {"landsat": 5, "mnist": 2},
-    "rounds": {"landsat": 300, "mnist": 40},
+    "rounds": {"landsat": 300, "mnist": 30},
     "steps": [3.0, 10.0, 30.0],
     "first": 0.7,
     "factor": 0.5,

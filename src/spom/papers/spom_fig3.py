@@ -25,10 +25,10 @@ FULL: Settings = {
     "sentences": None,
     "test_sentences": None,
     "templates": "large",
-    "strengths": {"SPOM": [1e-5, 1e-4, 1e-3], "SVM": [0.0, 1e-6, 1e-5]},
+    "strengths": {"SPOM": [1e-5, 1e-4, 1e-3], "SVM": [0.0, 1e-5]},
     "judged": 0.2,
     "epochs": 3,
-    "shares": [0.05, 0.1, 0.2, 0.4, 0.8],
+    "shares": [0.05, 0.1, 0.2, 0.4],
     "draws": 1,
     "min_count": 2,
 }
