@@ -23,7 +23,8 @@ README, PAPERS = ROOT / "README.md", ROOT / "docs" / "papers" / "results"
 
 def papers() -> str:
     """The papers' claims: how many hold here, and each that does not."""
-    results = [again(Result.load(PAPERS / f"{experiment.id}.json")) for experiment in list_experiments()]
+    paths = {experiment.id: PAPERS / f"{experiment.id}.json" for experiment in list_experiments()}
+    results = [again(Result.load(path)) for path in paths.values() if path.exists()]
     decided = [(result, row) for result in results for row in result.table if row.met is not None]
     against = [(result, row) for result, row in decided if not row.met]
     lines = [
@@ -34,6 +35,9 @@ def papers() -> str:
     lines += [
         f"| `{result.id}` | {_cell(row.what)} | {_cell(row.paper)} | {_cell(row.ours)} |" for result, row in against
     ]
+    missing = [f"`{id}`" for id, path in paths.items() if not path.exists()]
+    if missing:
+        lines += ["", f"Not run with this version of the code: {', '.join(missing)}."]
     return "\n".join(lines)
 
 
