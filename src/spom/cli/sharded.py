@@ -60,7 +60,9 @@ def predicted_on_dask(asked: Any, make: Callable[[Any], Any]) -> Callable[[str],
         runs = [run for run in pieces_of([source], count, SENTENCE) if run]
         if not runs:
             raise DataError("expected sentences, found none", source)
-        with team_for(Shards(runs), executor_for(asked.dask, None, 60.0), "raise") as team:  # type: ignore[arg-type]
+        # Shards are recipes of any kind; here each is the pieces of a file, which `predict_piece` reads.
+        recipes: Any = runs
+        with team_for(Shards(recipes), executor_for(asked.dask, None, 60.0), "raise") as team:
             team.teach((make, replace(asked, dask=None, jobs=1), model))
             window = AHEAD * team.executor.workers
             for first in range(0, len(runs), window):
