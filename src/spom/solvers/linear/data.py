@@ -45,7 +45,7 @@ class Examples(NamedTuple):
 
 
 def read_only(a: Any) -> Any:
-    """A view that cannot be written to: what a bundle has to hold where the user's array may be one."""
+    """A view that cannot be written to: what a bundle must hold where the user's array may be one."""
     view = a.view()
     view.flags.writeable = False
     return view
@@ -127,11 +127,6 @@ class Rows:
     def examples(self, order: Ints) -> Examples:
         """The rows in this order, as loops take them."""
         return self._views._replace(order=read_only(order))
-
-    @property
-    def density(self) -> float:
-        """The share of entries that are stored."""
-        return self.data.size / max(1, len(self) * self.columns)
 
     def matrix(self) -> Any:
         """The features as a dense or CSR matrix, without a copy."""
@@ -295,3 +290,28 @@ def not_lazy(penalty: Any, rows: Rows) -> Unsupported:
         "lazy=False runs it all the same, batch_size=None takes full gradients, and "
         "spom.solvers.BatchProximal solves it in batch"
     )
+
+
+@kernel("void(Examples, float64[::1], boolean, float64[::1])", fastmath={"reassoc"})
+def row_scores(rows: Examples, theta: Floats, intercept: bool, out: Floats) -> None:
+    """The scores of the rows; with an intercept it is theta's last entry."""
+    indptr, indices, data, order = rows.indptr, rows.indices, rows.data, rows.order
+    for place in range(order.size):
+        i = order[place]
+        low, count = indptr[i], indptr[i + 1] - indptr[i]
+        start = 0 if rows.dense else low
+        a = theta[theta.size - 1] if intercept else 0.0
+        for p in range(count):
+            a += data[low + p] * theta[indices[start + p]]
+        out[place] = a
+
+
+def mean_loss(rows: Rows, order: Ints, theta: Floats, intercept: bool, loss: Any) -> float:
+    """The weighted mean loss of the rows in `order`."""
+    weight = rows.weight[order]
+    mass = float(weight.sum())
+    if mass == 0.0:
+        return 0.0
+    scores = np.empty(order.size)
+    row_scores(rows.examples(order), theta, intercept, scores)
+    return float(weight @ loss.value(rows.y[order], scores)) / mass

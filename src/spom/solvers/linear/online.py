@@ -16,12 +16,11 @@ from spom.core.state import Counters, State
 from spom.errors import DataError, Diverged, Unsupported
 from spom.penalties import Zero
 from spom.solvers import examples
-from spom.solvers.linear.data import Rows, as_rows
+from spom.solvers.linear.data import Rows, as_rows, mean_loss
 from spom.solvers.linear.dispatch import engine_for, resolve_projection, resolve_step
 from spom.solvers.linear.problem import Engine, Problem, Staying
 from spom.solvers.linear.proximal_point import ProximalPoint
 from spom.solvers.linear.proximal_point_multiclass import ProximalPointRows
-from spom.solvers.linear.scores import mean_loss
 from spom.solvers.linear.threads import Threaded
 from spom.solvers.steps import Auto, Step, as_step
 
@@ -73,7 +72,7 @@ class OnlineProximal:
     -----
     `step="auto"` needs no number. With an l1, squared l2 or elastic net penalty (for several scores also with l1/l2 or
     l1/l-inf over rows) it is the proximal point method with implicit dual steps (`update="proximal-point"`), which
-    on data in memory remembers one number a score of each example and goes on to the optimum, and on a stream, for
+    on data in memory remembers one number per score of each example and converges to the optimum, and on a stream, for
     one score, is implicit dual averaging. Anywhere else it
     is distance over gradients, for each coordinate where the penalty allows it. Both are compared with the best
     step of a grid in `benchmarks/online.py`.
