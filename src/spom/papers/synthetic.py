@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from spom.core.arrays import Floats
-from spom.solvers.linear.data import as_rows, mean_loss
+from spom.solvers.linear.data import as_rows
+from spom.solvers.linear.scores import mean_loss
 
 
 def half_sparse(n: int, d: int, seed: int, flipped: float = 0.1) -> tuple[Floats, Floats]:

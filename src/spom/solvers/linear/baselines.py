@@ -17,8 +17,9 @@ from spom.core.state import Counters, State
 from spom.errors import DataError, Unsupported
 from spom.penalties import L1
 from spom.solvers import examples
-from spom.solvers.linear.data import Examples, Rows, as_rows, mean_loss
+from spom.solvers.linear.data import Examples, Rows, as_rows
 from spom.solvers.linear.problem import Loss, compiled_loss
+from spom.solvers.linear.scores import mean_loss
 from spom.solvers.steps import as_step
 
 

@@ -290,28 +290,3 @@ def not_lazy(penalty: Any, rows: Rows) -> Unsupported:
         "lazy=False runs it all the same, batch_size=None takes full gradients, and "
         "spom.solvers.BatchProximal solves it in batch"
     )
-
-
-@kernel("void(Examples, float64[::1], boolean, float64[::1])", fastmath={"reassoc"})
-def row_scores(rows: Examples, theta: Floats, intercept: bool, out: Floats) -> None:
-    """The scores of the rows; with an intercept it is theta's last entry."""
-    indptr, indices, data, order = rows.indptr, rows.indices, rows.data, rows.order
-    for place in range(order.size):
-        i = order[place]
-        low, count = indptr[i], indptr[i + 1] - indptr[i]
-        start = 0 if rows.dense else low
-        a = theta[theta.size - 1] if intercept else 0.0
-        for p in range(count):
-            a += data[low + p] * theta[indices[start + p]]
-        out[place] = a
-
-
-def mean_loss(rows: Rows, order: Ints, theta: Floats, intercept: bool, loss: Any) -> float:
-    """The weighted mean loss of the rows in `order`."""
-    weight = rows.weight[order]
-    mass = float(weight.sum())
-    if mass == 0.0:
-        return 0.0
-    scores = np.empty(order.size)
-    row_scores(rows.examples(order), theta, intercept, scores)
-    return float(weight @ loss.value(rows.y[order], scores)) / mass

@@ -16,11 +16,12 @@ from spom.core.state import Counters, State
 from spom.errors import DataError, Diverged, Unsupported
 from spom.penalties import Zero
 from spom.solvers import examples
-from spom.solvers.linear.data import Rows, as_rows, mean_loss
+from spom.solvers.linear.data import Rows, as_rows
 from spom.solvers.linear.dispatch import engine_for, resolve_projection, resolve_step
 from spom.solvers.linear.problem import Engine, Problem, Staying
 from spom.solvers.linear.proximal_point import ProximalPoint
 from spom.solvers.linear.proximal_point_multiclass import ProximalPointRows
+from spom.solvers.linear.scores import mean_loss
 from spom.solvers.linear.threads import Threaded
 from spom.solvers.steps import Auto, Step, as_step
 

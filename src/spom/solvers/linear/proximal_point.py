@@ -31,7 +31,7 @@ import numpy as np
 
 from spom.core.arrays import Floats, Ints
 from spom.errors import DataError
-from spom.solvers.linear.data import Rows, in_threads, mean_loss
+from spom.solvers.linear.data import Rows, in_threads
 from spom.solvers.linear.problem import Arrays, compiled_loss
 from spom.solvers.linear.proximal_point_loops import (
     CHANGES,
@@ -48,6 +48,7 @@ from spom.solvers.linear.proximal_point_loops import (
     take_roots,
 )
 from spom.solvers.linear.proximal_point_threads import parallel_pass, ranges
+from spom.solvers.linear.scores import mean_loss
 
 _CODES = {"Logistic": LOGISTIC, "Squared": SQUARED, "Hinge": HINGE}
 # The scale c of the metric: where it starts, how it falls and rises, and its limits.
