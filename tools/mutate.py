@@ -5,7 +5,7 @@
 
 A mutation swaps an operator or a comparison, shifts an integer by one, flips a sign or negates a condition inside
 a function marked with `@kernel`. Each is tried in a copy of the tree, so the checkout is never touched. A mutation
-counts as caught when a test fails, a kernel no longer compiles, or the tests run longer than `--timeout` seconds.
+counts as caught when a test fails, a kernel no longer compiles, or the tests take more than `--timeout` CPU seconds.
 Arguments of prefetches are left alone: they change the speed, never the result.
 """
 
@@ -15,7 +15,10 @@ import argparse
 import ast
 import os
 import random
+import re
+import resource
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -104,11 +107,18 @@ def _changes(path: Path, source: str, node: ast.expr) -> Iterator[Mutation]:
 
 
 def tests_for(path: Path) -> list[str]:
-    """The tests that should notice a change in this file: the nearest test folder, then what is named in `ALSO`."""
+    """The tests that should notice a change in this file: the nearest test folder, then what is named in `ALSO`.
+
+    Files that name something of the changed one come first: most changes are caught there, in seconds.
+    """
     inside = path.relative_to("src/spom").parent
     folder = next(f for f in [inside, *inside.parents] if (ROOT / "tests" / f).is_dir())
     more = [also for key, names in ALSO.items() if str(inside).startswith(key) for also in names]
-    return [f"tests/{folder}", *more]
+    defined = [node.name for node in ast.parse((ROOT / path).read_text()).body if hasattr(node, "name")]
+    names = re.compile(rf"\b({'|'.join([re.escape(path.stem), *defined])})\b")
+    tests = sorted((ROOT / "tests" / folder).rglob("test_*.py"))
+    near = [str(test.relative_to(ROOT)) for test in tests if names.search(test.read_text())]
+    return [*near, f"tests/{folder}", *more]
 
 
 def caught(tree: Path, mutation: Mutation, timeout: float) -> str | None:
@@ -119,14 +129,23 @@ def caught(tree: Path, mutation: Mutation, timeout: float) -> str | None:
     target.write_text(mutation.apply(original.decode()))
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *tests_for(mutation.path)]
     environment = {**os.environ, "PYTHONPATH": f"{tree / 'src'}{os.pathsep}{tree}", "PYTHONDONTWRITEBYTECODE": "1"}
+    # CPU seconds, so that other work on the machine cannot make a mutation look caught.
+    limit = int(timeout)
     try:
-        done = subprocess.run(command, cwd=tree, env=environment, capture_output=True, timeout=timeout, check=False)
-    except subprocess.TimeoutExpired:
-        return "too slow"
+        done = subprocess.run(
+            command,
+            cwd=tree,
+            env=environment,
+            capture_output=True,
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, (limit, limit + 1)),
+            check=False,
+        )
     finally:
         target.write_bytes(original)
         os.utime(target, ns=(stat.st_atime_ns, stat.st_mtime_ns))
-    return None if done.returncode == 0 else "test failed"
+    if done.returncode == 0:
+        return None
+    return "too slow" if done.returncode in (-signal.SIGXCPU, -signal.SIGKILL) else "test failed"
 
 
 def main() -> int:

@@ -12,9 +12,8 @@ import pytest
 from rich.console import Console
 
 import spom as library
-from spom.cli import task_options as names
-from spom.cli.epochs import kept_epochs
-from spom.cli.live import Live
+from spom.cli import options as names
+from spom.cli.live import Live, kept_epochs
 from spom.core import registry
 from spom.features.arc_sets import SETS as ARC_SETS
 from spom.features.ready import SETS

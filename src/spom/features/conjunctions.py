@@ -203,7 +203,7 @@ class Conjunctions:
 
 
 def packed(found: NDArray[np.int32], offsets: Ints) -> Rows:
-    """Rows of a matrix of ids, one row a token, with -1 for no feature."""
+    """Rows of a matrix of ids, one row per token, with -1 for no feature."""
     n, width = found.shape
     flat = found.reshape(-1)
     offsets = np.ascontiguousarray(offsets)

@@ -98,7 +98,7 @@ def _examples() -> list[InNorm]:
 class InNorm:
     """Minimise smooth(w, b) + penalty(w) by proximal gradient steps in a norm; iterating yields states.
 
-    `norm` is "l1", "linf", "l2" or an `AtomicNorm`; `accelerated` takes accGPM, which begins anew where the objective
+    `norm` is "l1", "linf", "l2" or an `AtomicNorm`; `accelerated` takes accGPM, which restarts where the objective
     grows. Of several outputs the norm is that of all weights in one vector, and the penalty must be one of single
     weights. Every ten rounds `internal["gap"]` and `internal["residual"]` are those of `BatchProximal`.
 
