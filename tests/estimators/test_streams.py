@@ -16,7 +16,8 @@ from sklearn.preprocessing import scale
 from spom import OnlineClassifier, OnlineRegressor
 from spom.data import SvmlightFile, read_svmlight
 from spom.errors import DataError, Unsupported
-from spom.estimators.linear.stream import ahead, is_stream
+from spom.estimators.linear.stream import is_stream
+from spom.estimators.training.streams import ahead
 from spom.penalties import L1, Box, SquaredL1, SquaredL2
 
 X, Y = scale(load_breast_cancer().data), load_breast_cancer().target

@@ -45,7 +45,7 @@ def predicted_on_dask(asked: Any, make: Callable[[Any], Any]) -> Callable[[str],
 
 def predict_piece(common: Any, state: Any, run: Any, index: int) -> bytes:
     """What the command writes for one piece of a file; the model comes as the bytes of its file."""
-    from spom.scale.worker import CACHE
+    from spom.scale.worker import CACHE, room
 
     make, asked, model = common.lesson
     (piece,) = run
@@ -56,7 +56,7 @@ def predict_piece(common: Any, state: Any, run: Any, index: int) -> bytes:
             path.write_bytes(model)
             return make(replace(asked, model=str(path)))
 
-        parts = CACHE.get((common.fit, 0), load)
+        parts = CACHE.get((common.fit, 0), load, room(common.siblings))
         source = Path(folder) / "piece"
         source.write_bytes(piece.read())
         return b"".join(parts(str(source)))

@@ -24,6 +24,8 @@ from spom.solvers.iterate import Rule, halt, progress, tee
 
 # Above this many blocks their weights are not kept for every epoch: the history would be larger than the model.
 MANY_BLOCKS = 2000
+# Of a run of unknown length so many entries are kept at most.
+MANY_ENTRIES = 1024
 NONE: np.ndarray[Any, Any] = np.zeros(0)
 # What a learner raises where the numbers of a checkpoint are finite and make no sense.
 DAMAGE = (ArithmeticError, AttributeError, LookupError, MemoryError, TypeError, ValueError)
@@ -308,6 +310,9 @@ class Trainer:
             if score > stage.best_score:
                 stage.best, stage.best_score = model, score
         entry["seconds"] = time.perf_counter() - self._begin
+        if learner.epochs is None and len(self.history) >= MANY_ENTRIES:
+            # Nobody knows how long a stream is: every other entry goes, and memory does not grow.
+            del self.history[::2]
         self.history.append(entry)
 
     # --- checkpoints ---------------------------------------------------------------------------------------
