@@ -9,6 +9,7 @@ from spom.cli.building import pruning_of
 from spom.cli.record import Recorder
 from spom.cli.scores import pipeline_scores
 from spom.cli.sharded import check_shards
+from spom.cli.train_parser import examples
 from spom.errors import DataError, Unsupported
 
 
@@ -38,4 +39,6 @@ def train(**o: Any) -> None:
     dev = banks.get("dev")
     pipeline.fit(banks["train"], dev=dev)
     result = {} if dev is None else dict(pipeline_scores(pipeline, dev, raw=True).flat)
-    recorder.finish(pipeline, {**pipeline._training(), "task": "pipeline", "format": "conllu"}, result)
+    trees = [] if dev is None or not pipeline.trees else examples(dev, pipeline.predict(dev.without_trees()))
+    training = {**pipeline._training(), "task": "pipeline", "format": "conllu"}
+    recorder.finish(pipeline, training, result, examples=trees)
