@@ -145,4 +145,6 @@ def train_pipeline(**o: Any) -> None:
     dev = banks.get("dev")
     pipeline.fit(banks["train"], dev=dev)
     result = {} if dev is None else dict(pipeline_scores(pipeline, dev, raw=True).flat)
-    recorder.finish(pipeline, {**pipeline._training(), "task": "pipeline", "format": "conllu"}, result)
+    trees = [] if dev is None or not pipeline.trees else examples(dev, pipeline.predict(dev.without_trees()))
+    training = {**pipeline._training(), "task": "pipeline", "format": "conllu"}
+    recorder.finish(pipeline, training, result, examples=trees)
