@@ -53,7 +53,7 @@ def _parameters(o: dict[str, Any], live: Live) -> dict[str, Any]:
     from spom.penalties import SparseMKL
 
     found: dict[str, Any] = {"random_state": o["seed"], "verbose": 0, "callbacks": [live], "n_jobs": o["jobs"]}
-    found["labels"], found["second_stage"] = o["labels"], o["second_stage"]
+    found["labels"], found["second_stage"], found["order"] = o["labels"], o["second_stage"], o["order"]
     found["projective"] = "auto" if o["projective"] is None else o["projective"]
     found["prune"] = pruning_of(o["prune"])
     if o["penalty"] == "none":
