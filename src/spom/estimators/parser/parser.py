@@ -248,7 +248,9 @@ class DependencyParser(TakesCallbacks, SavingParser, BaseEstimator):  # type: ig
 
     def _second(self, run: Run, arcs: ArcModel, codes: ArcCodes, gold: Ints, held: Held | None, epochs: int) -> Any:
         """The model of second order or of a second stage, or None; without epochs before anything is learnt."""
-        templates, solver, stage = arcs.templates, None, "second order"
+        templates, stage = arcs.templates, "second order"
+        solver: Any = None
+        seen: Any = None
         if self._deep(run):
             solver, seen = run.second_order(arcs, codes, gold), arcs
         for guided in self._guided(templates):
