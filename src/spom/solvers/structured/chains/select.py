@@ -160,7 +160,8 @@ class Run:
 
     def _pass(self, engine: BlockEngine, order: Ints) -> None:
         steps = np.full(order.size, ETA)
-        loss, kind = Loss(LOG, 0.0), structure("quick-chain")
+        loss = Loss(LOG, 0.0)
+        kind = structure("quick-chain", loss)
         engine.run(Rounds(self.tokens, self.y, order, steps, kind, loss, SKIP, engine.rounds))
 
     def at(self, strength: float) -> Selection:

@@ -231,7 +231,7 @@ class OnlineChain:
         begin, n = time.perf_counter(), len(self.tokens)
         order = self.random.permutation(n) if self.shuffle else np.arange(n)
         steps = self.step.sizes(self.rounds + 1, n, n)
-        done, kind = self.engine.rounds, structure(self._kind)
+        done, kind = self.engine.rounds, structure(self._kind, self._loss)
         rounds = Rounds(self.tokens, self.y, order, steps, kind, self._loss, self.skip, done, self.weight)
         total, touched = self.engine.run(rounds)
         self.rounds += n

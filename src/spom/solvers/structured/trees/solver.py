@@ -144,7 +144,7 @@ class ArcSolver:
 
     def _rule(self) -> TreeRule:
         loss = Loss(loss_code(self.loss, list(STEPS), "trees"), self.cost)
-        trees = structure("projective-tree" if self.projective else "tree")
+        trees = structure("projective-tree" if self.projective else "tree", loss)
         prox = compiled_prox(self.on_norms, len(self.places))
         return TreeRule(trees, loss, prox, read_only(self.places), self.penalty is not None, self.ranking)
 
