@@ -26,7 +26,7 @@ from spom.scale import Shards, fit
 
 FILE = Path(__file__).with_name("scale_model.json")
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "guide" / "scale-model.rst"
-SHARDS, COPIES, EPOCHS = 100, 10, 3
+SHARDS, COPIES, EPOCHS = 100, 4, 3
 MACHINES = (1, 2, 4, 8, 16, 32, 64, 100)
 # Bytes per second of a network of 10 Gbit/s, where the connections of this machine are faster.
 NETWORK = 1.25e9

@@ -109,12 +109,17 @@ class Dask:
     def everywhere(self, function: Callable[..., Any], *arguments: Any) -> None:
         """Call it on all workers that are there; nobody waits for it."""
         with suppress(Exception):
-            self.client.run(function, *arguments, wait=False)
+            self.client.run(_soon, function, *arguments, wait=False)
 
     def close(self) -> None:
         """Leave the cluster as it was; a client that was made here is closed."""
         if self._own:
             self.client.close()
+
+
+async def _soon(function: Callable[..., Any], *arguments: Any) -> None:
+    # Dask waits for functions that are no coroutines.
+    function(*arguments)
 
 
 def _same(value: Any) -> Any:
