@@ -68,11 +68,15 @@ def select(
     *,
     transitions: str | None = "fixed",
     random_state: Any = None,
+    part: Ints | None = None,
 ) -> Selection:
-    """The blocks to keep: `how` is `"auto"`, a number of blocks (an integer), or a strength (a float)."""
+    """The blocks to keep: `how` is `"auto"`, a number of blocks (an integer), or a strength (a float).
+
+    It looks at the sentences `part`, by default at some that are drawn.
+    """
     begin = time.perf_counter()
     random = np.random.default_rng(random_state)
-    part, learnt = _some(len(tokens), random), transitions is not None
+    part, learnt = _some(len(tokens), random) if part is None else part, transitions is not None
     chain = Chain(forbidden, learnt, random.integers(2**32))
     run = sample_run(tokens, y, blocks, block_weights(tokens, blocks), chain, part)
     by_number = isinstance(how, (int, np.integer)) and not isinstance(how, bool)
