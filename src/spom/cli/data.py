@@ -88,8 +88,8 @@ def example(
         str,
         typer.Argument(
             metavar="NAME",
-            help="sentences (recipes with labels) or table (wines of three kinds).",
-            autocompletion=completing(("sentences", "table")),
+            help="sentences (recipes with labels), table (wines of three kinds) or treebank (recipes with trees).",
+            autocompletion=completing(("sentences", "table", "treebank")),
         ),
     ],
     folder: Annotated[Path, typer.Argument(metavar="[DIR]", help="Where to write the files.")] = Path(),
