@@ -113,7 +113,7 @@ def _parser(model: Any, top: int) -> dict[str, Any]:
     weights = model.arcs_.weights
     found = {**_named_blocks(model), "nonzeros": int(np.count_nonzero(weights)), "weights": int(weights.size)}
     found["relations"] = list(model.relations_)
-    found["second_stage"] = model.second_ is not None
+    found["second_stage"], found["order"] = model.second_ is not None and model.order_ == 1, model.order_
     return found
 
 
