@@ -109,14 +109,14 @@ def _changes(path: Path, source: str, node: ast.expr) -> Iterator[Mutation]:
 def tests_for(path: Path, near_only: bool) -> list[str]:
     """The tests that should notice a change in this file: the nearest test folder, then what is named in `ALSO`.
 
-    Files that name something of the changed one come first: most changes are caught there, in seconds. `near_only`
-    leaves the others out, where there are such files.
+    Files that name something of the changed one, or run over all operators, come first: most changes are caught there.
+    `near_only` leaves the others out, where there are such files.
     """
     inside = path.relative_to("src/spom").parent
     folder = next(f for f in [inside, *inside.parents] if (ROOT / "tests" / f).is_dir())
     more = [also for key, names in ALSO.items() if str(inside).startswith(key) for also in names]
     defined = [node.name for node in ast.parse((ROOT / path).read_text()).body if hasattr(node, "name")]
-    names = re.compile(rf"\b({'|'.join([re.escape(path.stem), *defined])})\b")
+    names = re.compile(rf"\b({'|'.join(['registry', 'cases', re.escape(path.stem), *defined])})\b")
     tests = sorted((ROOT / "tests" / folder).rglob("test_*.py"))
     near = [str(test.relative_to(ROOT)) for test in tests if names.search(test.read_text())]
     return near if near and near_only else [*near, f"tests/{folder}", *more]
