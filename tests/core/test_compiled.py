@@ -206,3 +206,11 @@ def test_bounds_are_checked_where_numba_is_asked_to(tmp_path: Path) -> None:
         name, said = done.stdout.splitlines()
         assert name != plain.stdout.strip()
         assert said == "index is out of bounds False"
+
+
+def test_code_is_loaded_once_however_many_threads_ask_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A second copy would take the place of the first, and addresses of the first would lead nowhere."""
+    for name in ("_run", "_address"):
+        monkeypatch.setattr(soft_threshold, name, None)
+    first = ready(soft_threshold)
+    assert ready(soft_threshold) == first

@@ -177,4 +177,4 @@ def test_a_worker_of_another_version_is_told() -> None:
     from spom.scale.worker import Common, run
 
     with pytest.raises(SpomError, match=r"a worker has spom .*, the driver has 0\.0\.1 for other"):
-        run(Common("fit", ("0.0.1", "other"), None), None, print, None)
+        run(Common(("fit", 1), ("0.0.1", "other"), None, {}), None, print, None)

@@ -17,6 +17,7 @@ from spom.errors import Unsupported
 from spom.features.templates import Templates
 from spom.penalties import L1, GroupLasso, SparseMKL
 from spom.scale import Shards, fit
+from spom.scale.chain_sums import add_rows, apply_total, take_added
 from spom.scale.vocabularies import counted, merged_templates
 
 rng = np.random.default_rng(0)
@@ -97,6 +98,30 @@ def test_the_same_file_from_any_number_of_threads_and_scores_of_one_machine(give
     assert model.settings_ == whole.settings_
     assert model.score(TEST) > whole.score(TEST) - 0.03
     assert load_model(tmp_path / "model.spom").predict(TEST) == model.predict(TEST)
+
+
+def test_sums_of_shards_agree_with_dense_tables() -> None:
+    """What `take_added`, `add_rows` and `apply_total` do, in numpy and without leaving rows out."""
+    random, delta, lanes = np.random.default_rng(4), np.float32(0.1), 8
+    table = random.standard_normal((20, 2 * lanes)).astype(np.float32)
+    table[:, lanes:] = np.abs(table[:, lanes:]) + delta
+    total, sums, squares = np.zeros_like(table), np.zeros((20, lanes)), np.zeros((20, lanes))
+    for ids in (np.array([0, 3, 4, 9]), np.array([3, 4, 5, 19])):
+        now = table[ids].copy()
+        now[[0, 2], :lanes] += 1.5
+        now[[0, 2], lanes:] += 0.5
+        sums[ids] += now[:, :lanes] - table[ids, :lanes]
+        squares[ids] += (now[:, lanes:] - delta) ** 2.0 - (table[ids, lanes:] - delta) ** 2.0
+        rows = np.empty(4, dtype=np.int64)
+        assert take_added(now, table, ids, delta, rows) == 2
+        np.testing.assert_array_equal(rows[:2], ids[[0, 2]])
+        add_rows(total, rows[:2], now[:2])
+    expected = np.hstack(
+        [table[:, :lanes] + sums / 2, delta + np.sqrt((table[:, lanes:] - delta) ** 2.0 + squares / 2)]
+    )
+    apply_total(table, total, np.float32(0.5), delta, True)
+    np.testing.assert_allclose(table, expected, rtol=1e-5)
+    assert not total.any()
 
 
 def test_files_give_what_memory_gives(tmp_path: Path) -> None:

@@ -101,7 +101,7 @@ def _tagger(model: Any, top: int) -> dict[str, Any]:
 
 
 def _strongest(model: Any, c: int, top: int) -> list[list[Any]]:
-    """The features that speak most for a label, then half as many that speak most against it."""
+    """The features with the largest weights for a label, then half as many with the most negative ones."""
     weights = model.weights_[:, c]
     order = np.argsort(-weights, kind="stable")
     most = [i for i in order[:top].tolist() if weights[i] > 0]
@@ -277,7 +277,7 @@ def _top_features(found: dict[str, Any], view: View) -> list[str]:
                 lines += ["", _bold(label, view), *(f"  {weight:+10.4f}  {name}" for name, weight in rows)]
         return lines
     width = min(20, max(len(label) for label in top))
-    lines = ["", _bold("what speaks most for each label (--label NAME shows more of one, --all everything)", view)]
+    lines = ["", _bold("top features of each label (--label NAME shows more of one, --all everything)", view)]
     for label, rows in list(top.items())[:SCREEN_LABELS]:
         names = "  ".join(f"{name} {weight:+.2f}" for name, weight in rows[:4])
         lines.append(f"  {label[:width]:{width}}  {names}"[:SCREEN_WIDTH])

@@ -7,18 +7,19 @@ from typing import Annotated, Any
 import typer
 
 from spom.cli import options as o
-from spom.cli.commands import REQUIRED, command
-from spom.cli.sharded import check_shards
-from spom.cli.stopping import Stopping
-from spom.cli.task_options import (
+from spom.cli.options import (
+    REQUIRED,
     SCHEMES,
     SOLVERS,
     TEMPLATES,
+    check_shards,
+    command,
     completing,
     format_option,
     learning_options,
     templates_option,
 )
+from spom.cli.stopping import Stopping
 
 app = typer.Typer(
     help="Learn a model from a file.",
@@ -224,7 +225,7 @@ def pipeline(values: dict[str, Any]) -> None:
       spom train pipeline --train en_ewt-ud-train.conllu.gz --dev en_ewt-ud-dev.conllu.gz --model english.spom
       spom train pipeline --train en_ewt-ud-train.conllu.gz --model small.spom --size 5MB
     """
-    from spom.cli.train_pipeline import train as run
+    from spom.cli.train_parser import train_pipeline as run
 
     _run(run, {**values, "epochs": None})
 

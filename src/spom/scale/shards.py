@@ -18,6 +18,19 @@ Paths = str | Path | Sequence[str | Path]
 SENTENCE, LINE = (b"\n\n", b"\n\r\n"), (b"\n",)
 
 
+class Blocks:
+    """(X, y) or (X, y, sample_weight) of each shard that is not empty; `Columns` and treebanks as they are."""
+
+    def __init__(self, shards: Sequence[Shard]) -> None:
+        self.shards = shards
+
+    def __iter__(self) -> Iterator[Any]:
+        for shard in self.shards:
+            X, y, weight = shard.load()
+            if X is not None:
+                yield X if y is None else (X, y) if weight is None else (X, y, weight)
+
+
 class Shards:
     """The parts of a data set, each a recipe that any worker can follow: nothing is read here but where to cut.
 
@@ -46,6 +59,10 @@ class Shards:
 
     def __repr__(self) -> str:
         return f"Shards({len(self)}: {self.shards[0]}, ...)"
+
+    def blocks(self) -> Blocks:
+        """What the shards load, one after another: a source for a `Stream`, which can be read again."""
+        return Blocks(self.shards)
 
     @classmethod
     def arrays(cls, X: Any, y: Any = None, n: int = 8, sample_weight: Any = None) -> Shards:

@@ -28,6 +28,7 @@ from spom.estimators.parser.saving import SavingParser
 from spom.estimators.parser.stages import Held, Run, crossed_guides, gold_relations, share
 from spom.estimators.training import Trainer, digest
 from spom.estimators.training.scikit_learn import TakesCallbacks
+from spom.estimators.training.streams import as_stream, is_iterator
 from spom.features.arc_sets import LABELS, guided_templates
 from spom.features.arcs import ArcCodes, ArcTemplates
 from spom.metrics.attachment import Attachment, attachment
@@ -173,15 +174,25 @@ class DependencyParser(TakesCallbacks, SavingParser, BaseEstimator):  # type: ig
         checkpoint: str | Path | None = None,
         checkpoint_every: int | float | str = "60s",
         resume: bool = False,
+        relations: Iterable[str] | None = None,
     ) -> Self:
         """Learn from a treebank; `dev` chooses the best epoch. `y` is not used: the trees are in the treebank.
+
+        X may also be a stream: an iterator of treebanks, such as `iter_conllu` gives, or a `spom.scale.Stream`. Words
+        are then those of the first window, and so are relations, besides those that `relations` announces.
 
         `checkpoint` is a file for the state of the run, written every so many epochs, or seconds ("60s"), or only where
         the run is stopped ("stop"); with `resume` the run continues from there, to the same bits. Ctrl-C ends the run
         after the epoch that is under way, with what was learnt.
         """
-        bank, held = _trees(X, "X"), None if dev is None else _trees(dev, "dev")
         watch = {"checkpoint": checkpoint, "every": checkpoint_every, "resume": resume}
+        held = None if dev is None else _trees(dev, "dev")
+        if is_iterator(X):
+            from spom.estimators.parser.streaming import fit_stream
+
+            fit_stream(self, as_stream(X), held, relations, watch)
+            return self
+        bank = _trees(X, "X")
         projective, why = chosen_projective(self.projective, bank)
         run = self._run(projective, lambda: self._contents(bank, held), **watch)
         with run.trainer.running():

@@ -48,6 +48,7 @@ from spom.estimators.tagger.training import Certifying, ChainLearner, Weights
 from spom.estimators.tagger.weights import check_sample_weight, weighted
 from spom.estimators.training import Trainer, described, digest
 from spom.estimators.training.scikit_learn import TakesCallbacks
+from spom.estimators.training.streams import as_stream, is_iterator
 from spom.features.rows import Blocks
 from spom.solvers.batch.path import check_grid, with_strength
 from spom.solvers.steps import InverseSqrtEpoch, LinearDecay
@@ -200,7 +201,9 @@ class SequenceTagger(TakesCallbacks, SavingTagger, TaggerModel):
         y has a list of labels for each sentence; None is a label that is not known, and the sentence is learnt by all
         sequences that agree with the others. `sample_weight` has a number for each sentence, or a list of numbers for
         its tokens (`spom.estimators.tagger.weights` says what these mean). `dev` is (X, y),
-        or `Columns`: the epoch with the best score there is kept.
+        or `Columns`: the epoch with the best score there is kept. With y left out, X may also be a stream: an iterator
+        of (sentence, labels), of blocks of them or of `Columns`, or a `spom.scale.Stream`; features are then hashed
+        (into 2**20 slots, unless templates say otherwise), and `penalty="auto"` is no penalty.
         `checkpoint` is a file for the state of the run, written every so many epochs, or seconds ("60s"), or only where
         the run was stopped ("stop"); with `resume` the run continues from there, to the same bits.
         """
@@ -211,6 +214,11 @@ class SequenceTagger(TakesCallbacks, SavingTagger, TaggerModel):
             return Trainer(self, contents, patience=self.patience, **watch)
 
         with all_or_nothing(self):
+            if y is None and is_iterator(X):
+                from spom.estimators.tagger.streaming import fit_stream
+
+                fit_stream(self, as_stream(X), classes, dev, make_trainer)
+                return self
             if self.kernels is not None:
                 from spom.estimators.tagger.kernels import fit_with_kernels
 
@@ -292,11 +300,11 @@ class SequenceTagger(TakesCallbacks, SavingTagger, TaggerModel):
         every = np.array([*known, *(label for label in announced if label not in set(known))])
         return recode(codes, labels, every, offsets), every
 
-    def _first_task(self, X: Any, y: Any, classes: ArrayLike | None) -> _Task:
+    def _first_task(self, X: Any, y: Any, classes: ArrayLike | None, features: Any = None) -> _Task:
         """Sentences with their features and labels, and what is chosen by them."""
         X = as_columns(self.templates, X)
         templates, self.templates_ = defaults.chosen_templates(self.templates, X, label_names(y))
-        source = make_source(templates, X)
+        source = make_source(templates if features is None else features, X)
         rows = source.fit(X)
         codes, labels = self._labels(y, rows.offsets, classes)
         if len(rows) == 0 or rows.n_tokens == 0:

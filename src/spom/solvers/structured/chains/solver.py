@@ -208,6 +208,13 @@ class OnlineChain:
             self.seconds = self.start.seconds
             restore_random(self.random, self.start.random)
 
+    def feed(self, rows: Any, y: ArrayLike) -> None:
+        """Learn from other sentences, of the same features and labels."""
+        self.tokens = as_tokens(rows, self.blocks.total)
+        self.y, self.weight = check_gold(y, self.tokens, self.labels, least=-1), check_sentence_weights(None, 0)
+        self._kind = kind_of(self.y)
+        self._check_gold_allowed()
+
     def start_at(self, W: Singles, chain: Floats) -> None:
         """Begin from these weights instead of zero."""
         self.engine.start_at(W, chain, float(self.step.sizes(1, 1, max(1, len(self.tokens)))[0]))
