@@ -18,6 +18,7 @@ from spom.errors import DataError, Unsupported
 from spom.estimators.parser.pruning import compared, how_many
 from spom.estimators.training import Checkpoint
 from spom.penalties import GroupLasso, SparseMKL
+from spom.solvers.structured.trees.model import ArcModel
 
 NOUNS, VERBS, ADJECTIVES = ("dog", "cat", "bird", "fox"), ("sees", "hears", "likes"), ("old", "red", "big")
 
@@ -245,8 +246,11 @@ def test_the_order_falls_back_to_one_where_arcs_cross_and_goes_with_few_options(
     parser = DependencyParser(**QUICK, order=2, projective=False).fit(TRAIN)
     assert parser.order_ == 1
     assert parser.second_ is None
-    for more in ({"second_stage": True}, {"loss": "log"}, {"penalty": SparseMKL(0.1)}):
-        with pytest.raises(Unsupported, match="order=2 goes with"):
+    both = {**QUICK, "order": 2, "second_stage": True, "folds": 2}
+    assert isinstance(DependencyParser(**both, projective=False).fit(TRAIN).second_, ArcModel)
+    assert DependencyParser(**both, projective=True).fit(TRAIN).order_ == 2
+    for more in ({"loss": "log"}, {"penalty": SparseMKL(0.1)}):
+        with pytest.raises(Unsupported, match="order=2 does not go with"):
             DependencyParser(**QUICK, order=2, **more).fit(TRAIN)
     with pytest.raises(ValueError, match="order must be 1 or 2"):
         DependencyParser(**QUICK, order=3).fit(TRAIN)

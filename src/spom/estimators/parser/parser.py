@@ -39,6 +39,7 @@ from spom.solvers.structured.trees.relations import LabelLearner, LabelModel
 from spom.solvers.structured.trees.second_order.model import SecondOrderModel, left_heads
 from spom.solvers.structured.trees.second_order.templates import PART_COLUMNS
 from spom.solvers.structured.trees.select import TemplateSelection, select_arcs
+from spom.solvers.structured.trees.solver import ArcSolver
 
 LABEL_BITS = 14
 
@@ -70,7 +71,8 @@ class DependencyParser(TakesCallbacks, SavingParser, BaseEstimator):  # type: ig
         held-out sentences (see `spom.estimators.parser.pruning`); `pruning_` has the evidence.
     second_stage : whether a second parser, which sees the first one's tree (grandparents, siblings, children), decides.
     order : 1: trees score by their arcs; 2: by siblings and grandparents too, over the arcs that a parser of order 1
-        leaves. The best tree is exact, and projective; where `projective_` is False, `order_` is 1.
+        leaves. The best tree is exact, and projective; where `projective_` is False, `order_` is 1. With `second_stage`
+        there is a second stage only there.
     folds : into how many parts the training data are cut to get trees of the first stage for the second one.
     step, cost : the largest step (default: one over the number of templates), and the cost of a wrong head.
     table_bits, min_count : see `spom.features.arcs.ArcTemplates`.
@@ -210,7 +212,7 @@ class DependencyParser(TakesCallbacks, SavingParser, BaseEstimator):  # type: ig
         epochs, label_epochs = (0, 0) if blank else (self.epochs, self.label_epochs)
         templates = ArcTemplates(self._names(), self.table_bits, self.min_count)
         labels = ArcTemplates(LABELS, LABEL_BITS, self.min_count)
-        sets = [templates, *([labels] if self.labels else []), *self._guided(templates)]
+        sets = [templates, *([labels] if self.labels else []), *self._guided(run, templates)]
         share(sets, PART_COLUMNS if self._deep(run) else ())
         codes = templates.fit(bank)
         gold = with_roots(bank.heads, codes)
@@ -249,11 +251,11 @@ class DependencyParser(TakesCallbacks, SavingParser, BaseEstimator):  # type: ig
     def _second(self, run: Run, arcs: ArcModel, codes: ArcCodes, gold: Ints, held: Held | None, epochs: int) -> Any:
         """The model of second order or of a second stage, or None; without epochs before anything is learnt."""
         templates, stage = arcs.templates, "second order"
-        solver: Any = None
+        solver: ArcSolver | None = None
         seen: Any = None
         if self._deep(run):
             solver, seen = run.second_order(arcs, codes, gold), arcs
-        for guided in self._guided(templates):
+        for guided in self._guided(run, templates):
             guided.also, guided.vocabularies = templates.columns, templates.vocabularies
             guides = crossed_guides(run, templates, codes, gold, self.folds, (epochs + 1) // 2)
             seen = None if held is None else arcs.parse(held[1], run.settings["projective"])[0]
@@ -458,9 +460,9 @@ class DependencyParser(TakesCallbacks, SavingParser, BaseEstimator):  # type: ig
         """Whether trees are of second order."""
         return self.order == 2 and bool(run.settings["projective"])
 
-    def _guided(self, templates: ArcTemplates) -> list[ArcTemplates]:
+    def _guided(self, run: Run, templates: ArcTemplates) -> list[ArcTemplates]:
         """The templates of the second stage, where there is one."""
-        if not self.second_stage:
+        if not self.second_stage or self._deep(run):
             return []
         return [ArcTemplates([*templates.blocks, *guided_templates()], self.table_bits, self.min_count)]
 
@@ -478,10 +480,8 @@ class DependencyParser(TakesCallbacks, SavingParser, BaseEstimator):  # type: ig
             raise ValueError("update='select' needs a penalty of templates, such as GroupLasso(0.1)")
         if self.order not in (1, 2):
             raise ValueError(f"order must be 1 or 2; it is {self.order!r}")
-        if self.order == 2 and (self.second_stage or self.loss == "log" or (penalty and self.update != "select")):
-            raise Unsupported(
-                "order=2 goes with no second stage, no loss 'log' and no penalty but with update='select'"
-            )
+        if self.order == 2 and (self.loss == "log" or (penalty is not None and self.update != "select")):
+            raise Unsupported("order=2 does not go with loss='log', or with a penalty but for update='select'")
         settings = {
             **{"loss": self.loss, "penalty": penalty, "step": self.step, "cost": self.cost},
             **{"projective": projective, "seed": seed},
