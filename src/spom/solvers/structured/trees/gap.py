@@ -62,7 +62,7 @@ def tree_gap(model: ArcModel, codes: ArcCodes, gold: Ints, penalty: Any, project
     gradient = Learnt(empty, read_only(empty), sums, blocks.copy())
     places = np.array(templates.places, dtype=np.int64).reshape(-1, 2)
     trees = structure("projective-tree" if projective else "tree")
-    rule = TreeRule(trees, Loss(LOG, 0.0), compiled_prox(Zero(), count), read_only(places), False, False)
+    rule = TreeRule(trees, Loss(LOG, 0.0), compiled_prox(Zero(), count), read_only(places), False, False, np.inf)
     task = Task(corpus_of(codes, None), read_only(gold), read_only(model.limits))
     out = np.zeros((codes.first.size, 2))
     tree_expectations(task, layout_of(templates, model.layout), rule, now, gradient, out)
