@@ -42,6 +42,7 @@ from spom.solvers.structured.chains.sentence import Rounds
 from spom.solvers.structured.chains.sparse.engine import NO_STRUCTURE, Candidates, PairEngine
 from spom.solvers.structured.losses import Loss, loss_code
 from spom.solvers.structured.partial import agrees
+from spom.solvers.structured.proximal import check_radius
 from spom.solvers.structured.structures import structure
 
 LOSSES = ("hinge", "perceptron", "log", "softmax-margin")
@@ -96,7 +97,7 @@ class OnlineChain:
         `ElasticNetMKL`, with groups left out, on the norms of blocks. None is no penalty.
     update : `"forward-backward"` (SPOM), `"dual-averaging"`, `"select"` (one pass of group dual averaging switches
         blocks off, then those that are left are learnt alone; exact zeros, also under penalties of groups of blocks,
-        `SparseGroupLasso` and sums), or `"auto"`.
+        `SparseGroupLasso` and sums, for which it is `"auto"`), or `"auto"`.
     step : `"auto"`, `"adagrad"` (0.5, delta 0.1), `"linear"` (falls to zero over the epochs), `"sqrt"`, `"epoch"`, a
         number, a rule, or a function of the round.
     transitions : the chain's block is `"fixed"` (always on; it pays the squared l2 part of the penalty, if there is
@@ -106,6 +107,9 @@ class OnlineChain:
     average : the mean of all iterates instead of the last one; `"auto"`: for losses with a margin under penalties of
         blocks whose step does not fall to zero.
     skip : tokens whose gold label has a probability above this get no update (log and softmax-margin).
+    radius : project onto the ball of this radius after each round (Algorithm 3 of SPOM), in dual averaging of single
+        weights and in the second part of `"select"` after each pass. `spom.theory.structured_radius` has one that
+        holds the optimum.
     epochs, shuffle, random_state : as everywhere.
     start : a state to resume from, to the same bits.
     candidates : `sparse.engine.Candidates`, for many labels: there are weights only for features and labels that were
@@ -142,6 +146,7 @@ class OnlineChain:
         epochs: int = 8,
         shuffle: bool = True,
         skip: float = 0.999,
+        radius: float = np.inf,
         objective: bool = False,
         random_state: Any = None,
         start: State | None = None,
@@ -160,7 +165,7 @@ class OnlineChain:
             raise ValueError(f"epochs must be an integer >= 0; it is {epochs!r}")
         self.epochs, self.shuffle, self.objective = int(epochs), shuffle, objective
         self.step = chain_step(step, self.penalty, self.update, loss, self.epochs)
-        self.skip = check_positive(skip, "skip")
+        self.skip, self.radius = check_positive(skip, "skip"), check_radius(radius)
         self._loss = Loss(loss_code(loss, LOSSES, "chains"), check_positive(cost, "cost"))
         self.transitions, self.constraints = transitions, constraints
         self.average = self._averages() if average == "auto" else bool(average)
@@ -176,7 +181,7 @@ class OnlineChain:
         return margin and not single and type(self.step).__name__ in ("Constant", "InverseSqrt")
 
     def _engine(self) -> Engine:
-        asked = Combination(self.penalty, self.update, self.step, self.transitions, self.average)
+        asked = Combination(self.penalty, self.update, self.step, self.transitions, self.average, radius=self.radius)
         if self.candidates is not None:
             data = self.tokens, self.y
             return make_pair_engine(data, self.blocks, self.forbidden, asked, self.candidates, (self.loss, self._loss))
