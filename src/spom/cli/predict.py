@@ -188,8 +188,9 @@ Parts = Callable[[str], Iterator[bytes]]
 
 
 def _tags(asked: Asked) -> Parts:
-    from spom.cli.sentences import in_order, tag_blocks
+    from spom.cli.sentences import tag_blocks
     from spom.cli.tagging import load_tagging
+    from spom.core.ordered import in_order
 
     if asked.marginals or asked.k_best:
         return _doubts(asked)
