@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
 from spom import Pipeline, load_model
 from spom.data import Treebank, read_conllu
@@ -139,6 +140,20 @@ def test_odd_texts_give_trees(pipeline: Pipeline, text: str) -> None:
         found.check_trees()
     assert "".join(Surface.of(found).text().split()) == "".join(text.split())
     assert np.diff(found.offsets).max(initial=0) <= 500
+
+
+def test_blocks_in_threads_are_those_of_one_thread(pipeline: Pipeline) -> None:
+    blocks = [Surface.of(bank(20 + k, k)).text() + "\n\n" for k in range(6)]
+    one = b"".join(conllu_text(part) for part in pipeline.predict_blocks(blocks))
+    many = clone(pipeline).set_params(n_jobs=3)
+    many.__dict__.update({name: held for name, held in vars(pipeline).items() if name.endswith("_")})
+    assert b"".join(conllu_text(part) for part in many.predict_blocks(blocks)) == one
+    # Numbers of sentences and places in the text go on from block to block.
+    text = "".join(blocks)
+    numbers = re.findall(rb"# sent_id = (\d+)", one)
+    assert [int(number) for number in numbers] == list(range(1, len(numbers) + 1))
+    last = re.findall(rb"TokenRange=(\d+):(\d+)", one)[-1]
+    assert text[int(last[0]) : int(last[1])] == "."
 
 
 def test_several_texts_and_no_text(pipeline: Pipeline) -> None:

@@ -103,6 +103,7 @@ def _tagger(model: Any, top: int) -> dict[str, Any]:
 def _strongest(model: Any, c: int, top: int) -> list[list[Any]]:
     """The features with the largest weights for a label, then half as many with the most negative ones."""
     weights = model.weights_[:, c]
+    weights = weights.toarray().reshape(-1) if sparse.issparse(weights) else weights
     order = np.argsort(-weights, kind="stable")
     most = [i for i in order[:top].tolist() if weights[i] > 0]
     least = [i for i in order[::-1][: top // 2].tolist() if weights[i] < 0]

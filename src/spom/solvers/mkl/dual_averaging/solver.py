@@ -43,6 +43,7 @@ from spom.solvers.mkl.settings import LOSSES, TOLERANCE, check_choices, check_se
 from spom.solvers.mkl.store import Store, likely_wrong
 from spom.solvers.pointers import pointer
 from spom.solvers.structured.losses import Loss
+from spom.solvers.structured.proximal import check_radius
 from spom.solvers.structured.structures import structure
 
 OUTPUTS = ("average", "last")
@@ -84,6 +85,7 @@ class DualAveragingKernels:
     step : `"auto"`, or `limit` as a number.
     output : `"average"` of the dual variables over passes (see `average`), or the `"last"` iterate.
     scale : whether blocks are scaled.
+    radius : each round projects theta (as scaled) onto the ball of this radius, and so does the average.
     slots : how many rows are kept where Gram matrices are computed; see `spom.kernels.memory`.
     copies : whether states own their arrays; without, they are good until the next pass begins.
     start : a state to resume from, to the same bits.
@@ -112,6 +114,7 @@ class DualAveragingKernels:
         output: str = "average",
         cost: float = 1.0,
         scale: bool = True,
+        radius: float = np.inf,
         shuffle: bool = True,
         slots: int | None = None,
         tolerance: float = TOLERANCE,
@@ -127,6 +130,7 @@ class DualAveragingKernels:
         self.penalty = on_norms(given, self.count)
         self.strength = float(getattr(self.penalty, "strength", 0.0))
         self.cost, self.shuffle, self.slots = check_positive(cost, "cost"), shuffle, slots
+        self.radius = check_radius(radius)
         self.tolerance = check_positive(tolerance, "tolerance") if loss == "log" else 0.0
         self.random_state, self.copies, self.start = random_state, copies, start
         self.sizes = block_sizes(problem) if scale else np.ones(problem.n_blocks + 1)
@@ -153,7 +157,7 @@ class DualAveragingKernels:
         kind = Loss(LOSSES[self.loss], self.cost)
         rule = Rule(
             *(structure("chain", kind), kind, self.tolerance, pointer(kernel), reals, ints),
-            *(self.learnt, self.strength, self.limit),
+            *(self.learnt, self.strength, self.limit, self.radius),
         )
         work = Work(
             errors_of(store.longest, p.n_labels),
@@ -250,7 +254,9 @@ class DualAveragingKernels:
         if self.problem.transitions and not self.learnt:
             scale[-1] = 1.0 / (beta + self.strength)
             norms[-1] = scale[-1] * np.linalg.norm(self._average.T)
-        return scale, norms
+        size = float(np.linalg.norm(norms))
+        inside = self.radius / size if size > self.radius else 1.0
+        return inside * scale, inside * norms
 
     def _prox(self, norms: Floats, step: float) -> Floats:
         return np.asarray(self.penalty.prox(norms, step))

@@ -63,7 +63,7 @@ def tree_gap(model: ArcModel, codes: ArcCodes, gold: Ints, penalty: Any, project
     places = np.array(templates.places, dtype=np.int64).reshape(-1, 2)
     loss = Loss(LOG, 0.0)
     trees = structure("projective-tree" if projective else "tree", loss)
-    rule = TreeRule(trees, loss, compiled_prox(Zero(), count), read_only(places), False, False)
+    rule = TreeRule(trees, loss, compiled_prox(Zero(), count), read_only(places), False, False, np.inf)
     task = Task(corpus_of(codes, None), read_only(gold), read_only(model.limits))
     out = np.zeros((codes.first.size, 2))
     tree_expectations(task, layout_of(templates, model.layout), rule, now, gradient, out)
