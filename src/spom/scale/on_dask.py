@@ -83,7 +83,8 @@ class Dask:
                 raise WorkerLost(f"it ended the workers that ran it ({error})") from None
             except CancelledError:
                 raise NoWorkers("the scheduler of the cluster is gone, or gave up the task") from None
-            except TimeoutError:
+            except (TimeoutError, UnboundLocalError):
+                # Where the time is up just as the answer comes, Dask may find neither: it is asked for again.
                 if handle.status == "error":
                     raise
             now = time.monotonic()
