@@ -31,8 +31,10 @@ from spom.solvers.mkl.dual_averaging.rounds import (
     WANTED,
     Dual,
     Work,
-    bring_up,
-    rounds,
+    bring_up_double,
+    bring_up_single,
+    rounds_double,
+    rounds_single,
 )
 from spom.solvers.mkl.frank_wolfe.gram import parts_of
 from spom.solvers.mkl.norms import on_norms, reach
@@ -62,7 +64,7 @@ class DualAveragingKernels:
     with the *same* coefficients, so one array of them serves all kernels; each block is theta_m = scale_m G_m, and the
     scales follow from the prox of the penalty on the vector of block norms. Zeros are exact, and a kernel that is off
     can come back. Kernels that are off cost no scores, and their Gram rows are read only when a bound of their norm
-    no longer shows that they are off (see `rounds`).
+    no longer shows that they are off (see `rounds.py`).
 
     Blocks are scaled: a kernel is divided by the mean of its diagonal, an explicit block by the mean squared length of
     its rows. beta_t = sqrt(sum of squared norms of the steps, of the block where they are largest) / limit, as in
@@ -152,8 +154,9 @@ class DualAveragingKernels:
         if self.start is not None:
             done, seconds = self._resume(self.start, rng), self.start.seconds
         kernel, reals, ints = self.penalty.compiled((self.count,))
+        kind = Loss(LOSSES[self.loss], self.cost)
         rule = Rule(
-            *(structure("chain"), Loss(LOSSES[self.loss], self.cost), self.tolerance, pointer(kernel), reals, ints),
+            *(structure("chain", kind), kind, self.tolerance, pointer(kernel), reals, ints),
             *(self.learnt, self.strength, self.limit, self.radius),
         )
         work = Work(
@@ -194,6 +197,7 @@ class DualAveragingKernels:
     def _pass(self, order: Any, store: Store, rule: Rule, work: Work) -> float:
         """One pass; rows and kernels that are wanted and not there are computed on the way. The sum of losses."""
         dual, total = self._dual, 0.0
+        rounds = rounds_single if self._F.dtype == np.float32 else rounds_double
         dual.counts[AT] = 0
         while True:
             total += rounds(order, np.ones(order.size), self._F, store.rows, store.data, dual, rule, work)
@@ -223,6 +227,7 @@ class DualAveragingKernels:
         dual, M = self._dual, len(self.problem.grams)
         table, kept = dual.table, self._average.scores
         on = np.flatnonzero(table[SCALE, :M])
+        bring_up = bring_up_single if self._F.dtype == np.float32 else bring_up_double
         for m in sorted({*on.tolist(), *kept}):
             if passes % FRESH == 0 or (store.computed and table[SPREAD, m] > 0.0 and m in store.dense):
                 self._renew(m)

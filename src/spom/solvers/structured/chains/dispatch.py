@@ -6,18 +6,21 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from spom.core.arrays import Floats, check_positive
+from spom.core.arrays import Floats, Ints, check_positive
 from spom.errors import Unsupported
 from spom.features.rows import Blocks
 from spom.penalties.forms import Elastic, Split
 from spom.solvers.steps import AdaGrad, Auto, Constant, LinearDecay, Step, as_step
 from spom.solvers.structured.chains.adaptive_engine import AdaptiveEngine, Rates
+from spom.solvers.structured.chains.data import Tokens
 from spom.solvers.structured.chains.scaled_engine import BlockEngine
 from spom.solvers.structured.chains.scaled_rounds import BlockRule
 from spom.solvers.structured.chains.selecting_engine import SelectingEngine
+from spom.solvers.structured.chains.sparse.engine import Candidates, PairEngine
+from spom.solvers.structured.losses import Loss
 from spom.solvers.structured.proximal import compiled_prox
 
-Engine = AdaptiveEngine | BlockEngine | SelectingEngine
+Engine = AdaptiveEngine | BlockEngine | SelectingEngine | PairEngine
 
 UPDATES = ("auto", "forward-backward", "dual-averaging", "select")
 TRANSITIONS = ("fixed", "learnt", None)
@@ -129,6 +132,31 @@ def make_engine(blocks: Blocks, forbidden: Floats, asked: Combination) -> Engine
         asked.radius,
     )
     return BlockEngine(blocks, forbidden, rule, asked.average)
+
+
+def make_pair_engine(
+    data: tuple[Tokens, Ints],
+    blocks: Blocks,
+    forbidden: Floats,
+    asked: Combination,
+    candidates: Candidates,
+    loss: tuple[str, Loss],
+) -> PairEngine:
+    """The engine for many labels at zero."""
+    step, elastic = asked.step, asked.penalty.elastic()
+    if asked.update != "dual-averaging" or elastic is None or not isinstance(step, AdaGrad):
+        raise Unsupported("many labels take dual averaging of single weights by AdaGrad: a penalty such as L1, or none")
+    if np.isfinite(asked.radius):
+        raise Unsupported("many labels are learnt without a projection: leave radius= out")
+    if data[1].size and data[1].min() < 0:
+        raise Unsupported("with so many labels every token must have one: leave sentences with unknown labels out")
+    l1, l2 = elastic
+    delta, on = check_positive(step.delta, "delta", zero=False), asked.transitions is not None
+    rates = Rates(l1, l2, l1 if asked.transitions == "learnt" else 0.0, l2, delta, True, on)
+    engine = PairEngine(data, blocks, forbidden, rates, candidates, loss[0])
+    if candidates.confused is not None:
+        engine.add_confused(*data, step.eta0, loss[1].cost)
+    return engine
 
 
 def selection_form(penalty: Any, count: int) -> Split:

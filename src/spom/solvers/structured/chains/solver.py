@@ -26,6 +26,7 @@ from spom.solvers.structured.chains.data import (
     block_weights,
     check_gold,
     check_sentence_weights,
+    entries,
 )
 from spom.solvers.structured.chains.dispatch import (
     Combination,
@@ -33,10 +34,12 @@ from spom.solvers.structured.chains.dispatch import (
     chain_step,
     chain_update,
     make_engine,
+    make_pair_engine,
     on_coordinates,
 )
 from spom.solvers.structured.chains.objective import kind_of, losses, penalty_value, summarised
 from spom.solvers.structured.chains.sentence import Rounds
+from spom.solvers.structured.chains.sparse.engine import NO_STRUCTURE, Candidates, PairEngine
 from spom.solvers.structured.losses import Loss, loss_code
 from spom.solvers.structured.partial import agrees
 from spom.solvers.structured.proximal import check_radius
@@ -109,6 +112,9 @@ class OnlineChain:
         holds the optimum.
     epochs, shuffle, random_state : as everywhere.
     start : a state to resume from, to the same bits.
+    candidates : `sparse.engine.Candidates`, for many labels: there are weights only for features and labels that were
+        seen together, and expectations go over the labels of a token that score best. For the log loss and
+        softmax-margin under dual averaging of single weights with AdaGrad's rates. None: every weight, exactly.
 
     Examples
     --------
@@ -145,6 +151,7 @@ class OnlineChain:
         random_state: Any = None,
         start: State | None = None,
         weight: ArrayLike | None = None,
+        candidates: Candidates | None = None,
     ) -> None:
         self.blocks = as_blocks(blocks, _features(rows))
         self.tokens = as_tokens(rows, self.blocks.total)
@@ -162,7 +169,7 @@ class OnlineChain:
         self._loss = Loss(loss_code(loss, LOSSES, "chains"), check_positive(cost, "cost"))
         self.transitions, self.constraints = transitions, constraints
         self.average = self._averages() if average == "auto" else bool(average)
-        self.random_state, self.start = random_state, start
+        self.random_state, self.start, self.candidates = random_state, start, candidates
         self.forbidden = forbidden_scores(constraints, self.labels)
         self._check_gold_allowed()
         self.engine: Engine = self._engine()
@@ -175,6 +182,9 @@ class OnlineChain:
 
     def _engine(self) -> Engine:
         asked = Combination(self.penalty, self.update, self.step, self.transitions, self.average, radius=self.radius)
+        if self.candidates is not None:
+            data = self.tokens, self.y
+            return make_pair_engine(data, self.blocks, self.forbidden, asked, self.candidates, (self.loss, self._loss))
         if self.update == "select":
             asked = asked._replace(metric=block_weights(self.tokens, self.blocks), selecting=len(self.tokens))
         return make_engine(self.blocks, self.forbidden, asked)
@@ -213,6 +223,13 @@ class OnlineChain:
             self.seconds = self.start.seconds
             restore_random(self.random, self.start.random)
 
+    def feed(self, rows: Any, y: ArrayLike) -> None:
+        """Learn from other sentences, of the same features and labels."""
+        self.tokens = as_tokens(rows, self.blocks.total)
+        self.y, self.weight = check_gold(y, self.tokens, self.labels, least=-1), check_sentence_weights(None, 0)
+        self._kind = kind_of(self.y)
+        self._check_gold_allowed()
+
     def start_at(self, W: Singles, chain: Floats) -> None:
         """Begin from these weights instead of zero."""
         self.engine.start_at(W, chain, float(self.step.sizes(1, 1, max(1, len(self.tokens)))[0]))
@@ -229,7 +246,8 @@ class OnlineChain:
         begin, n = time.perf_counter(), len(self.tokens)
         order = self.random.permutation(n) if self.shuffle else np.arange(n)
         steps = self.step.sizes(self.rounds + 1, n, n)
-        done, kind = self.engine.rounds, structure(self._kind)
+        done = self.engine.rounds
+        kind = NO_STRUCTURE if isinstance(self.engine, PairEngine) else structure(self._kind, self._loss)
         rounds = Rounds(self.tokens, self.y, order, steps, kind, self._loss, self.skip, done, self.weight)
         total, touched = self.engine.run(rounds)
         self.rounds += n
@@ -249,8 +267,11 @@ class OnlineChain:
 
     # --- what it has learnt ----------------------------------------------------------------------------
 
-    def weights(self) -> tuple[Singles, Floats]:
-        """(features, labels padded to whole vectors) and (labels + 2, labels): what a tagger tags with."""
+    def weights(self) -> tuple[Any, Floats]:
+        """(features, labels padded to whole vectors) and (labels + 2, labels): what a tagger tags with.
+
+        With `candidates` the first is a CSR matrix, (features, labels).
+        """
         return self.engine.weights()
 
     def block_norms(self, W: Singles | None = None) -> Floats:
@@ -268,7 +289,8 @@ class OnlineChain:
     def state(self, epoch: Epoch | None = None) -> State:
         """The run so far, as a copy that can be saved and resumed from."""
         W, chain = self.weights()
-        theta = np.concatenate([W[:, : self.labels].astype(np.float64).reshape(-1), chain.reshape(-1)])
+        own = W.data if self.candidates else W[:, : self.labels].reshape(-1)
+        theta = np.concatenate([own.astype(np.float64), chain.reshape(-1)])
         internal: dict[str, Any] = {f"engine.{name}": a.copy() for name, a in self.engine.pack().items()}
         internal["epoch"] = np.array(self.done)
         return State(
@@ -285,9 +307,9 @@ class OnlineChain:
         )
 
 
-def block_norms(W: Singles, starts: Ints) -> Floats:
+def block_norms(W: Any, starts: Ints) -> Floats:
     """norm2 of the rows of each block."""
-    parts = [np.asarray(W[a:b], dtype=np.float32).reshape(-1) for a, b in pairwise(starts)]
+    parts = (entries(W, a, b) for a, b in pairwise(starts.tolist()))
     return np.asarray(np.sqrt([float(np.dot(part, part)) for part in parts]))
 
 

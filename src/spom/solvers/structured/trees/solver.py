@@ -128,12 +128,16 @@ class ArcSolver:
         chosen = np.arange(self.codes.first.size) if only is None else np.asarray(only, dtype=np.int64)
         order = self.random.permutation(chosen) if self.shuffle else chosen
         size = self.step if self.loss == "mira" else self.step / np.sqrt(self.k + 1.0)
-        task = Task(corpus_of(self.codes, self.guides), read_only(self.gold), read_only(self.limits))
-        loss = float(learn(task, order, np.full(order.size, size), self._compiled(), self._rule(), self._learnt()))
+        loss = self._pass(order, size)
         self.k += 1
         self.rounds += int((self.codes.sizes[order] > 0).sum())
         self.seconds += time.perf_counter() - begin
         return self._state(loss / max(order.size, 1), size)
+
+    def _pass(self, order: Ints, size: float) -> float:
+        """One round for each sentence of `order`; the sum of the losses."""
+        task = Task(corpus_of(self.codes, self.guides), read_only(self.gold), read_only(self.limits))
+        return float(learn(task, order, np.full(order.size, size), self._compiled(), self._rule(), self._learnt()))
 
     def _compiled(self) -> Layout:
         return layout_of(self.templates, self.layout)
@@ -143,7 +147,7 @@ class ArcSolver:
 
     def _rule(self) -> TreeRule:
         loss = Loss(loss_code(self.loss, list(STEPS), "trees"), self.cost)
-        trees = structure("projective-tree" if self.projective else "tree")
+        trees = structure("projective-tree" if self.projective else "tree", loss)
         prox = compiled_prox(self.on_norms, len(self.places))
         return TreeRule(trees, loss, prox, read_only(self.places), self.penalty is not None, self.ranking, self.radius)
 
@@ -153,12 +157,19 @@ class ArcSolver:
         self.limits = arc_limits(codes, column, self.templates.radix(FILTER), gold, self.limits)
         self.codes, self.gold, self.guides = codes, gold, guides
 
-    def model(self, averaged: bool = True) -> ArcModel:
+    def model(self, averaged: bool = True) -> Any:
         """The weights as a model: their mean over all rounds, or the last ones."""
+        return self.model_of(self.mean(float(self.rounds) if averaged else 0.0))
+
+    def model_of(self, weights: Singles) -> Any:
+        """These weights as a model."""
+        return ArcModel(self.templates, self.layout, self.limits, weights)
+
+    def mean(self, rounds: float) -> Singles:
+        """The mean of theta over the rounds; with no rounds, theta."""
         out = aligned_singles(self.weights.size)
-        rounds = float(self.rounds) if averaged else 0.0
         averages(self._compiled(), self._learnt(), rounds, out)
-        return ArcModel(self.templates, self.layout, self.limits, out)
+        return out
 
     @property
     def progress(self) -> Floats:
