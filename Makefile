@@ -9,7 +9,7 @@ export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 export SPOM_DATA ?= $(if $(wildcard ../shared/data),$(abspath ../shared/data),)
 
-.PHONY: demo test check bench docs lock clean mutate faults fuzz wheel reproductions
+.PHONY: demo test check bench docs lock clean mutate journeys faults fuzz wheel reproductions
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -82,3 +82,6 @@ clean:
 # Changes single lines of compiled loops and prints what no test noticed; MUTATE="--sample 10 --paths src/spom/solvers/mkl" narrows it.
 mutate: $(VENV)/.test
 	$(BIN)/python tools/mutate.py $(MUTATE)
+
+journeys: $(VENV)/.test
+	$(BIN)/python tools/journeys.py

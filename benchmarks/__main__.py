@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import json
 import pkgutil
 import sys
 import time
+from pathlib import Path
 
 import benchmarks
-from benchmarks.common import MISSED
+from benchmarks.common import MISSED, TABLES
+
+RESULTS = Path(__file__).parent / "results"
 
 
 def names() -> list[str]:
@@ -23,6 +27,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("names", nargs="*", help="which ones (default: all); a name may be module:part")
     parser.add_argument("--list", action="store_true", help="say what there is")
+    parser.add_argument("--keep", action="store_true", help="store the tables in benchmarks/results, for the README")
     arguments = parser.parse_args()
     if arguments.list:
         print("\n".join(names()))
@@ -36,7 +41,7 @@ def main() -> int:
         module = importlib.import_module(f"benchmarks.{name}")
         if not hasattr(module, "main"):
             continue
-        begin = time.perf_counter()
+        begin, before = time.perf_counter(), len(TABLES)
         print(f"\n=== {wanted} " + "=" * max(0, 90 - len(wanted)))
         try:
             module.main(part) if part else module.main()
@@ -44,8 +49,18 @@ def main() -> int:
             failed.append(wanted)
             print(f"  FAILED: {type(error).__name__}: {error}", file=sys.stderr)
         print(f"=== {wanted}: {time.perf_counter() - begin:.0f} s")
+        if arguments.keep and wanted not in failed:
+            keep(wanted, before)
     print(verdict(failed, MISSED))
     return 1 if failed or MISSED else 0
+
+
+def keep(wanted: str, first: int) -> None:
+    """Store the tables from number `first` on under the benchmark's name."""
+    RESULTS.mkdir(exist_ok=True)
+    tables = [{"title": t.title, "settings": t.settings, "rows": t.rows} for t in TABLES[first:]]
+    text = json.dumps({"benchmark": wanted, "day": time.strftime("%Y-%m-%d"), "tables": tables}, indent=1)
+    (RESULTS / f"{wanted.replace(':', '-')}.json").write_text(text + "\n", encoding="utf-8")
 
 
 def verdict(failed: list[str], missed: list[str]) -> str:

@@ -54,6 +54,10 @@ def race(*functions: Callable[[], Any], repeats: int = 5, wall: bool = False) ->
 MISSED: list[str] = []
 
 
+# Every table since the program began, for `--keep`.
+TABLES: list[Table] = []
+
+
 def judged(what: str, reached: bool) -> str:
     """`yes`, or `NO` for a floor that is missed; what is missed is kept."""
     if not reached:
@@ -67,9 +71,13 @@ class Table:
 
     title: str
     rows: list[tuple[str, str, str, str, str, str]] = field(default_factory=list)
+    settings: str = ""
 
     def __post_init__(self) -> None:
+        TABLES.append(self)
         print(f"\n{self.title}")
+        if self.settings:
+            print(f"  ({self.settings})")
         self._print("", "ours", "peer", "ratio", "target", "")
 
     def add(

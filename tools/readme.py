@@ -1,3 +1,4 @@
+# ruff: noqa: E402 - benchmarks/ is imported from the root of the checkout
 """Fill the blocks of the README that come from stored results: `python tools/readme.py` (`--check` only compares).
 
 A block is what stands between `<!-- begin NAME -->` and `<!-- end NAME -->`.
@@ -6,6 +7,7 @@ A block is what stands between `<!-- begin NAME -->` and `<!-- end NAME -->`.
 from __future__ import annotations
 
 import argparse
+import json
 import re
 import sys
 from collections.abc import Callable
@@ -13,12 +15,17 @@ from pathlib import Path
 
 import numpy as np
 
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT))
+
+from benchmarks.defaults.rows import load, table
+from benchmarks.defaults.tables import TABLES
+
 from spom.papers.catalogue import list_experiments
 from spom.papers.result import Result
 from spom.papers.running import again
 
-ROOT = Path(__file__).parents[1]
-README, PAPERS = ROOT / "README.md", ROOT / "docs" / "papers" / "results"
+README, PAPERS, BENCHMARKS = ROOT / "README.md", ROOT / "docs" / "papers" / "results", ROOT / "benchmarks" / "results"
 
 
 def papers() -> str:
@@ -57,11 +64,51 @@ def words() -> str:
     return "\n".join(rows)
 
 
+# How the page on defaults names the learners, and how the README does.
+_NAMES = {
+    "columns": "`SequenceTagger()`, columns",
+    "dicts": "`SequenceTagger()`, CRFsuite's own features",
+    "columns, pruned": 'the same, columns, `prune="auto"`',
+    "dicts, pruned": 'the same, CRFsuite\'s features, `prune="auto"`',
+    "pruned": 'the same, `prune="auto"`',
+}
+
+
+def defaults() -> str:
+    """One row per learner over the sets of the page on defaults: the mean difference, and where it is behind."""
+    lines = ["| ours | beside | sets | mean | worst | behind by more than .005 |", "| --- " * 6 + "|"]
+    for kind, (_, ours, peers, _) in TABLES.items():
+        found = table(load(kind), kind)
+        for learner in ours:
+            gaps = sorted(
+                (values[learner][0] - max(values[peer][0] for peer in peers if peer in values), name)
+                for name, values in found.items()
+                if learner in values and any(peer in values for peer in peers)
+            )
+            if gaps:
+                behind = ", ".join(f"{name} {gap:+.4f}" for gap, name in gaps if gap < -0.005) or "none"
+                mean = f"{np.mean([gap for gap, _ in gaps]):+.4f} | {gaps[0][0]:+.4f}"
+                shown, best = _NAMES.get(learner, f"`{learner}()`"), "best of " * (len(peers) > 1) + ", ".join(peers)
+                lines.append(f"| {shown} | {best} | {len(gaps)} | {mean} | {behind} |")
+    return "\n".join(lines)
+
+
+def beside() -> str:
+    """The stored tables of `benchmarks/beside.py`, with the settings of both sides below each."""
+    lines: list[str] = []
+    for path in sorted(BENCHMARKS.glob("beside-*.json")):
+        for found in json.loads(path.read_text(encoding="utf-8"))["tables"]:
+            lines += [f"| {_cell(found['title'])} | ours | theirs |", "| --- | --- | --- |"]
+            lines += [f"| {_cell(what)} | {ours} | {theirs} |" for what, ours, theirs, *_ in found["rows"]]
+            lines += ["", found["settings"], ""]
+    return "\n".join(lines).rstrip("\n")
+
+
 def _cell(text: str) -> str:
     return text.replace("|", "\\|")
 
 
-BLOCKS: dict[str, Callable[[], str]] = {"papers": papers, "words": words}
+BLOCKS: dict[str, Callable[[], str]] = {"papers": papers, "words": words, "defaults": defaults, "beside": beside}
 
 
 def filled(text: str) -> str:

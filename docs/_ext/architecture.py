@@ -1,6 +1,6 @@
 """The pictures of the architecture: the packages in their layers, and how data flow through them.
 
-The layers are those that import-linter enforces (pyproject.toml), and a room that is not there yet is drawn
+The layers are those that import-linter enforces (pyproject.toml), and a package that is not there yet is drawn
 with a dashed line: the picture cannot differ from the code. Plain SVG in the colours of the page around it,
 so that it reads in light and in dark.
 """
@@ -13,8 +13,8 @@ from xml.sax.saxutils import escape
 
 ROOT = Path(__file__).parents[2]
 
-# What a room is for, in a few words.
-ROOMS = {
+# What a package is for, in a few words.
+PACKAGES = {
     "errors": "one clear line each",
     "core": "protocols, registry, jit, state",
     "data": "readers, loaders",
@@ -39,15 +39,15 @@ ROOMS = {
 
 
 def layers() -> list[list[str]]:
-    """The rooms of each layer, from the top: a room may import only from layers below its own."""
+    """The packages of each layer, from the top: a package may import only from layers below its own."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     (contract,) = project["tool"]["importlinter"]["contracts"]
-    return [[room.strip(" ()") for room in layer.split("|")] for layer in contract["layers"]]
+    return [[package.strip(" ()") for package in layer.split("|")] for layer in contract["layers"]]
 
 
-def is_there(room: str) -> bool:
-    """Whether the room has code already."""
-    place = ROOT / "src" / "spom" / room
+def is_there(package: str) -> bool:
+    """Whether the package has code already."""
+    place = ROOT / "src" / "spom" / package
     return place.with_suffix(".py").exists() or (place / "__init__.py").exists()
 
 
@@ -82,7 +82,7 @@ def _svg(width: float, height: float, label: str, parts: list[str]) -> str:
     )
 
 
-def rooms() -> str:
+def packages() -> str:
     """The layers from the command line down to the errors."""
     width, high, gap, pitch = 940.0, 52.0, 12.0, 84.0
     found = layers()
@@ -92,8 +92,8 @@ def rooms() -> str:
         each = (width - 20 - gap * (len(names) - 1)) / max(len(names), 2)
         start = (width - each * len(names) - gap * (len(names) - 1)) / 2
         for i, name in enumerate(names):
-            kind = "room" if is_there(name) else "room planned"
-            parts.append(_box(start + i * (each + gap), y, each, high, name, ROOMS[name], kind))
+            kind = "package" if is_there(name) else "package planned"
+            parts.append(_box(start + i * (each + gap), y, each, high, name, PACKAGES[name], kind))
         if level + 1 < len(found):
             parts.append(_arrow(width / 2, y + high + 4, width / 2, y + pitch - 5, "imports" if level == 0 else ""))
     return _svg(width, 10 + len(found) * pitch - 22, "The packages of spom in layers; imports go downwards only", parts)
@@ -103,31 +103,31 @@ def flow() -> str:
     """The way of the data: from a source to scores, through one step of learning, to a model."""
     high, y = 56.0, 36.0
     across = [
-        ("data", "files, arrays, streams", "room"),
-        ("features", "templates; kernels: blocks", "room"),
+        ("data", "files, arrays, streams", "package"),
+        ("features", "templates; kernels: blocks", "package"),
         ("scores", "a = θ·x, or K·α", "thing"),
-        ("losses", "φ and its derivative", "room"),
+        ("losses", "φ and its derivative", "package"),
     ]
     wide, gap = 200.0, 46.0
     parts = ['<text class="flow head" x="10" y="20">one example</text>']
     for i, (name, text, kind) in enumerate(across):
         x = 10 + i * (wide + gap)
-        planned = kind == "room" and not is_there(name)
+        planned = kind == "package" and not is_there(name)
         parts.append(_box(x, y, wide, high, name, text, kind + (" planned" if planned else "")))
         if i:
             parts.append(_arrow(x - gap + 4, y + high / 2, x - 5, y + high / 2))
     # Back from the right: the step, then the state that holds theta.
     y2 = y + high + 74
     back = [
-        ("mirror", "dual step along −η g", "room"),
-        ("penalties", "a prox for each term", "room"),
+        ("mirror", "dual step along −η g", "package"),
+        ("penalties", "a prox for each term", "package"),
         ("state", "θ, objective, counters", "thing"),
-        ("estimators", "fit, predict, selected_", "room"),
+        ("estimators", "fit, predict, selected_", "package"),
     ]
     right = 10 + 3 * (wide + gap)
     for i, (name, text, kind) in enumerate(back):
         x = right - i * (wide + gap)
-        planned = kind == "room" and not is_there(name)
+        planned = kind == "package" and not is_there(name)
         parts.append(_box(x, y2, wide, high, name, text, kind + (" planned" if planned else "")))
         if i:
             parts.append(_arrow(x + wide + gap - 4, y2 + high / 2, x + wide + 5, y2 + high / 2))

@@ -33,7 +33,7 @@ SETTLED = {"convex", "exact"}  # nearly all have them: named where they are miss
 
 
 def kinds() -> list[str]:
-    """The kinds of operators whose room is there."""
+    """The kinds of operators whose package is there."""
     return [kind for kind in KINDS if find_spec(registry.PACKAGES[kind]) and registry.entries(kind)]
 
 

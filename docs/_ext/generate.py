@@ -12,8 +12,8 @@ import architecture
 import catalogue
 import usage
 
-# The rooms of the reference in the order of reading; one that is not there yet, or has no names yet, is left out.
-ROOMS = (
+# The packages of the reference in the order of reading; one that is not there yet, or has no names yet, is left out.
+PACKAGES = (
     "estimators",
     "solvers",
     "penalties",
@@ -31,7 +31,7 @@ ROOMS = (
     "core",
     "errors",
 )
-# Modules of a room whose names are for users, and that are too many for the room itself.
+# Modules of a package whose names are for users, and that are too many for the package itself.
 EXTRA = {
     "solvers": ("spom.solvers.iterate", "spom.solvers.steps"),
     "core": (
@@ -49,16 +49,16 @@ def _write(path: Path, text: str) -> None:
         path.write_text(text)
 
 
-def reference(room: str) -> str | None:
-    """The page of a room: its public names, with what their docstrings say."""
-    if not architecture.is_there(room):
+def reference(package: str) -> str | None:
+    """The page of a package: its public names, with what their docstrings say."""
+    if not architecture.is_there(package):
         return None
-    module = importlib.import_module(f"spom.{room}")
+    module = importlib.import_module(f"spom.{package}")
     own = getattr(module, "__all__", None)
-    extra = [name for name in EXTRA.get(room, ()) if importlib.util.find_spec(name)]
-    if not own and not extra and room != "errors":
+    extra = [name for name in EXTRA.get(package, ()) if importlib.util.find_spec(name)]
+    if not own and not extra and package != "errors":
         return None
-    name = f"spom.{room}"
+    name = f"spom.{package}"
     lines = [name, "=" * len(name), "", *_automodule(name, own)]
     for other in extra:
         lines += [other, "-" * len(other), "", *_automodule(other, None)]
@@ -82,12 +82,12 @@ def write_all(folder: Path) -> None:
     """Everything that is written from the code."""
     _write(folder / "operators.rst", catalogue.page())
     _write(folder / "command.rst", usage.page())
-    _write(folder / "rooms.inc", architecture.rooms())
+    _write(folder / "packages.inc", architecture.packages())
     _write(folder / "flow.inc", architecture.flow())
-    pages = {room: text for room in ROOMS if (text := reference(room))}
-    for room, text in pages.items():
-        _write(folder / "api" / f"{room}.rst", text)
-    listed = "\n".join(f"   api/{room}" for room in pages)
+    pages = {package: text for package in PACKAGES if (text := reference(package))}
+    for package, text in pages.items():
+        _write(folder / "api" / f"{package}.rst", text)
+    listed = "\n".join(f"   api/{package}" for package in pages)
     intro = "The public names, package by package: what `dir` shows. Each is imported when it is first used."
     _write(folder / "reference.rst", f"Reference\n=========\n\n{intro}\n\n.. toctree::\n   :maxdepth: 1\n\n{listed}\n")
 

@@ -13,11 +13,11 @@ import pytest
 
 import spom as library
 from spom.cli import live
-from spom.cli.tagging import load_tagging
+from spom.cli.sentences import load_tagging
 from spom.core.ordered import in_order
 from spom.data import read_conll, read_conllu
+from spom.data.conll import spliced
 from spom.data.generated import ingredients
-from spom.data.splicing import spliced
 from spom.metrics.phrases import phrase_scores
 from spom.models import read_run
 from tests.cli.common import Command, process

@@ -12,9 +12,8 @@ import pytest
 from rich.console import Console
 
 import spom as library
-from spom.cli import task_options as names
-from spom.cli.epochs import kept_epochs
-from spom.cli.live import Live
+from spom.cli import options as names
+from spom.cli.live import Live, kept_epochs
 from spom.core import registry
 from spom.features.arc_sets import SETS as ARC_SETS
 from spom.features.ready import SETS
@@ -165,6 +164,8 @@ def test_a_parser_names_its_stages(spom: Command, folder: Path, tmp_path: Path) 
     assert re.search(r"^arcs \(heads of words\): epoch \d of 2 kept", out, re.M)
     assert re.search(r"^second stage \(heads again, with the first trees as features\): epoch \d of 2 kept", out, re.M)
     assert re.search(r"^relations \(relations of the trees\): 4 epochs$", out, re.M)
+    deep = spom.well("train", "parser", *files, "--order", "2", "--projective", "--epochs", "2").out
+    assert re.search(r"^second order \(heads again, by siblings and grandparents too\): epoch \d of 2 kept", deep, re.M)
 
 
 def test_runs_without_development_data_have_nothing_to_say() -> None:

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from spom.cli.waiting import TEXT, compiling
+from spom.cli.warmup import TEXT, compiling
 
 
 def test_a_word_comes_only_when_it_takes_long(capsys: pytest.CaptureFixture[str]) -> None:

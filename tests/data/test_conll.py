@@ -186,7 +186,7 @@ def test_comments_are_skipped_where_asked():
 
 @pytest.mark.skipif(
     not (Path(os.environ.get("SPOM_DATA", "")) / "conll2000").is_dir() or not os.environ.get("SPOM_DATA"),
-    reason="needs the data set conll2000: run spom.data.fetch('conll2000'), and set SPOM_DATA to where it lies",
+    reason="needs the data set conll2000: run spom.data.fetch('conll2000'), and set SPOM_DATA to its folder",
 )
 def test_conll2000(data_folder):
     data = load("conll2000")

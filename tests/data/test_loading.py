@@ -22,7 +22,7 @@ from spom.errors import DataError, Unsupported
 def needs(name):
     root = os.environ.get("SPOM_DATA", "")
     here = bool(root) and (Path(root) / name).is_dir()
-    reason = f"needs the data set {name}: run spom.data.fetch({name!r}), and set SPOM_DATA to where it lies"
+    reason = f"needs the data set {name}: run spom.data.fetch({name!r}), and set SPOM_DATA to its folder"
     return pytest.mark.skipif(not here, reason=reason)
 
 

@@ -57,14 +57,14 @@ def test_traits_that_depend_on_parameters_say_so() -> None:
 
 
 def test_the_picture_has_every_room() -> None:
-    drawn = {room for layer in architecture.layers() for room in layer}
+    drawn = {package for layer in architecture.layers() for package in layer}
     folders = {p.name for p in (ROOT / "src" / "spom").iterdir() if (p / "__init__.py").exists()}
     assert folders <= drawn
-    assert drawn <= set(architecture.ROOMS)
-    for picture in (architecture.rooms(), architecture.flow()):
+    assert drawn <= set(architecture.PACKAGES)
+    for picture in (architecture.packages(), architecture.flow()):
         ElementTree.fromstring(picture)
-    assert 'class="name"' in architecture.rooms()
-    assert all(f">{room}</text>" in architecture.rooms() for room in drawn)
+    assert 'class="name"' in architecture.packages()
+    assert all(f">{package}</text>" in architecture.packages() for package in drawn)
 
 
 def test_docstrings_are_plain_text() -> None:

@@ -168,7 +168,7 @@ def test_groups_of_columns():
         MatrixFeatures(["a"]).fit(X)
     features = MatrixFeatures()
     features.fit(X)
-    with pytest.raises(DataError, match="sentence 0 has 3 features a token; expected 4"):
+    with pytest.raises(DataError, match="sentence 0 has 3 features per token; expected 4"):
         features.transform([np.eye(3)])
     with pytest.raises(DataError, match="not finite"):
         features.transform([np.full((1, 4), np.nan)])

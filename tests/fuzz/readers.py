@@ -14,7 +14,7 @@ from spom.data.items import iter_items
 from spom.data.surface import Surface
 from spom.data.tables import PLAIN_CSV, CsvForm, labels, read_table, read_table_fast
 from spom.features.clusters import Clusters
-from spom.features.crfpp import read_templates
+from spom.features.ready import read_templates
 from spom.models import read_run
 
 CONLL = "The DT B-NP\ncat NN I-NP\n\nsleeps VBZ B-VP\nä X O\n".encode()

@@ -17,6 +17,7 @@ from spom.errors import Unsupported
 from spom.features.templates import Templates
 from spom.penalties import L1, GroupLasso, SparseMKL
 from spom.scale import Shards, fit
+from spom.scale.chain_sums import add_rows, apply_total, take_added
 from spom.scale.vocabularies import counted, merged_templates
 
 rng = np.random.default_rng(0)
@@ -99,6 +100,30 @@ def test_the_same_file_from_any_number_of_threads_and_scores_of_one_machine(give
     assert load_model(tmp_path / "model.spom").predict(TEST) == model.predict(TEST)
 
 
+def test_sums_of_shards_agree_with_dense_tables() -> None:
+    """What `take_added`, `add_rows` and `apply_total` do, in numpy and without leaving rows out."""
+    random, delta, lanes = np.random.default_rng(4), np.float32(0.1), 8
+    table = random.standard_normal((20, 2 * lanes)).astype(np.float32)
+    table[:, lanes:] = np.abs(table[:, lanes:]) + delta
+    total, sums, squares = np.zeros_like(table), np.zeros((20, lanes)), np.zeros((20, lanes))
+    for ids in (np.array([0, 3, 4, 9]), np.array([3, 4, 5, 19])):
+        now = table[ids].copy()
+        now[[0, 2], :lanes] += 1.5
+        now[[0, 2], lanes:] += 0.5
+        sums[ids] += now[:, :lanes] - table[ids, :lanes]
+        squares[ids] += (now[:, lanes:] - delta) ** 2.0 - (table[ids, lanes:] - delta) ** 2.0
+        rows = np.empty(4, dtype=np.int64)
+        assert take_added(now, table, ids, delta, rows) == 2
+        np.testing.assert_array_equal(rows[:2], ids[[0, 2]])
+        add_rows(total, rows[:2], now[:2])
+    expected = np.hstack(
+        [table[:, :lanes] + sums / 2, delta + np.sqrt((table[:, lanes:] - delta) ** 2.0 + squares / 2)]
+    )
+    apply_total(table, total, np.float32(0.5), delta, True)
+    np.testing.assert_allclose(table, expected, rtol=1e-5)
+    assert not total.any()
+
+
 def test_files_give_what_memory_gives(tmp_path: Path) -> None:
     lines = ["".join(" ".join(token) + "\n" for token in s) for s in TRAIN]
     (tmp_path / "train.conll").write_text("\n".join(lines))
@@ -143,7 +168,25 @@ def test_gold_labels_that_break_the_scheme_are_counted() -> None:
 
 def test_what_cannot_be_sharded_says_so() -> None:
     for given in ({"prune": "auto"}, {"max_weights": 100}, {"update": "select", "penalty": GroupLasso(0.1)}):
-        with pytest.raises(Unsupported, match="needs all sentences at once"):
+        with pytest.raises(Unsupported, match=r"needs all sentences at once|give a number of templates"):
             fit(tagger(**given), Shards.arrays(TRAIN, None, 2))
     with pytest.raises(Unsupported, match="not of dicts"):
         fit(tagger(templates=None), Shards.arrays([[{"a": 1.0}]] * 4, [["N"]] * 4, 2))
+
+
+def test_templates_are_pruned_by_sentences_of_all_shards(tmp_path: Path) -> None:
+    """`1[0]` and `w.length[2]` say nothing that the words do not say better."""
+    names = ["w[0]", "w[-1]", "1[0]", "w.length[2]"]
+    files = []
+    for n_jobs in (1, 2):
+        model = fit(tagger(templates=names, prune=2), Shards.arrays(TRAIN, None, 4), n_jobs=n_jobs)
+        model.save(tmp_path / "model")
+        files.append((tmp_path / "model").read_bytes())
+    assert files[0] == files[1]
+    assert model.pruning_ is not None
+    whole = tagger(templates=names, prune=2).fit(TRAIN)
+    assert model.pruning_.selection.kept.tolist() == whole.pruning_.selection.kept.tolist()
+    np.testing.assert_array_equal(model.selected_, whole.selected_)
+    assert model.score(TEST) > whole.score(TEST) - 0.03
+    with pytest.raises(ValueError, match="more than the 4 templates"):
+        fit(tagger(templates=names, prune=9), Shards.arrays(TRAIN, None, 4))

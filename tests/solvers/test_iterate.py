@@ -64,12 +64,6 @@ def test_tee_and_history_keep_columns():
     assert set(history.as_dict()) >= {"k", "objective", "nnz", "seconds"}
 
 
-def test_stopwatch_counts_the_solver_alone_and_goes_on():
-    times = [s.seconds for s in iterate.stopwatch(numbers(3), start=10.0)]
-    assert times == sorted(times)
-    assert 10.0 < times[0] < 20.0
-
-
 def test_average_is_the_weighted_mean_of_the_iterates():
     thetas = np.array([s.theta for s in numbers(6)])
     final = iterate.last(iterate.average(numbers(6)))

@@ -14,7 +14,7 @@ import numpy as np
 from spom import load_model
 from spom.cli.inspecting import bars
 from spom.cli.record import size
-from spom.cli.waiting import compiling
+from spom.cli.warmup import compiling
 from spom.data import read_conll
 from spom.data.generated import ingredients
 from spom.errors import SpomError

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from spom import Pipeline
-from spom.cli.waiting import compiling
+from spom.cli.warmup import compiling
 from spom.data.conllu import parse_conllu
 from spom.data.generated_trees import kitchen
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from spom.cli.waiting import compiling
+from spom.cli.warmup import compiling
 from spom.core.arrays import Floats, Ints
 from spom.data.generated import Words, digit_words
 from spom.decoders import Chain, ChainParts

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from spom.cli import options as o
-from spom.cli.commands import REQUIRED, takes
+from spom.cli.options import REQUIRED, takes
 
 Target = Annotated[
     str | None,
@@ -56,8 +56,8 @@ def evaluate(values: dict[str, Any]) -> None:
     """
     import time
 
-    from spom.cli.kinds import explained, kind_of
     from spom.cli.output import print_json
+    from spom.cli.predict import explained, kind_of
     from spom.errors import DataError, Unsupported
 
     model, source, raw = values["model"], values["source"], values["raw"]

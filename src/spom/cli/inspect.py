@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from spom.cli import options as o
-from spom.cli.commands import REQUIRED, takes
+from spom.cli.options import REQUIRED, takes
 
 OPTIONS = {
     "model": (
@@ -36,7 +36,7 @@ OPTIONS = {
 def inspect(values: dict[str, Any]) -> None:
     """Show which templates, kernels or features a model kept, and their weights.
 
-    One screen: blocks as bars, then what speaks most for each label. --label shows one label in full, --all everything.
+    One screen: blocks as bars, then the top features of each label. --label shows one label in full, --all everything.
 
     \b
     Examples:

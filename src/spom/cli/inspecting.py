@@ -101,8 +101,9 @@ def _tagger(model: Any, top: int) -> dict[str, Any]:
 
 
 def _strongest(model: Any, c: int, top: int) -> list[list[Any]]:
-    """The features that speak most for a label, then half as many that speak most against it."""
+    """The features with the largest weights for a label, then half as many with the most negative ones."""
     weights = model.weights_[:, c]
+    weights = weights.toarray().reshape(-1) if sparse.issparse(weights) else weights
     order = np.argsort(-weights, kind="stable")
     most = [i for i in order[:top].tolist() if weights[i] > 0]
     least = [i for i in order[::-1][: top // 2].tolist() if weights[i] < 0]
@@ -113,7 +114,7 @@ def _parser(model: Any, top: int) -> dict[str, Any]:
     weights = model.arcs_.weights
     found = {**_named_blocks(model), "nonzeros": int(np.count_nonzero(weights)), "weights": int(weights.size)}
     found["relations"] = list(model.relations_)
-    found["second_stage"] = model.second_ is not None
+    found["second_stage"], found["order"] = model.second_ is not None and model.order_ == 1, model.order_
     return found
 
 
@@ -277,7 +278,7 @@ def _top_features(found: dict[str, Any], view: View) -> list[str]:
                 lines += ["", _bold(label, view), *(f"  {weight:+10.4f}  {name}" for name, weight in rows)]
         return lines
     width = min(20, max(len(label) for label in top))
-    lines = ["", _bold("what speaks most for each label (--label NAME shows more of one, --all everything)", view)]
+    lines = ["", _bold("top features of each label (--label NAME shows more of one, --all everything)", view)]
     for label, rows in list(top.items())[:SCREEN_LABELS]:
         names = "  ".join(f"{name} {weight:+.2f}" for name, weight in rows[:4])
         lines.append(f"  {label[:width]:{width}}  {names}"[:SCREEN_WIDTH])

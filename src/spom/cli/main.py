@@ -1,7 +1,7 @@
 """The command: its parts, and how errors leave it.
 
 An error is one line on standard error, with exit status 2, and no traceback unless `--debug` is given. Exit status 130
-or 143 says that SIGINT or SIGTERM stopped the run, 1 that something went wrong that nobody foresaw.
+or 143 says that SIGINT or SIGTERM stopped the run, 1 an unexpected error.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def _about(
 
 
 def _reproduce(argv: Sequence[str]) -> Any:
-    """The papers' own function, imported only when it is asked for: it knows every experiment."""
+    """The function of the papers, imported only when needed: it imports every experiment."""
     if "reproduce" in argv:
         try:
             from spom.papers.command import reproduce
@@ -136,8 +136,8 @@ def _of_the_system(error: OSError) -> str:
     where = f"{error.filename}: " if error.filename else ""
     what = error.strerror or str(error)
     todo = {
-        errno.ENOSPC: "; nothing was left half-written: make room and run again",
-        errno.EDQUOT: "; nothing was left half-written: make room and run again",
+        errno.ENOSPC: "; nothing was left half-written: free some space and run again",
+        errno.EDQUOT: "; nothing was left half-written: free some space and run again",
         errno.EACCES: "; check who may read and write there",
         errno.ENOENT: "; check the name",
     }

@@ -1,15 +1,23 @@
-"""The options that mean the same in every command, and what fills them: a config file, `--set`."""
+"""The options of the commands: their types, their values from a config file or `--set`, and what they mean.
+
+A group maps names of values to (type with its `typer.Option`, default); `takes` makes a command of such groups, which
+gets all values as one dict. Names of losses, penalties and templates are written out here, so that `--help` need not
+import what they stand for; tests compare them with it.
+"""
 
 from __future__ import annotations
 
 import ast
+import inspect
 import tomllib
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from spom.errors import DataError
+from spom.core import registry
+from spom.errors import DataError, Unsupported
 
 
 def _load_config(context: typer.Context, path: Path | None) -> Path | None:
@@ -188,3 +196,186 @@ def check_every(text: str) -> int | float | str:
         return text if text[-1:] in "smh" and float(text[:-1]) >= 0 else int(text)
     except ValueError:
         raise ValueError(f"--checkpoint-every takes a time such as 60s, or a number of epochs; not {text!r}") from None
+
+
+# --- commands from groups of options ----------------------------------------------------------------
+
+REQUIRED: Any = inspect.Parameter.empty
+Group = Mapping[str, tuple[Any, Any]]
+Run = Callable[[dict[str, Any]], None]
+
+
+def takes(*groups: Group) -> Callable[[Run], Callable[..., None]]:
+    """A function of the values as typer calls it; required options come first in its help."""
+    options = {name: option for group in groups for name, option in group.items()}
+    ordered = sorted(options.items(), key=lambda item: item[1][1] is not REQUIRED)
+
+    def wrap(run: Run) -> Callable[..., None]:
+        def called(**values: Any) -> None:
+            run(values)
+
+        keyword = inspect.Parameter.KEYWORD_ONLY
+        parameters = [inspect.Parameter(n, keyword, default=d, annotation=kind) for n, (kind, d) in ordered]
+        called.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # what typer reads
+        called.__annotations__ = {name: kind for name, (kind, _) in ordered}
+        called.__name__, called.__doc__ = run.__name__, run.__doc__
+        return called
+
+    return wrap
+
+
+def command(app: typer.Typer, *groups: Group) -> Callable[[Run], Run]:
+    """Add a function of the values as a command of its name."""
+
+    def add(run: Run) -> Run:
+        app.command(run.__name__)(takes(*groups)(run))
+        return run
+
+    return add
+
+
+# --- options that take names, by task ---------------------------------------------------------------
+
+# Penalties of single weights, of templates or kernels, of groups of features, and sets.
+SINGLE = ("l1", "squared-l2", "elastic-net")
+BLOCKS = ("group-lasso", "sparse-mkl", "lq-mkl", "elastic-net-mkl")
+GROUPS = (
+    *("l2", "linf", "squared-l1", "power", "group-linf", "sparse-group-lasso"),
+    *("tree-group-lasso", "overlapping-group-lasso", "latent-group-lasso"),
+)
+SETS = ("l1-ball", "l2-ball", "linf-ball", "simplex", "box")
+
+PENALTIES = {
+    "tagger": (*SINGLE, *BLOCKS),
+    "parser": ("l2", "squared-l2", *BLOCKS),
+    "classifier": (*SINGLE, *BLOCKS, *GROUPS, *SETS),
+    "regressor": (*SINGLE, *BLOCKS, *GROUPS, *SETS),
+}
+DEFAULT_PENALTY = {
+    "tagger": "l1, with a strength from the number of sentences",
+    "parser": "none",
+    "classifier": "squared-l2, with a strength from held-out rows",
+    "regressor": "squared-l2, with a strength from held-out rows",
+}
+# The default comes first.
+LOSSES = {
+    "tagger": ("softmax-margin", "log", "hinge", "perceptron"),
+    "parser": ("mira", "hinge", "perceptron", "log"),
+    "classifier": ("logistic", "hinge", "power-hinge"),
+    "regressor": ("squared", "power-absolute"),
+}
+EPOCHS = {
+    "tagger": "6, and up to 20 where there are few sentences",
+    "parser": "6 for arcs, 4 for relations",
+    "classifier": "10",
+    "regressor": "10",
+}
+FORMATS = {
+    "tagger": ("conll", "conllu", "crfsuite"),
+    "parser": ("conllu",),
+    "pipeline": ("conllu",),
+    "classifier": ("svmlight", "csv", "parquet"),
+    "regressor": ("svmlight", "csv", "parquet"),
+}
+TEMPLATES = {"tagger": ("chunking", "pos", "entities", "tags"), "parser": ("default", "compact", "large")}
+DEFAULT_TEMPLATES = {"tagger": "by the labels and columns", "parser": "default"}
+SCHEMES = ("BIO", "IOB1", "BIOES", "BILOU", "none")
+SOLVERS = ("online", "proximal")
+
+
+def completing(names: Sequence[str]) -> Callable[[str], list[str]]:
+    """What completes one of these names."""
+    return lambda incomplete: [name for name in names if name.startswith(incomplete)]
+
+
+def named(flag: str, names: Sequence[str], text: str, metavar: str = "NAME") -> Any:
+    """An option that takes one of some names."""
+    option = typer.Option(flag, metavar=metavar, help=text, autocompletion=completing(names))
+    return Annotated[str | None, option]
+
+
+def format_option(task: str) -> Any:
+    """`--format`."""
+    names = FORMATS[task]
+    return named("--format", names, f"Format of the files: {', '.join(names)}. Default: by the file's name.")
+
+
+def templates_option(task: str) -> Any:
+    """`--templates`."""
+    names = TEMPLATES[task]
+    text = f"A set ({', '.join(names)}), or a file. Default: {DEFAULT_TEMPLATES[task]}."
+    return named("--templates", names, text, "T")
+
+
+def learning_options(task: str) -> dict[str, tuple[Any, Any]]:
+    """`--penalty`, `--loss` and `--epochs` of a task."""
+    penalties, losses = PENALTIES[task], LOSSES[task]
+    text = f"{', '.join(penalties)}; or none. Default: {DEFAULT_PENALTY[task]}."
+    epochs = typer.Option("--epochs", metavar="N", help=f"Passes over the data. Default: {EPOCHS[task]}.")
+    return {
+        "penalty": (named("--penalty", (*penalties, "none"), text), None),
+        "loss": (named("--loss", losses, f"{', '.join(losses)}. Default: {losses[0]}."), None),
+        "epochs": (Annotated[int | None, epochs], None),
+    }
+
+
+# --- what values mean -------------------------------------------------------------------------------
+
+
+def penalty_of(name: str | None, strength: float | None, groups: str | None, default: Any) -> Any:
+    """The penalty that the options mean; what is left out is as in `default`.
+
+    >>> from spom.penalties import L1
+    >>> penalty_of("group-lasso", None, "rows", L1(0.5))
+    GroupLasso(strength=0.5, groups='rows')
+    """
+    if name is None and strength is None and groups is None:
+        return default
+    base = default.get_params(deep=False) if default is not None else {}
+    cls: Any = type(default) if name is None else registry.find("penalty", name).cls
+    known = cls._defaults()
+    params: dict[str, Any] = dict(base) if name is None else {}
+    if "strength" in known:
+        params["strength"] = base.get("strength", 1e-4) if strength is None else strength
+    elif "radius" in known:
+        params["radius"] = 1.0 if strength is None else strength
+    elif strength is not None:
+        raise Unsupported(f"the penalty {name} has no strength")
+    if groups is not None:
+        if "groups" not in known:
+            raise Unsupported(f"the penalty {name or registry_name(default)} has no groups")
+        params["groups"] = int(groups) if groups.isdigit() else groups
+    return cls(**params)
+
+
+def registry_name(operator: Any) -> str:
+    """The registered name of a penalty, or the name of its class."""
+    found = [entry.name for entry in registry.entries("penalty") if entry.cls is type(operator)]
+    return found[0] if found else type(operator).__name__
+
+
+def pruning_of(text: str | None) -> Any:
+    """What `--prune` means: auto, a number of templates, or a strength or share (a number with a point).
+
+    >>> pruning_of("auto"), pruning_of("12"), pruning_of("0.02")
+    ('auto', 12, 0.02)
+    """
+    if text is None or text == "auto":
+        return text
+    try:
+        return int(text) if text.isdigit() else float(text)
+    except ValueError:
+        raise ValueError(
+            f"--prune takes auto, a number of templates, or a strength such as 0.02; not {text!r}"
+        ) from None
+
+
+def check_shards(options: dict[str, Any], supported: bool) -> None:
+    """--shards is a number of at least one, where the task can learn from shards."""
+    shards, dask = options.get("shards"), options.get("dask")
+    if shards is None and dask is None:
+        return
+    if not supported:
+        raise Unsupported("--shards and --dask are for taggers, parsers and the online solver of data in memory")
+    if shards is not None and shards < 1:
+        raise ValueError(f"--shards takes a number >= 1; not {shards}")

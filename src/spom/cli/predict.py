@@ -1,16 +1,20 @@
-"""`spom predict`: the input with the predicted column, streamed, in order."""
+"""`spom predict`: the input with the predicted column, streamed, in order; and which kind of data a model takes."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Annotated, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from spom.cli import options as o
-from spom.cli.commands import REQUIRED, takes
-from spom.errors import DataError, Unsupported
+from spom.cli.options import REQUIRED, takes
+from spom.errors import DataError, ModelFileError, Unsupported
+
+if TYPE_CHECKING:
+    from spom.core.container import Header
 
 # Kinds of models that take tables.
 TABLES = ("classifier", "regressor")
@@ -30,7 +34,7 @@ KBest = Annotated[
 ]
 
 Explain = Annotated[
-    bool, typer.Option("--explain", help="Say for each prediction what spoke for it, against the runner-up.")
+    bool, typer.Option("--explain", help="Explain each prediction: what set it apart from the runner-up.")
 ]
 
 
@@ -90,7 +94,6 @@ def predict(values: dict[str, Any]) -> None:
       spom predict --model iris.spom flowers.csv --only
       spom predict --model iris.spom flowers.parquet --probabilities -o scored.parquet
     """
-    from spom.cli.kinds import explained, kind_of
 
     model, k_best, columns = values["model"], values["k_best"], o.comma_separated(values["columns"])
     if k_best is not None and k_best < 1:
@@ -188,8 +191,7 @@ Parts = Callable[[str], Iterator[bytes]]
 
 
 def _tags(asked: Asked) -> Parts:
-    from spom.cli.sentences import tag_blocks
-    from spom.cli.tagging import load_tagging
+    from spom.cli.sentences import load_tagging, tag_blocks
     from spom.core.ordered import in_order
 
     if asked.marginals or asked.k_best:
@@ -206,8 +208,7 @@ def _tags(asked: Asked) -> Parts:
 
 def _doubts(asked: Asked) -> Parts:
     """Labels with how sure the model is of them: their marginals, or the k best sequences."""
-    from spom.cli.sentences import tag_blocks
-    from spom.cli.tag_doubts import k_best_text, marginal_text
+    from spom.cli.sentences import k_best_text, marginal_text, tag_blocks
     from spom.models.loading import load_model
 
     tagger = load_model(asked.model)
@@ -262,3 +263,42 @@ def _only_trees(found: Any) -> bytes:
     for end in reversed(found.offsets[1:].tolist()):
         lines.insert(end, "\n")
     return "".join(lines).encode()
+
+
+# What each estimator is to the command.
+KINDS = {
+    "OnlineClassifier": "classifier",
+    "ProximalClassifier": "classifier",
+    "ProximalClassifierCV": "classifier",
+    "OnlineRegressor": "regressor",
+    "ProximalRegressor": "regressor",
+    "ProximalRegressorCV": "regressor",
+    "SequenceTagger": "tagger",
+    "DependencyParser": "parser",
+    "MKLClassifier": "classifier",
+    "Pipeline": "pipeline",
+}
+_TAKES = {
+    "classifier": "vectors (svmlight, CSV or Parquet)",
+    "regressor": "vectors (svmlight, CSV or Parquet)",
+    "tagger": "sentences, one token per line (CoNLL columns, CoNLL-U or CRFsuite items)",
+    "parser": "sentences in CoNLL-U",
+    "pipeline": "raw text, words (one per line, a blank line after each sentence) or CoNLL-U",
+}
+
+
+def kind_of(path: str | Path) -> tuple[str, Header]:
+    """("classifier", "regressor", "tagger" or "parser", the header) of a model file."""
+    from spom.core.container import read_header
+
+    header = read_header(path)
+    if header.estimator not in KINDS:
+        raise ModelFileError(f"{path}: the command does not know the estimator {header.estimator!r}; load it in Python")
+    return KINDS[header.estimator], header
+
+
+def explained(error: DataError, kind: str, model: str | Path) -> DataError:
+    """The error of a line that could not be read, with what the model takes: the file may be of another kind."""
+    if error.line is None:
+        return error
+    return DataError(f"{error.what} ({model} is a {kind}, which takes {_TAKES[kind]})", error.source, error.line)

@@ -1,4 +1,4 @@
-"""The record of a run, and the summary that ends it."""
+"""A training run of the command: the fit, its checkpoints, its record, and the summary that ends it."""
 
 from __future__ import annotations
 
@@ -10,15 +10,17 @@ from pathlib import Path
 from typing import Any
 
 from spom import __version__
-from spom.cli.epochs import kept_epochs
-from spom.cli.live import clock
+from spom.cli.live import clock, kept_epochs
+from spom.cli.options import check_every
 from spom.cli.output import print_json
-from spom.cli.resuming import Resuming
 from spom.cli.stopping import Stopping
-from spom.errors import ModelFileError
+from spom.core.atomic import check_writable, previous, remove_stale
+from spom.errors import DataError, ModelFileError
 from spom.models.loading import save_model
 from spom.models.run import run_path, write_run
 
+# Shards where --dask is given without --shards.
+SHARDS = 8
 _NOT_OPTIONS = ("train", "dev", "model", "json", "quiet", "config", "debug", "dask", "stopping", "keep_checkpoint")
 _HISTORY = (
     *("epoch", "stage", "objective", "loss", "dev", "blocks_kept", "nonzeros", "per_second", "seconds"),
@@ -124,3 +126,50 @@ def size(count: int) -> str:
     if count < 1000:
         return f"{count} bytes"
     return f"{count / 1e3:.0f} kB" if count < 1e6 else f"{count / 1e6:.1f} MB"
+
+
+class Resuming:
+    """What `--checkpoint`, `--checkpoint-every`, `--resume` and `--keep-checkpoint` mean.
+
+    Without `--checkpoint` the state is written to M.checkpoint, and only where the run is stopped before its end.
+    """
+
+    def __init__(self, options: dict[str, Any]) -> None:
+        own = options["checkpoint"] is None
+        every = check_every(options["checkpoint_every"])
+        self.path = Path(f"{options['model']}.checkpoint") if own else Path(options["checkpoint"])
+        self.keep = bool(options["keep_checkpoint"])
+        if options["resume"] and not self.path.exists() and not previous(self.path).exists():
+            raise DataError("there is no checkpoint to resume from; leave --resume out to start again", str(self.path))
+        for path in (options["model"], run_path(options["model"]), self.path):
+            check_writable(path)
+            remove_stale(path)
+        self.arguments = {
+            "checkpoint": self.path,
+            # At the end it would be removed at once, unless it is to be kept.
+            "checkpoint_every": "stop" if own else every if self.keep else f"{every} or stop",
+            "resume": bool(options["resume"]),
+        }
+
+    def finished(self) -> None:
+        """The run ended well and its model is written: the checkpoint is not needed any more."""
+        if not self.keep:
+            self.path.unlink(missing_ok=True)
+            previous(self.path).unlink(missing_ok=True)
+
+
+def fitted(estimator: Any, data: tuple[Any, Any], dev: Any, options: dict[str, Any], watch: dict[str, Any]) -> None:
+    """Fit an estimator, from shards where they are asked for; the model does not depend on --jobs and --dask."""
+    X, y = data
+    if options.get("shards") is None and options.get("dask") is None:
+        if y is None:
+            estimator.fit(X, dev=dev, **watch)
+        else:
+            estimator.fit(X, y, dev=dev, **watch)
+        return
+    from spom.scale import Shards, fit
+
+    if "n_jobs" in estimator.get_params(deep=False):
+        estimator.set_params(n_jobs=None)
+    shards = Shards.arrays(X, y, options["shards"] or SHARDS)
+    fit(estimator, shards, dev=dev, client=options["dask"], n_jobs=options["jobs"], **watch)

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from spom.core.arrays import Ints
+from spom.core.container import read_file
 from spom.data.columns import Columns
-from spom.data.splicing import spliced
-from spom.errors import DataError, Unsupported
+from spom.data.conll import spliced
+from spom.errors import DataError, ModelFileError, Unsupported
+from spom.estimators.tagger.parts import TaggerParts
+from spom.models.encoding import decode
 
 FORMATS = ("conll", "conllu", "items")
 # Other names of formats, as other tools call them.
@@ -222,3 +226,43 @@ def _only(X: Any, classes: Sequence[str]) -> Callable[[Ints], bytes]:
 def _splicer(buffer: Any, begin: Ints, end: Ints, labels: Sequence[str]) -> Callable[[Ints], bytes]:
     blobs = [label.encode() for label in labels]
     return lambda codes: spliced(buffer, begin, end, codes, blobs)
+
+
+def load_tagging(path: str | Path) -> TaggerParts:
+    """What a tagger needs to tag; `spom.load_model` gives the whole estimator."""
+    header, arrays = read_file(path)
+    try:
+        state = {name: decode(header.model["state"][name], arrays) for name in ("classes_", "kind")}
+        return TaggerParts.of(state, arrays)
+    except ModelFileError as error:
+        raise ModelFileError(f"{path}: {error}") from None
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+        raise ModelFileError(f"{path}: a damaged model file, or one of another spom ({error})") from None
+
+
+def marginal_text(tagger: Any, X: Any) -> bytes:
+    """One token per line: its fields, the label with the highest marginal, and that marginal."""
+    labels = [str(label) for label in tagger.classes_.tolist()]
+    lines = []
+    for fields, marginals in zip(_fields(X), tagger.predict_marginals(X), strict=True):
+        best = np.asarray(marginals).argmax(axis=1).tolist()
+        for words, c, row in zip(fields, best, marginals, strict=True):
+            lines.append("\t".join([*words, labels[c], f"{float(row[c]):.6f}"]))
+        lines.append("")
+    return "".join(f"{line}\n" for line in lines).encode()
+
+
+def k_best_text(tagger: Any, X: Any, count: int) -> bytes:
+    """The `count` best sequences of each sentence, each below a line `# RANK SCORE`."""
+    lines = []
+    for fields, found in zip(_fields(X), tagger.predict_kbest(X, count), strict=True):
+        for rank, (labels, score) in enumerate(found, 1):
+            lines.append(f"# {rank} {score:.6f}")
+            lines += ["\t".join([*words, str(label)]) for words, label in zip(fields, labels, strict=True)]
+            lines.append("")
+    return "".join(f"{line}\n" for line in lines).encode()
+
+
+def _fields(X: Any) -> list[list[tuple[str, ...]]]:
+    """The columns of each token of each sentence; feature dicts and items have none that are worth repeating."""
+    return list(X) if isinstance(X, Columns) else [[() for _ in sentence] for sentence in X]

@@ -1,4 +1,4 @@
-"""`--shards` and `--dask`: learning from shards, and predicting on a cluster."""
+"""`spom predict --dask`: predicting on a cluster."""
 
 from __future__ import annotations
 
@@ -11,36 +11,8 @@ from typing import Any
 
 from spom.errors import DataError, Unsupported
 
-# Shards where --dask is given without --shards, and bytes of a file that one task predicts.
-DEFAULT, PIECE = 8, 1 << 22
-
-
-def fitted(estimator: Any, data: tuple[Any, Any], dev: Any, options: dict[str, Any], watch: dict[str, Any]) -> None:
-    """Fit an estimator, from shards where they are asked for; the model does not depend on --jobs and --dask."""
-    X, y = data
-    if options.get("shards") is None and options.get("dask") is None:
-        if y is None:
-            estimator.fit(X, dev=dev, **watch)
-        else:
-            estimator.fit(X, y, dev=dev, **watch)
-        return
-    from spom.scale import Shards, fit
-
-    if "n_jobs" in estimator.get_params(deep=False):
-        estimator.set_params(n_jobs=None)
-    shards = Shards.arrays(X, y, options["shards"] or DEFAULT)
-    fit(estimator, shards, dev=dev, client=options["dask"], n_jobs=options["jobs"], **watch)
-
-
-def check_shards(options: dict[str, Any], supported: bool) -> None:
-    """--shards is a number of at least one, where the task can learn from shards."""
-    shards, dask = options.get("shards"), options.get("dask")
-    if shards is None and dask is None:
-        return
-    if not supported:
-        raise Unsupported("--shards and --dask are for taggers, parsers and the online solver of data in memory")
-    if shards is not None and shards < 1:
-        raise ValueError(f"--shards takes a number >= 1; not {shards}")
+# Bytes of a file that one task predicts.
+PIECE = 1 << 22
 
 
 def predicted_on_dask(asked: Any, make: Callable[[Any], Any]) -> Callable[[str], Iterator[bytes]]:
@@ -73,7 +45,7 @@ def predicted_on_dask(asked: Any, make: Callable[[Any], Any]) -> Callable[[str],
 
 def predict_piece(common: Any, state: Any, run: Any, index: int) -> bytes:
     """What the command writes for one piece of a file; the model comes as the bytes of its file."""
-    from spom.scale.worker import CACHE
+    from spom.scale.worker import CACHE, room
 
     make, asked, model = common.lesson
     (piece,) = run
@@ -84,7 +56,7 @@ def predict_piece(common: Any, state: Any, run: Any, index: int) -> bytes:
             path.write_bytes(model)
             return make(replace(asked, model=str(path)))
 
-        parts = CACHE.get((common.fit, 0), load)
+        parts = CACHE.get((common.fit, 0), load, room(common.siblings))
         source = Path(folder) / "piece"
         source.write_bytes(piece.read())
         return b"".join(parts(str(source)))

@@ -7,18 +7,19 @@ from typing import Annotated, Any
 import typer
 
 from spom.cli import options as o
-from spom.cli.commands import REQUIRED, command
-from spom.cli.sharded import check_shards
-from spom.cli.stopping import Stopping
-from spom.cli.task_options import (
+from spom.cli.options import (
+    REQUIRED,
     SCHEMES,
     SOLVERS,
     TEMPLATES,
+    check_shards,
+    command,
     completing,
     format_option,
     learning_options,
     templates_option,
 )
+from spom.cli.stopping import Stopping
 
 app = typer.Typer(
     help="Learn a model from a file.",
@@ -98,6 +99,9 @@ Projective = Annotated[
 SecondStage = Annotated[
     bool, typer.Option("--second-stage", help="A second parser that sees the tree of the first one.")
 ]
+Order = Annotated[
+    int, typer.Option("--order", min=1, max=2, help="2: siblings and grandparents score too, in projective trees.")
+]
 
 Size = Annotated[
     str | None, typer.Option("--size", metavar="SIZE", help="The best model within this size, such as 5MB or 800kB.")
@@ -115,7 +119,12 @@ SENTENCES = {
     "encoding": (o.Encoding, "utf-8"),
     "constraints": (Constraints, None),
 }
-TREES = {"labels": (Labels, True), "projective": (Projective, None), "second_stage": (SecondStage, False)}
+TREES = {
+    "labels": (Labels, True),
+    "projective": (Projective, None),
+    "second_stage": (SecondStage, False),
+    "order": (Order, 1),
+}
 PIPELINE = {
     "prune": (Prune, None),
     "size": (Size, None),
@@ -216,7 +225,7 @@ def pipeline(values: dict[str, Any]) -> None:
       spom train pipeline --train en_ewt-ud-train.conllu.gz --dev en_ewt-ud-dev.conllu.gz --model english.spom
       spom train pipeline --train en_ewt-ud-train.conllu.gz --model small.spom --size 5MB
     """
-    from spom.cli.train_pipeline import train as run
+    from spom.cli.train_parser import train_pipeline as run
 
     _run(run, {**values, "epochs": None})
 

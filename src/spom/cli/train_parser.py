@@ -1,4 +1,4 @@
-"""Learning parsers from treebanks."""
+"""Learning parsers and pipelines from treebanks."""
 
 from __future__ import annotations
 
@@ -6,12 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from spom.cli import options
-from spom.cli.building import penalty_of, pruning_of
 from spom.cli.live import Live
-from spom.cli.record import Recorder
-from spom.cli.resuming import Resuming
-from spom.cli.scores import tree_scores
-from spom.cli.sharded import fitted
+from spom.cli.options import check_shards, penalty_of, pruning_of
+from spom.cli.record import Recorder, Resuming, fitted
+from spom.cli.scores import pipeline_scores, tree_scores
 from spom.errors import DataError, Unsupported
 
 # Sentences of the dev data whose trees, gold and predicted, the record keeps.
@@ -55,7 +53,7 @@ def _parameters(o: dict[str, Any], live: Live) -> dict[str, Any]:
     from spom.penalties import SparseMKL
 
     found: dict[str, Any] = {"random_state": o["seed"], "verbose": 0, "callbacks": [live], "n_jobs": o["jobs"]}
-    found["labels"], found["second_stage"] = o["labels"], o["second_stage"]
+    found["labels"], found["second_stage"], found["order"] = o["labels"], o["second_stage"], o["order"]
     found["projective"] = "auto" if o["projective"] is None else o["projective"]
     found["prune"] = pruning_of(o["prune"])
     if o["penalty"] == "none":
@@ -119,3 +117,34 @@ def examples(gold: Any, found: Any) -> list[dict[str, Any]]:
         if len(picked) == EXAMPLES:
             break
     return picked
+
+
+def train_pipeline(**o: Any) -> None:
+    """Read, learn, score, write."""
+    from spom import Pipeline
+    from spom.data.conllu import read_conllu
+
+    if o["format"] not in (None, "conllu"):
+        raise Unsupported(f"pipelines are learnt from CoNLL-U, not {o['format']!r}")
+    if o["resume"] or o["checkpoint"] is not None:
+        raise Unsupported("a pipeline keeps no checkpoints: leave --checkpoint and --resume out")
+    check_shards(o, supported=False)
+    settings = None if o["prune"] is None else {"prune": pruning_of(o["prune"])}
+    pipeline = Pipeline(
+        settings, size=o["size"], random_state=o["seed"], n_jobs=o["jobs"], verbose=0 if o["quiet"] else 1
+    )
+    pipeline.set_params(**options.parsed(o["settings"]))
+    recorder, banks = Recorder("pipeline", o), {}
+    for part in ("train", "dev"):
+        if o[part] is None:
+            continue
+        banks[part] = read_conllu(o[part])
+        if len(banks[part]) == 0:
+            raise DataError("expected sentences, found none", o[part])
+        recorder.data(part, o[part], "conllu", sentences=len(banks[part]), tokens=banks[part].n_words)
+    dev = banks.get("dev")
+    pipeline.fit(banks["train"], dev=dev)
+    result = {} if dev is None else dict(pipeline_scores(pipeline, dev, raw=True).flat)
+    trees = [] if dev is None or not pipeline.trees else examples(dev, pipeline.predict(dev.without_trees()))
+    training = {**pipeline._training(), "task": "pipeline", "format": "conllu"}
+    recorder.finish(pipeline, training, result, examples=trees)

@@ -5,13 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from spom.cli import options
-from spom.cli.building import penalty_of, pruning_of
 from spom.cli.live import Live
-from spom.cli.record import Recorder
-from spom.cli.resuming import Resuming
+from spom.cli.options import penalty_of, pruning_of
+from spom.cli.record import Recorder, Resuming, fitted
 from spom.cli.scores import tag_scores
 from spom.cli.sentences import Tagged, like_training, read_tagged
-from spom.cli.sharded import fitted
 from spom.errors import DataError
 
 

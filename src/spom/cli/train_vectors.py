@@ -8,12 +8,10 @@ from typing import Any
 import numpy as np
 
 from spom.cli import options
-from spom.cli.building import penalty_of
 from spom.cli.live import Live
-from spom.cli.record import Recorder
-from spom.cli.resuming import Resuming
+from spom.cli.options import penalty_of
+from spom.cli.record import Recorder, Resuming, fitted
 from spom.cli.scores import vector_scores
-from spom.cli.sharded import fitted
 from spom.cli.vectors import Layout, Vectors, format_of, read_vectors
 from spom.data.tables import CsvForm
 from spom.errors import DataError, Unsupported

@@ -223,7 +223,7 @@ class Lines:
 
 
 def blocks_to_predict(path: str, layout: Layout) -> Iterator[tuple[Any, Table | Lines]]:
-    """(X, the block as it stands in the file) for each block of a file, in order."""
+    """(X, the block as it is in the file) for each block of a file, in order."""
     found = format_of(path, layout.format)
     if layout.wants_table == (found == "svmlight"):
         raise DataError(f"the model was learnt from {layout.wanted()}; this is {found}", path)

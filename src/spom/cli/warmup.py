@@ -1,6 +1,11 @@
-"""`spom warmup`: compile ahead of time what the first run would compile, for instance while a container is built."""
+"""`spom warmup`: compile ahead of time what the first run would compile; `compiling` tells who waits for it."""
 
 from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import typer
 
@@ -24,3 +29,18 @@ def warmup(jobs: list[str] = JOBS) -> None:
     kernels = {k.name: k for job in jobs or MODULES for k in kernels_of(job)}
     made = compile_missing(list(kernels.values()))
     print(f"{len(kernels)} kernels are ready, {made} of them compiled now")
+
+
+TEXT = "(loading compiled code; the first time it is made, which takes up to a minute)"
+
+
+@contextmanager
+def compiling(after: float = 2.0) -> Iterator[None]:
+    """Say so on standard error when what is inside takes longer than `after` seconds."""
+    timer = threading.Timer(after, lambda: print(TEXT, file=sys.stderr, flush=True))
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()

@@ -93,7 +93,7 @@ class Callbacks:
         return any(getattr(one, "objective", False) is True for one in self._watching)
 
     def epoch(self, info: Mapping[str, Any]) -> bool:
-        """Whether a callback asks to stop; all of them are told first."""
+        """Whether a callback asks to stop; all of them are called first."""
         self._last = dict(info)
         self._write("", info)
         # A list, not any(): the second callback is told even when the first has said stop.

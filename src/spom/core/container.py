@@ -227,7 +227,7 @@ def _entry(entry: dict[str, Any]) -> tuple[Any, tuple[int, ...], int, int]:
 
 
 def _check_places(entries: dict[str, Any], size: int, path: str) -> None:
-    """The arrays stand one after another, from the header to the end of the file."""
+    """The arrays are consecutive, from the header to the end of the file."""
     at = 0
     for _, _, begin, end in sorted(entries.values(), key=lambda e: (e[2], e[3])):
         if begin != at:

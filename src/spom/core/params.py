@@ -6,6 +6,11 @@ import inspect
 from typing import Any, Self
 
 
+def keep(instance: Any, values: dict[str, Any]) -> None:
+    """Keep the arguments of a constructor under their own names: `keep(self, locals())`."""
+    vars(instance).update({name: value for name, value in values.items() if name not in ("self", "__class__")})
+
+
 class Parameters:
     """An object that is its constructor's arguments, each kept under its own name and as it was given.
 

@@ -54,7 +54,7 @@ class Columns:
     def from_lists(
         cls, sentences: Iterable[Iterable[str | Sequence[str]]], names: Sequence[str] | None = None, source: str = ""
     ) -> Columns:
-        """Columns of sentences that are lists of tokens; a token is a string or a sequence of strings, one a column."""
+        """Columns of sentences, which are lists of tokens; a token is a string, or one string per column."""
         flat: list[str] = []
         sizes: list[int] = []
         width = None if names is None else len(names)
@@ -134,7 +134,7 @@ class Columns:
         return codes, strings
 
     def strings(self, which: int | str) -> list[list[str]]:
-        """A column as a list of lists of strings, one a sentence."""
+        """A column as a list of lists of strings, one list per sentence."""
         codes, strings = self.distinct(which)
         flat: list[str] = strings[codes].tolist()
         bounds = self.offsets.tolist()

@@ -1,4 +1,4 @@
-"""Reading files of one token a line, with blank lines between sentences, as CoNLL's shared tasks have them."""
+"""Reading files of one token per line, with blank lines between sentences, as CoNLL's shared tasks have them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def read_conll(
     comments: str | None = None,
     encoding: str = "utf-8",
 ) -> Columns:
-    """All sentences of a file of tokens in columns: one token a line, a blank line after each sentence.
+    """All sentences of a file of tokens in columns: one token per line, a blank line after each sentence.
 
     `source` is a path, `"-"` for standard input, or a binary file; gzip and zstd are known by their first bytes.
     Columns are separated by spaces or tabs, or by each `separator` where one is given ("\\t" lets fields contain spaces
@@ -229,3 +229,39 @@ def load_conll2000(folder: Path) -> Dataset:
         test=np.arange(len(parts[0]), len(both)),
         classes=np.array(sorted(both.distinct("label")[1]), dtype=object),
     )
+
+
+@kernel(f"void({BYTES}, int64[::1], int64[::1], int64[::1], {BYTES}, int64[::1], uint8[::1])")
+def put_fields(text: Bytes, begin: Ints, end: Ints, codes: Ints, fields: Bytes, first: Ints, out: Bytes) -> None:
+    """Copy the text with field c = codes[t], fields[first[c] : first[c + 1]], in place of begin[t] to end[t] - 1."""
+    at, o = 0, 0
+    for t in range(begin.size):
+        for i in range(at, begin[t]):
+            out[o] = text[i]
+            o += 1
+        for i in range(first[codes[t]], first[codes[t] + 1]):
+            out[o] = fields[i]
+            o += 1
+        at = end[t]
+    for i in range(at, text.size):
+        out[o] = text[i]
+        o += 1
+
+
+def spliced(text: Bytes, begin: Ints, end: Ints, codes: Ints, fields: Sequence[bytes]) -> bytes:
+    """The text with the bytes begin[t] to end[t] - 1 of each token, in their order, replaced by fields[codes[t]].
+
+    >>> text = np.frombuffer(b"the DT, cat NN", dtype=np.uint8)
+    >>> spliced(text, np.array([6, 14]), np.array([6, 14]), np.array([1, 0]), [b" I-NP", b" B-NP"])
+    b'the DT B-NP, cat NN I-NP'
+    >>> spliced(text, np.array([4, 12]), np.array([6, 14]), np.array([1, 0]), [b"N", b"D"])
+    b'the D, cat N'
+    """
+    sizes = np.array([len(field) for field in fields], dtype=np.int64)
+    first = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    begin, end = np.ascontiguousarray(begin, dtype=np.int64), np.ascontiguousarray(end, dtype=np.int64)
+    length = text.size + int(sizes[codes].sum()) - int((end - begin).sum())
+    out = np.empty(length, dtype=np.uint8)
+    blob = np.frombuffer(b"".join(fields), dtype=np.uint8)
+    put_fields(text, begin, end, np.ascontiguousarray(codes, dtype=np.int64), blob, first, out)
+    return out.tobytes()

@@ -12,9 +12,9 @@ import numpy as np
 from spom.core.atomic import replacing
 from spom.data import conllu_parser as parser
 from spom.data.columns import Columns
+from spom.data.conll import spliced
 from spom.data.dataset import Dataset
 from spom.data.opening import opened, read_all
-from spom.data.splicing import spliced
 from spom.data.treebank import NAMES, Treebank
 from spom.errors import DataError
 

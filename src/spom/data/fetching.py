@@ -104,7 +104,7 @@ def _download(source: Source, root: Path, archives: dict[str, bytes]) -> bytes:
 
 
 def _get(address: str) -> bytes:
-    """The bytes at an address, with a line of progress on a terminal where it takes long."""
+    """The bytes at an address, with a progress bar on a terminal where it takes long."""
     parts, size, begin, shown = [], 0, time.perf_counter(), False
     request = urllib.request.Request(address, headers={"User-Agent": "spom"})
     with urllib.request.urlopen(request, timeout=_TIMEOUT) as answer:

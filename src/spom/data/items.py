@@ -1,4 +1,4 @@
-"""CRFsuite's item files: a label and named features a line, tabs between them, a blank line after each sequence."""
+"""CRFsuite's item files: a label and named features per line, tabs between them, a blank line after each sequence."""
 
 from __future__ import annotations
 

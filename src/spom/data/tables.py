@@ -32,7 +32,7 @@ class Table:
         return len(self.lines)
 
     def column(self, name: str) -> list[Any]:
-        """One column, as it stands in the file."""
+        """One column, as it is in the file."""
         if isinstance(self.cells, dict):
             return list(self.cells[name])
         k = self.names.index(name)

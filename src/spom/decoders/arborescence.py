@@ -126,7 +126,7 @@ def grow(scores: Floats, fewest_roots: bool, heads: Ints) -> int:
 
 @kernel("int64(float64[:, ::1], int64[::1])")
 def best_heads(scores: Floats, heads: Ints) -> int:
-    """The best head of each word, the first of equals; how many are the root, or -1 where they make no tree."""
+    """The best head of each word (ties go to the first); how many are the root, or -1 where they make no tree."""
     N = scores.shape[0]
     best = scores[0].copy()
     heads[:] = 0

@@ -125,7 +125,7 @@ class LabelCost(Parameters):
             raise Unsupported("LabelCost needs labels, and these trees have none; Hamming and ArcCost need none")
         w = self._weights(k)
         if w.ndim == 2:
-            raise Unsupported("LabelCost with a matrix is for labels of tokens; in trees give one weight a label")
+            raise Unsupported("LabelCost with a matrix is for labels of tokens; in trees give one weight per label")
         return _labelled_arcs(heads, labels, k, w[labels], w[labels])
 
 

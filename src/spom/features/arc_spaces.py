@@ -26,7 +26,7 @@ HEAD, MODIFIER, PAIR, SET, BY_HEAD, BY_MODIFIER, BY_PAIR, BY_SET, MASK, BASE, SA
 FIELDS = AT + len(LENGTHS)
 # Places that an attribute may be read at: offsets -2..2, or those of the guide, a tree that was found before.
 GUIDE_HEAD, GUIDE_LEFT, GUIDE_RIGHT, GUIDE_GRANDPARENT = 10, 11, 12, 13
-# Attributes of the pair: what lies between, and what the guide says of it.
+# Attributes of the pair: what is between, and what the guide says of it.
 GAP, SAME, SIBLING, BEYOND = range(4)
 GAPS, SAMES = 24, 3
 CODES = "Array(int32, 2, 'C', readonly=True)"
@@ -231,7 +231,7 @@ def tags_between(sentence: Sentence, column: int, tags: Ints, counts: Ints) -> N
 
 @kernel("void(Sentence, int64, int64[:, ::1], int64, int64, int64[::1])")
 def pair_codes(sentence: Sentence, column: int, arcs: Ints, count: int, which: int, out: Ints) -> None:
-    """The attribute `which` of each arc as a pair; siblings are told by the codes of `column`."""
+    """The attribute `which` of each arc as a pair; siblings are recognised by the codes of `column`."""
     codes, kinds, guide, first, n = sentence
     sums = np.zeros((3, n + 2), dtype=np.int64)
     if which == GAP:

@@ -270,7 +270,7 @@ def _place_slots(entry: Ints, active: NDArray[np.bool_], start: int, rows: int) 
     for slot, length in enumerate(spaces.LENGTHS):
         entry[spaces.AT + slot] = wide if active[slot] else -1
         wide += length if active[slot] else 0
-    # A power of two, so that no row lies in two lines.
+    # A power of two, so that no row spans two cache lines.
     wide = 1 << (wide - 1).bit_length()
     entry[spaces.START], entry[spaces.WIDE] = start, wide
     return start + -(-rows * wide // spaces.LINE) * spaces.LINE

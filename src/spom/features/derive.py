@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from typing import Annotated, Any, NamedTuple
 
@@ -12,7 +13,6 @@ from spom.core.arrays import Ints
 from spom.core.jit import kernel
 from spom.data.interning import BYTES, Bytes, Codes
 from spom.errors import DataError
-from spom.features import characters
 from spom.features.clusters import Clusters
 
 OFFSETS = "Array(int64, 1, 'C', readonly=True)"
@@ -81,10 +81,10 @@ def _narrowed(spans: Spans, k: int, from_end: bool) -> Spans:
 
 
 def _rewritten(spans: Spans, kind: int) -> Spans:
-    lower, classes = characters.tables(all_ascii(*spans))
+    lower, classes = character_tables(all_ascii(*spans))
     # The lower case of a character can take one byte more than the character; a number or a word takes up to 20.
-    room = 2 * int(np.maximum(spans.length, 0).sum()) + 20 * spans.length.size
-    out = np.empty(room, dtype=np.uint8)
+    capacity = 2 * int(np.maximum(spans.length, 0).sum()) + 20 * spans.length.size
+    out = np.empty(capacity, dtype=np.uint8)
     start, length = np.empty_like(spans.start), np.empty_like(spans.length)
     used = rewrite(kind, *spans, lower, classes, Written(out, start, length))
     return Spans(out[:used].copy(), start, length)
@@ -224,3 +224,26 @@ def rewrite(
             end = put_summary(out, end, kind, counts, first)
         new_length[i] = end - begin
     return end
+
+
+# Every character that has case, and every digit, is below this.
+_CASED = 0x20000
+OTHER, UPPER, LOWER, DIGIT = range(4)
+
+
+@functools.cache
+def character_tables(ascii_only: bool) -> tuple[NDArray[np.int32], NDArray[np.uint8]]:
+    """(the lower case of each code point; its class: other, upper case, lower case or any other letter, digit)."""
+    count = 128 if ascii_only else _CASED
+    lower, kind = np.arange(count, dtype=np.int32), np.zeros(count, dtype=np.uint8)
+    for point in range(count):
+        c = chr(point)
+        if c.isalpha():
+            small = c.lower()
+            kind[point] = UPPER if c.isupper() or c.istitle() else LOWER
+            # A lower case of several characters is left out: one character stays one character.
+            if small != c and len(small) == 1:
+                lower[point] = ord(small)
+        elif c.isdigit():
+            kind[point] = DIGIT
+    return lower, kind

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, Self
 
 import numpy as np
 
 from spom.core.arrays import Floats, Ints
 from spom.data.columns import packed_strings
 from spom.data.interning import distinct
-from spom.errors import DataError, Unsupported
-from spom.features.rows import NO_VALUES, Blocks, Rows, cut_blocks
-from spom.features.saved import opening, read_blocks, read_spec, write_spec
+from spom.errors import DataError
+from spom.features.rows import (
+    NO_VALUES,
+    Blocks,
+    InBlocks,
+    Rows,
+    cut_blocks,
+    opening,
+    read_blocks,
+    read_spec,
+    write_spec,
+)
 from spom.features.vocabulary import Vocabulary
 
 _VERSION = 1
@@ -22,7 +31,7 @@ _ONE_BLOCK = "features"
 _MANY_ALONE = 256
 
 
-class DictFeatures:
+class DictFeatures(InBlocks):
     """x_t = sum of value times unit vector over the features of token t's dict or list.
 
     A token is a dict or a list of strings. In a dict `"key": "text"` is the feature key:text, `"key": number` the
@@ -47,7 +56,6 @@ class DictFeatures:
         if isinstance(min_count, bool) or min_count < 1:
             raise ValueError(f"min_count must be at least 1; it is {min_count!r}")
         self.min_count, self.block_of = min_count, blocks
-        self._blocks: Blocks | None = None
         self._names = Vocabulary()
 
     def fit(self, X: Iterable[Iterable[Any]]) -> Rows:
@@ -69,8 +77,7 @@ class DictFeatures:
 
     def transform(self, X: Iterable[Iterable[Any]]) -> Rows:
         """The rows of the sentences: the features that are known. Threads may share it."""
-        if self._blocks is None:
-            raise Unsupported("these features are not known yet: call fit first")
+        _ = self.blocks  # an error before `fit`
         flat, values, indptr, offsets = _flattened(X)
         codes = self._names.lookup(*packed_strings(flat))
         return _rows(codes - np.int32(1), values, indptr, offsets)
@@ -87,34 +94,12 @@ class DictFeatures:
         titles: dict[str, int] = {}
         return np.array([titles.setdefault(title, len(titles)) for title in given], dtype=np.int64), list(titles)
 
-    @property
-    def blocks(self) -> Blocks:
-        """The features of each key."""
-        if self._blocks is None:
-            raise Unsupported("these features are not known yet: call fit first")
-        return self._blocks
-
-    @property
-    def n_features(self) -> int:
-        """The number of features."""
-        return self.blocks.total
-
     def name(self, feature: int) -> str:
         """A feature as text."""
         return _shown(self._names[int(feature) + 1])
 
-    def keep(self, blocks: Sequence[int] | Ints) -> DictFeatures:
-        """The features of some blocks, numbered anew."""
-        chosen = sorted({int(m) for m in blocks})
-        return self._like(self.blocks.ids(chosen), chosen)
-
-    def compact(self, used: Sequence[int] | Ints) -> DictFeatures:
-        """Only the features `used` (sorted ids): the k-th of them is feature k of the result."""
-        ids = np.asarray(used, dtype=np.int64)
-        return self._like(ids, np.unique(self.blocks.of(ids)).tolist())
-
-    def _like(self, ids: Ints, blocks: list[int]) -> DictFeatures:
-        found = DictFeatures(min_count=self.min_count, blocks=self.block_of)
+    def _like(self, ids: Ints, blocks: list[int]) -> Self:
+        found = type(self)(min_count=self.min_count, blocks=self.block_of)
         found._names, found._blocks = self._names.subset(ids + 1), cut_blocks(self.blocks, ids, blocks)
         return found
 
@@ -134,10 +119,6 @@ class DictFeatures:
             found._names = Vocabulary.from_arrays(names)
             found._blocks = read_blocks(spec["blocks"], arrays, len(found._names))
             return found
-
-    def __repr__(self) -> str:
-        size = "" if self._blocks is None else f"{self.n_features} features in {len(self.blocks)} blocks"
-        return f"DictFeatures({size})"
 
 
 def _shown(name: str) -> str:

@@ -1,23 +1,31 @@
-"""`MatrixFeatures`: a matrix a sentence, one row a token, dense or scipy's, to rows of feature ids."""
+"""`MatrixFeatures`: one matrix per sentence, one row per token, dense or scipy's, to rows of feature ids."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
 from spom.core.arrays import Ints
 from spom.core.gate import checked_csr
-from spom.errors import DataError, Unsupported
-from spom.features.rows import NO_VALUES, Blocks, Rows, cut_blocks
-from spom.features.saved import opening, read_blocks, read_spec, write_spec
+from spom.errors import DataError
+from spom.features.rows import (
+    NO_VALUES,
+    Blocks,
+    InBlocks,
+    Rows,
+    cut_blocks,
+    opening,
+    read_blocks,
+    read_spec,
+    write_spec,
+)
 from spom.models.checks import check_indices, take
 
 _VERSION = 1
 
 
-class MatrixFeatures:
+class MatrixFeatures(InBlocks):
     """Feature j of token t is X[t, column j]: `Rows`, or a list of matrices (or one matrix with `offsets`) as they are.
 
     `groups` says which columns belong together: one integer or name a column, a list of index arrays, a block size, or
@@ -38,7 +46,6 @@ class MatrixFeatures:
         # The column of each feature, and the feature of each column (-1 where it is not used).
         self._columns: Ints = np.empty(0, dtype=np.int64)
         self._place: Any = np.empty(0, dtype=np.int32)
-        self._blocks: Blocks | None = None
 
     def fit(self, X: Any) -> Rows:
         """Take every column as a feature, and give the rows."""
@@ -66,34 +73,12 @@ class MatrixFeatures:
             before[rows.indptr], ids[known], rows.values[known] if rows.values.size else NO_VALUES, rows.offsets
         )
 
-    @property
-    def blocks(self) -> Blocks:
-        """The columns of each group."""
-        if self._blocks is None:
-            raise Unsupported("these features are not known yet: call fit first")
-        return self._blocks
-
-    @property
-    def n_features(self) -> int:
-        """The number of features."""
-        return self.blocks.total
-
     def name(self, feature: int) -> str:
         """The column of a feature."""
         return str(int(self._columns[feature]))
 
-    def keep(self, blocks: Sequence[int] | Ints) -> MatrixFeatures:
-        """The columns of some blocks, numbered anew."""
-        chosen = sorted({int(m) for m in blocks})
-        return self._like(self.blocks.ids(chosen), chosen)
-
-    def compact(self, used: Sequence[int] | Ints) -> MatrixFeatures:
-        """Only the features `used` (sorted ids): the k-th of them is feature k of the result."""
-        ids = np.asarray(used, dtype=np.int64)
-        return self._like(ids, np.unique(self.blocks.of(ids)).tolist())
-
-    def _like(self, ids: Ints, blocks: list[int]) -> MatrixFeatures:
-        found = MatrixFeatures(self.groups)
+    def _like(self, ids: Ints, blocks: list[int]) -> Self:
+        found = type(self)(self.groups)
         found.width, found._columns = self.width, self._columns[ids]
         found._blocks = cut_blocks(self.blocks, ids, blocks)
         found._renumber()
@@ -119,10 +104,6 @@ class MatrixFeatures:
             found._blocks = read_blocks(spec["blocks"], arrays, columns.size)
             found._renumber()
             return found
-
-    def __repr__(self) -> str:
-        size = "" if self._blocks is None else f"{self.n_features} features in {len(self.blocks)} blocks"
-        return f"MatrixFeatures({size})"
 
 
 def _width(X: Any, given: int | None) -> int:
@@ -169,7 +150,7 @@ def _stacked(X: Any, width: int) -> Rows:
             matrix = checked_csr(matrix, f"sentence {i}")
         part = sparse.csr_matrix(np.atleast_2d(matrix) if isinstance(matrix, list) else matrix, dtype=np.float64)
         if part.shape[1] != width and part.shape[0] and part.size + part.shape[1]:
-            raise DataError(f"sentence {i} has {part.shape[1]} features a token; expected {width}")
+            raise DataError(f"sentence {i} has {part.shape[1]} features per token; expected {width}")
         if not np.isfinite(part.data).all():
             raise DataError(f"sentence {i} has a value that is not finite")
         parts.append(part if part.shape[1] == width else sparse.csr_matrix((0, width)))

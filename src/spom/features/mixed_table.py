@@ -118,7 +118,7 @@ class TableFeatures:
 
     @property
     def plain(self) -> bool:
-        """Whether all columns are numbers and none is ever missing, so that the table is a matrix as it stands."""
+        """Whether all columns are numbers and none is ever missing, so that the table is a matrix already."""
         return all(column.kind == "number" and not column.missing for column in self.columns)
 
     def as_dict(self) -> dict[str, Any]:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from spom.core.arrays import Floats, Ints
 from spom.data.columns import gather
+from spom.errors import ModelFileError, SpomError, Unsupported
+from spom.models.checks import check_offsets, take
 
 NO_VALUES: Floats = np.empty(0)
 
@@ -70,7 +74,7 @@ class Rows:
 
 
 def cut_blocks(blocks: Blocks, used: Ints, kept: Sequence[int]) -> Blocks:
-    """Some blocks of the features `used` (sorted ids), which are numbered anew in their order."""
+    """Some blocks of the features `used` (sorted ids), renumbered in their order."""
     sizes = np.diff(np.searchsorted(used, blocks.starts))[list(kept)]
     starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
     return Blocks(tuple(blocks.names[m] for m in kept), starts)
@@ -116,3 +120,73 @@ class Blocks:
         """The feature ids of some blocks, block after block."""
         parts = [np.arange(self.starts[m], self.starts[m + 1]) for m in blocks]
         return np.concatenate([np.empty(0, dtype=np.int64), *parts])
+
+
+@contextmanager
+def opening(what: str) -> Iterator[None]:
+    """Whatever is wrong with arrays that are opened here is one `ModelFileError`."""
+    try:
+        yield
+    except ModelFileError:
+        raise
+    except (SpomError, KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError) as error:
+        raise ModelFileError(f"the {what} of the model are damaged: {error}") from None
+
+
+def write_spec(spec: dict[str, Any]) -> Any:
+    """A description as an array of UTF-8."""
+    return np.frombuffer(json.dumps(spec).encode(), dtype=np.uint8)
+
+
+def read_spec(arrays: dict[str, Any], version: int) -> dict[str, Any]:
+    """The description, where it is of a version that is known here."""
+    spec: dict[str, Any] = json.loads(take(arrays, "spec", "u").tobytes())
+    if not isinstance(spec, dict) or not isinstance(spec["version"], int):
+        raise ModelFileError("the features of the model have no description that can be read")
+    if spec["version"] > version:
+        raise ModelFileError(f"features of version {spec['version']} need a newer spom")
+    return spec
+
+
+def read_blocks(names: Any, arrays: dict[str, Any], total: int) -> Blocks:
+    """Blocks of `total` features by their names and `starts`."""
+    starts = np.array(check_offsets(take(arrays, "starts", "i"), total, "starts"), dtype=np.int64)
+    if not isinstance(names, list) or starts.size != len(names) + 1:
+        raise ModelFileError("the blocks of the model have other names than starts: the file is damaged")
+    return Blocks(tuple(str(name) for name in names), starts)
+
+
+class InBlocks:
+    """What features of several kinds share: their blocks, and parts of them."""
+
+    _blocks: Blocks | None = None
+
+    @property
+    def blocks(self) -> Blocks:
+        """The features of each block."""
+        if self._blocks is None:
+            raise Unsupported("these features are not known yet: call fit first")
+        return self._blocks
+
+    @property
+    def n_features(self) -> int:
+        """The number of features."""
+        return self.blocks.total
+
+    def keep(self, blocks: Sequence[int] | Ints) -> Self:
+        """The features of some blocks, renumbered."""
+        chosen = sorted({int(m) for m in blocks})
+        return self._like(self.blocks.ids(chosen), chosen)
+
+    def compact(self, used: Sequence[int] | Ints) -> Self:
+        """Only the features `used` (sorted ids): the k-th of them is feature k of the result."""
+        ids = np.asarray(used, dtype=np.int64)
+        return self._like(ids, np.unique(self.blocks.of(ids)).tolist())
+
+    def _like(self, ids: Ints, blocks: list[int]) -> Self:
+        """The same kind of features with these ids of these blocks."""
+        raise NotImplementedError  # every kind has its own
+
+    def __repr__(self) -> str:
+        size = "" if self._blocks is None else f"{self.n_features} features in {len(self.blocks)} blocks"
+        return f"{type(self).__name__}({size})"

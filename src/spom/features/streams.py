@@ -92,7 +92,7 @@ class Coder:
     def only(self, kept: list[int], used: list[Ints]) -> Coder:
         """A coder of some streams, and of the strings `used` (sorted codes of its vocabulary) of each.
 
-        Words that no kept template asks for by themselves are forgotten; what is derived from them is computed anew.
+        Words that no kept template asks for by themselves are forgotten; what is derived from them is computed again.
         """
         streams = tuple(self.streams[k] for k in kept)
         coder = Coder(streams, self.reach, self.boundaries, self.clusters)

@@ -15,12 +15,10 @@ from spom.errors import DataError, ModelFileError, Unsupported
 from spom.features.atoms import Template, grouped
 from spom.features.clusters import Clusters
 from spom.features.conjunctions import Conjunctions
-from spom.features.crfpp import read_templates
 from spom.features.derive import check_step
 from spom.features.hashed import Hashed
-from spom.features.ready import SETS, ready
-from spom.features.rows import Blocks, Rows
-from spom.features.saved import opening, read_spec, write_spec
+from spom.features.ready import SETS, read_templates, ready
+from spom.features.rows import Blocks, Rows, opening, read_spec, write_spec
 from spom.features.streams import Coder
 
 _VERSION = 1
@@ -104,7 +102,7 @@ class Templates:
         return self._model.transform(columns)
 
     def transform(self, columns: Columns) -> Rows:
-        """The rows of `columns`: the features that are known, at most one a template. Threads may share it."""
+        """The rows of `columns`: the features that are known, at most one per template. Threads may share it."""
         return self._fitted.transform(columns)
 
     def fresh(self) -> Templates:
@@ -137,7 +135,7 @@ class Templates:
         return f"{self.blocks.names[m]}={model.name(m, local) if isinstance(model, Conjunctions) else f'#{local}'}"
 
     def keep(self, blocks: Sequence[int] | Ints) -> Templates:
-        """The templates of some blocks, in their old order, with what they have learnt; ids are numbered anew."""
+        """The templates of some blocks, in their old order, with what they have learnt; ids are renumbered."""
         chosen = sorted({int(m) for m in blocks})
         names = list(self._groups)
         if not chosen or chosen[0] < 0 or chosen[-1] >= len(names):

@@ -1,6 +1,6 @@
 """Gram matrices of several kernels on the same data, built in parallel blocks of rows.
 
-Kernels of inner products share one matrix product a block. Dense matrices lie one after another in one array, which
+Kernels of inner products share one matrix product per block. Dense matrices are consecutive in one array, which
 is what the compiled loops of the solvers read.
 """
 
@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
-import scipy  # its rooms are loaded when they are first used
+import scipy  # its subpackages are loaded on first use
 
 from spom.core.arrays import Ints
 from spom.kernels.base import Kernel, products, squares

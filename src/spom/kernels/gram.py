@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import scipy  # its rooms are loaded when they are first used
+import scipy  # its subpackages are loaded on first use
 from numpy.typing import ArrayLike, NDArray
 
 from spom.core.arrays import Floats

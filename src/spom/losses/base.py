@@ -22,6 +22,10 @@ class Loss(Parameters):
 
     # What y is: "sign" (-1 or +1), "real", or "class" (an index, with one score for each class).
     target: ClassVar[str] = "sign"
+    # (exponent, constant) with norm(phi'(a) - phi'(b)) <= constant * norm(a - b)^exponent.
+    hoelder: Any
+    # A bound on the norm of phi', +inf where there is none.
+    lipschitz: Any
     # phi - c/2 a^2 is convex for this c.
     strong_convexity: ClassVar[float] = 0.0
     # Whether `probability` turns scores into probabilities.
@@ -30,16 +34,6 @@ class Loss(Parameters):
     def __init__(self) -> None: ...
 
     # --- what a loss writes ------------------------------------------------------------------------
-
-    @property
-    def hoelder(self) -> tuple[float, float]:
-        """(exponent, constant) with norm(phi'(a) - phi'(b)) <= constant * norm(a - b)^exponent."""
-        raise NotImplementedError  # every loss has its own
-
-    @property
-    def lipschitz(self) -> float:
-        """A bound on the norm of phi', +inf where there is none."""
-        raise NotImplementedError  # every loss has its own
 
     def _value(self, y: Any, a: Floats) -> Any:
         raise NotImplementedError  # every loss has its own
@@ -104,6 +98,23 @@ class BinaryLoss(Loss):
         return targets, scores
 
 
+class PowerLoss(BinaryLoss):
+    """A loss to the power q, 1 <= q <= 2."""
+
+    q: float
+
+    def _check(self) -> None:
+        check_exponent(self.q)
+
+    def _reals(self) -> Floats:
+        return np.array([self.q], dtype=np.float64)
+
+    @property
+    def lipschitz(self) -> float:
+        """1 for q = 1, else there is none."""
+        return 1.0 if self.q == 1 else np.inf
+
+
 class MulticlassLoss(Loss):
     """A loss of k scores for each example: y holds class indices from 0, a has the shape (n, k).
 
@@ -123,7 +134,7 @@ class MulticlassLoss(Loss):
         scores, labels = _reals_of(a, name), _reals_of(y, "y")
         if scores.ndim == 0 or scores.shape[-1] == 0 or scores.shape[:-1] != labels.shape:
             raise ValueError(
-                f"{name} must have one row for each entry of y and one column a class; "
+                f"{name} must have one row for each entry of y and one column per class; "
                 f"the shapes are {scores.shape} and {labels.shape}"
             )
         wrong = np.flatnonzero((labels != np.floor(labels)) | (labels < 0) | (labels >= scores.shape[-1]))
@@ -151,3 +162,9 @@ def simplex_or_none(y: NDArray[np.int64], u: Floats) -> tuple[Floats, NDArray[np
     slack = 1e-12 * max(1, v.shape[-1])
     inside = (v >= -slack).all(axis=-1) & (np.abs(v.sum(axis=-1) - 1.0) <= slack)
     return np.maximum(v, 0.0), inside
+
+
+def check_exponent(q: Any) -> None:
+    """An error unless 1 <= q <= 2: beyond 2 no Hoelder constant holds for all scores."""
+    if isinstance(q, bool) or not isinstance(q, (int, float, np.integer, np.floating)) or not 1 <= q <= 2:
+        raise ValueError(f"q must be a number from 1 to 2; it is {q!r}")

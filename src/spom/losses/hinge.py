@@ -43,18 +43,10 @@ class Hinge(BinaryLoss):
     array([-1.,  0.])
     """
 
+    hoelder = (0.0, 1.0)
+    lipschitz = 1.0
     _value_kernel = hinge_value
     _derivative_kernel = hinge_derivative
-
-    @property
-    def hoelder(self) -> tuple[float, float]:
-        """(0, 1)."""
-        return 0.0, 1.0
-
-    @property
-    def lipschitz(self) -> float:
-        """1."""
-        return 1.0
 
     def _value(self, y: Floats, a: Floats) -> Any:
         return np.maximum(0.0, 1.0 - y * a)

@@ -50,18 +50,10 @@ class Logistic(BinaryLoss):
     """
 
     probabilistic = True
+    hoelder = (1.0, 0.25)
+    lipschitz = 1.0
     _value_kernel = logistic_value
     _derivative_kernel = logistic_derivative
-
-    @property
-    def hoelder(self) -> tuple[float, float]:
-        """(1, 1/4)."""
-        return 1.0, 0.25
-
-    @property
-    def lipschitz(self) -> float:
-        """1."""
-        return 1.0
 
     def probability(self, a: ArrayLike) -> Floats:
         """P(y = +1) = 1 / (1 + exp(-a)), of each score."""

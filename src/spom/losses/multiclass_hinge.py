@@ -48,17 +48,9 @@ class MulticlassHinge(MulticlassLoss):
            [ 1.,  0., -1.]])
     """
 
+    hoelder = (0.0, math.sqrt(2.0))
+    lipschitz = math.sqrt(2.0)
     _row_kernel = multiclass_hinge_row
-
-    @property
-    def hoelder(self) -> tuple[float, float]:
-        """(0, sqrt 2)."""
-        return 0.0, math.sqrt(2.0)
-
-    @property
-    def lipschitz(self) -> float:
-        """sqrt 2."""
-        return math.sqrt(2.0)
 
     def _violations(self, y: Ints, a: Floats) -> Floats:
         margins = (a - np.take_along_axis(a, y[..., None], -1)) + 1.0

@@ -54,17 +54,10 @@ class MulticlassLogistic(MulticlassLoss):
     """
 
     probabilistic = True
+    # The largest eigenvalue of diag(p) - p p^T is at most 1/2.
+    hoelder = (1.0, 0.5)
+    lipschitz = math.sqrt(2.0)
     _row_kernel = multiclass_logistic_row
-
-    @property
-    def hoelder(self) -> tuple[float, float]:
-        """(1, 1/2): the largest eigenvalue of diag(p) - p p^T is at most 1/2."""
-        return 1.0, 0.5
-
-    @property
-    def lipschitz(self) -> float:
-        """sqrt 2."""
-        return math.sqrt(2.0)
 
     def probability(self, a: ArrayLike) -> Floats:
         """exp(a_j) / sum over i of exp(a_i), of each row."""

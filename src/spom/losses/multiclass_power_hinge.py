@@ -10,8 +10,7 @@ import numpy as np
 from spom.core.arrays import Floats, Ints
 from spom.core.jit import DERIVATIVE_ROW, kernel
 from spom.core.registry import register
-from spom.losses.base import MulticlassLoss
-from spom.losses.power_hinge import check_exponent
+from spom.losses.base import MulticlassLoss, check_exponent
 
 
 @kernel(DERIVATIVE_ROW)

@@ -9,8 +9,7 @@ import numpy as np
 from spom.core.arrays import Floats
 from spom.core.jit import DERIVATIVE, kernel
 from spom.core.registry import register
-from spom.losses.base import BinaryLoss
-from spom.losses.power_hinge import check_exponent
+from spom.losses.base import PowerLoss
 
 
 @kernel(DERIVATIVE)
@@ -38,7 +37,7 @@ def power_absolute_derivative(y: float, a: float, reals: Floats) -> float:
     formula=r"|y - a|^q",
     cost="O(1)",
 )
-class PowerAbsolute(BinaryLoss):
+class PowerAbsolute(PowerLoss):
     r"""abs(y - a)^q, with y a real number and 1 <= q <= 2.
 
     Hoelder (q - 1, q 2^(2-q)); Lipschitz only for q = 1, the absolute error; 2-strongly convex for q = 2.
@@ -57,12 +56,6 @@ class PowerAbsolute(BinaryLoss):
         self.q = q
         self._check()
 
-    def _check(self) -> None:
-        check_exponent(self.q)
-
-    def _reals(self) -> Floats:
-        return np.array([self.q], dtype=np.float64)
-
     @property
     def strong_convexity(self) -> float:  # type: ignore[override]  # a constant of the class elsewhere
         """2 for q = 2, else 0."""
@@ -72,11 +65,6 @@ class PowerAbsolute(BinaryLoss):
     def hoelder(self) -> tuple[float, float]:
         """(q - 1, q 2^(2-q))."""
         return float(self.q) - 1.0, float(self.q * 2.0 ** (2.0 - self.q))
-
-    @property
-    def lipschitz(self) -> float:
-        """1 for q = 1, else there is none."""
-        return 1.0 if self.q == 1 else np.inf
 
     def _value(self, y: Floats, a: Floats) -> Any:
         return np.abs(a - y) ** self.q

@@ -9,13 +9,7 @@ import numpy as np
 from spom.core.arrays import Floats
 from spom.core.jit import DERIVATIVE, kernel
 from spom.core.registry import register
-from spom.losses.base import BinaryLoss
-
-
-def check_exponent(q: Any) -> None:
-    """An error unless 1 <= q <= 2: beyond 2 no Hoelder constant holds for all scores."""
-    if isinstance(q, bool) or not isinstance(q, (int, float, np.integer, np.floating)) or not 1 <= q <= 2:
-        raise ValueError(f"q must be a number from 1 to 2; it is {q!r}")
+from spom.losses.base import PowerLoss
 
 
 @kernel(DERIVATIVE)
@@ -41,7 +35,7 @@ def power_hinge_derivative(y: float, a: float, reals: Floats) -> float:
     formula=r"\max(0,\, 1 - y a)^q",
     cost="O(1)",
 )
-class PowerHinge(BinaryLoss):
+class PowerHinge(PowerLoss):
     r"""max(0, 1 - y a)^q, with y = -1 or +1 and 1 <= q <= 2.
 
     Hoelder (q - 1, q); Lipschitz only for q = 1, where it is the hinge loss. q = 2 is the squared hinge.
@@ -59,21 +53,10 @@ class PowerHinge(BinaryLoss):
         self.q = q
         self._check()
 
-    def _check(self) -> None:
-        check_exponent(self.q)
-
-    def _reals(self) -> Floats:
-        return np.array([self.q], dtype=np.float64)
-
     @property
     def hoelder(self) -> tuple[float, float]:
         """(q - 1, q)."""
         return float(self.q) - 1.0, float(self.q)
-
-    @property
-    def lipschitz(self) -> float:
-        """1 for q = 1, else there is none."""
-        return 1.0 if self.q == 1 else np.inf
 
     def _value(self, y: Floats, a: Floats) -> Any:
         return np.maximum(0.0, 1.0 - y * a) ** self.q

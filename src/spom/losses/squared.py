@@ -45,18 +45,10 @@ class Squared(BinaryLoss):
 
     target = "real"
     strong_convexity = 1.0
+    hoelder = (1.0, 1.0)
+    lipschitz = np.inf
     _value_kernel = squared_value
     _derivative_kernel = squared_derivative
-
-    @property
-    def hoelder(self) -> tuple[float, float]:
-        """(1, 1)."""
-        return 1.0, 1.0
-
-    @property
-    def lipschitz(self) -> float:
-        """There is none."""
-        return np.inf
 
     def _value(self, y: Floats, a: Floats) -> Any:
         r = a - y

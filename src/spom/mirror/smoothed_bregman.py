@@ -101,7 +101,7 @@ class SmoothedBregman(MirrorMap):
         """F(w) - F(u) - (w - u) F'(u), case by case, so that nothing cancels."""
         eps = self.eps
         w_in, u_in = np.abs(w) <= eps, np.abs(u) <= eps
-        # Turned so that the point that lies outside is positive: u, or else w.
+        # Turned so that the point outside is positive: u, or else w.
         turn = np.sign(np.where(u_in, w, u))
         x, z = turn * w, turn * u
         near = np.clip(z, -eps, eps)
@@ -118,7 +118,7 @@ class SmoothedBregman(MirrorMap):
             raise self._unsupported(penalty)
         # Where abs(w) > eps, Psi' = w + strength sign(w), and the solution is the penalty's prox of the dual
         # shrunk by strength; where abs(w) <= eps, Psi' = w (1 + strength / eps), and it is a scaled prox. The
-        # minimiser is unique, so of the three candidates the one that lies in its own region is it.
+        # minimiser is unique, so of the three candidates it is the one in its own region.
         inner = self.eps / (self.strength + self.eps)
         result: Floats = penalty.prox(dual * inner, step * inner)
         above = penalty.prox(dual - self.strength, step)

@@ -19,7 +19,7 @@ from spom.models.encoding import Encoder, decode
 
 # Parameters that belong to a run and not to a model: they are not written, and come back as their defaults.
 NOT_KEPT = ("callbacks", "engine", "verbose")
-# What goes wrong in Python code that takes a file's word for what is in it.
+# What Python code raises that trusts the contents of a damaged file.
 DAMAGE = (
     *(KeyError, TypeError, ValueError, AttributeError, IndexError, ArithmeticError, RecursionError, MemoryError),
     *(AssertionError, UnicodeError, SpomError),
@@ -98,8 +98,8 @@ def _check_jobs(jobs: Any) -> None:
 
 def _estimator(name: str, path: str) -> Any:
     """The class of this name among the public estimators; no other name is looked up."""
-    room = importlib.import_module("spom.estimators")
-    cls = getattr(room, name) if name in room.__all__ else None
+    package = importlib.import_module("spom.estimators")
+    cls = getattr(package, name) if name in package.__all__ else None
     if cls is None or not hasattr(cls, "from_model_state"):
         raise ModelFileError(f"{path}: there is no estimator {name!r} in this spom")
     return cls

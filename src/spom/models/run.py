@@ -16,7 +16,7 @@ One JSON object. `null` stands for a number that was not computed; all times are
     blocks       the names of the blocks (templates, kernels, features or groups), where they are not too many
     block_weights  their weights in the end
     pruning      what a selection of templates did, as text; absent without one
-    history      a list with one object an epoch: epoch, objective, loss, dev, blocks_kept, nonzeros, per_second (tokens
+    history      one object per epoch in a list: epoch, objective, loss, dev, blocks_kept, nonzeros, per_second (tokens
                  or rows), seconds (since the start of learning), block_weights (as many as `blocks`, or absent)
     result       flat numbers: those of `spom evaluate --json` on the dev data, and nonzeros, blocks_kept, bytes
     confusion    {"labels": [...], "counts": [[...]]} on the dev data, rows are gold; absent for a parser or regressor

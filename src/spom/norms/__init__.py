@@ -6,10 +6,9 @@ Exact and greedy where the norm fits the penalty; by linear programs for everyth
 """
 
 from spom.norms.atomic import AtomicBall, AtomicNorm, AtomicPenalty
-from spom.norms.base import as_norm
+from spom.norms.base import Certificate, ProxResult, as_norm
 from spom.norms.polyhedral import Polyhedral
 from spom.norms.prox import GeneralProx, general_prox, local_conjugate
-from spom.norms.result import Certificate, ProxResult
 
 __all__ = [
     "AtomicBall",

@@ -1,13 +1,16 @@
-"""The norms by name: value and dual norm. `AtomicNorm` has the same two methods."""
+"""The norms by name (value and dual norm, as `AtomicNorm` has them), and what a general prox returns."""
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from spom.core.arrays import Floats
-from spom.errors import Unsupported
+from spom.errors import SpomError, Unsupported
 
 
 class Norm(Protocol):
@@ -68,3 +71,91 @@ def as_norm(norm: Any) -> Norm:
         raise Unsupported(f"{norm!r} is no norm; use 'l1', 'l2', 'linf' or an AtomicNorm")
     found: Norm = norm
     return found
+
+
+# (q', conjugate of the penalty at q') for a q' as near to q as the conjugate's domain needs.
+Conjugate = Callable[[Floats], tuple[Floats, float]]
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """Proof of optimality: the value of a feasible dual point, which no objective can be below.
+
+    `gap` = objective - `bound` is what the point may be worse than the best one, rounding apart; NaN where
+    the conjugate of the penalty is not known. The dual is
+
+        maximise over p   <p, u> - dual_norm(p)^2 / (2L) - conjugate(p - z)        (general prox)
+        maximise over p   <p, u> - t dual_norm(p) - conjugate(p - z)               (local conjugate)
+    """
+
+    gap: float
+    bound: float
+
+    def holds(self, tol: float = 1e-9) -> bool:
+        """Whether the gap is at most tol, relative to the objective where that is larger than one."""
+        return bool(self.gap <= tol * max(1.0, abs(self.bound)))
+
+
+@dataclass(frozen=True)
+class ProxResult:
+    """The point `x`, its distance `t` = norm(x - u), the dual element `p` and the objective there.
+
+    `p` is in -subdifferential of L/2 norm^2 at x - u and in z + subdifferential of the penalty at x: what the
+    accelerated method adds up. `value` is the penalty at x, `programs` the number of linear programs solved.
+    The certificate is computed when it is first looked at.
+    """
+
+    x: Floats
+    t: float
+    p: Floats
+    objective: float
+    value: float
+    programs: int = 0
+    _bound: Callable[[], float] = field(default=lambda: np.nan, repr=False, compare=False)
+
+    @cached_property
+    def certificate(self) -> Certificate:
+        """The duality gap at (x, p)."""
+        try:
+            bound = self._bound()
+        except SpomError:
+            bound = np.nan
+        return Certificate(self.objective - bound, bound)
+
+
+class Question(NamedTuple):
+    """What was asked: the norm, the conjugate of the penalty, u and z, and L or the distance t."""
+
+    norm: Any
+    conjugate: Conjugate
+    u: Floats
+    z: Floats
+    L: float
+    t: float
+
+
+def finish(asked: Question, x: Floats, p: Floats, value: float, reached: float, programs: int = 0) -> ProxResult:
+    """A result with its certificate: of the general prox for L > 0, of the local conjugate at t for L = 0."""
+
+    norm, conjugate, u, z, L, t = asked
+
+    def bound() -> float:
+        q, support = conjugate(p - z)
+        repaired = z + q
+        dual = float(norm.dual(repaired))
+        return float(np.vdot(repaired, u)) - (dual * dual / (2.0 * L) if L > 0 else t * dual) - support
+
+    objective = float(np.vdot(z, x)) + value + (0.5 * L * reached * reached if L > 0 else 0.0)
+    return ProxResult(x, reached, p, objective, value, programs, bound)
+
+
+def conjugate_of(penalty: Any) -> Conjugate:
+    """The conjugate of any penalty, with q scaled back into the dual ball where the penalty is a norm."""
+
+    def conjugate(q: Floats) -> tuple[Floats, float]:
+        if penalty.homogeneous and not penalty.indicator and hasattr(penalty, "strength"):
+            needed = float(penalty.max_strength(q))
+            return (q if needed <= penalty.strength else q * (penalty.strength / needed)), 0.0
+        return q, float(penalty.conjugate().value(q))
+
+    return conjugate

@@ -6,7 +6,7 @@ the item itself included. The crossing is the first item with
     max(slope * key + offset, floor) <= C        (slope >= 0)
 
 The left side falls and the right side grows, so selection finds it without sorting: a pivot tells on
-which side the crossing lies, and the other side is dropped. Pivots are medians of three random items from
+which side the crossing is, and the other side is dropped. Pivots are medians of three random items from
 a fixed seed, so the expected time is linear whatever the input, and the same input gives the same bits.
 """
 

@@ -9,8 +9,7 @@ from scipy.optimize import brentq
 
 from spom.core.arrays import Floats
 from spom.errors import Unsupported
-from spom.norms.base import NORMS
-from spom.norms.result import ProxResult, Question, conjugate_of, finish
+from spom.norms.base import NORMS, ProxResult, Question, conjugate_of, finish
 
 # The local conjugate looks for L in this range, as powers of ten around a first guess.
 _DECADES = 40

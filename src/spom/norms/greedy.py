@@ -7,11 +7,10 @@ from typing import Any
 import numpy as np
 
 from spom.core.arrays import Floats
-from spom.norms.base import NORMS
+from spom.norms.base import NORMS, Conjugate, ProxResult, Question, finish
 from spom.norms.exchange import l1_ball_greedy, simplex_dual, simplex_greedy
 from spom.norms.l1 import l1_dual, l1_greedy, peak
 from spom.norms.linf import linf_ball_greedy, linf_greedy
-from spom.norms.result import Conjugate, ProxResult, Question, finish
 
 # How far below the least possible distance a local conjugate may be asked for: rounding.
 _SLACK = 1e-12

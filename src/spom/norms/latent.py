@@ -1,4 +1,4 @@
-"""The l-inf latent group lasso in the l-inf norm, by linear programs with one row a group.
+"""The l-inf latent group lasso in the l-inf norm, by linear programs with one row per group.
 
 Within distance t of u, coordinate i goes as far against z_i as its groups' weights w allow: with a = abs(z) and
 v_i = -sign(z_i) u_i, y_i = min(v_i + t, (B w)_i), where (B w)_i >= abs(u_i) - t. Eliminating y leaves a covering
@@ -6,7 +6,7 @@ program in w, and its dual
 
     maximise  sum_i abs(v_i + t) r_i - e_i max(r_i - a_i, 0)   with   B^T r <= strength, r >= 0
 
-(e_i = 2t where v_i + t >= 0, else 0) has one row a group, feasible at r = 0 whatever t is: only costs change during
+(e_i = 2t where v_i + t >= 0, else 0) has one row per group, feasible at r = 0 whatever t is: only costs change during
 the search for t. r is abs(p - z), and the multipliers of the rows are the weights w.
 """
 
@@ -19,8 +19,7 @@ from scipy import sparse
 
 from spom.core.arrays import Floats
 from spom.core.lp import LinearProgram
-from spom.norms.base import NORMS
-from spom.norms.result import ProxResult, Question, conjugate_of, finish
+from spom.norms.base import NORMS, ProxResult, Question, conjugate_of, finish
 from spom.norms.search import Cut, tangent_search
 
 

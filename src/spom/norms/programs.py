@@ -16,10 +16,9 @@ from scipy import sparse
 from spom.core.arrays import Floats
 from spom.core.lp import LinearProgram
 from spom.norms.atomic import AtomicPenalty
-from spom.norms.base import Norm
+from spom.norms.base import Norm, ProxResult, Question, finish
 from spom.norms.greedy import too_near
 from spom.norms.polyhedral import Polyhedral, Rows, as_rows
-from spom.norms.result import ProxResult, Question, finish
 from spom.norms.search import Cut, tangent_search
 
 
@@ -106,7 +105,7 @@ class PolyhedralProx:
             cut, programs = self._evaluate(z, t), 2
             p = cut.p
         else:
-            # A hair of room keeps the program feasible at the very edge of the domain.
+            # A small slack keeps the program feasible at the very edge of the domain.
             start = nearest * (1 + 1e-12)
             cut, p, programs = tangent_search(lambda s: self._evaluate(z, s), L, start)
             programs += 1

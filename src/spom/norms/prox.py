@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -11,14 +12,12 @@ from scipy import sparse
 from spom.core.arrays import Floats, as_finite, check_positive
 from spom.errors import Unsupported
 from spom.norms.atomic import AtomicBall, AtomicNorm, AtomicPenalty
-from spom.norms.base import Norm, as_norm
-from spom.norms.coordinates import InCoordinates
+from spom.norms.base import Norm, ProxResult, as_norm
 from spom.norms.euclidean import EuclideanProx
 from spom.norms.greedy import L1BallGreedy, L1Greedy, LInfGreedy, SimplexGreedy
 from spom.norms.latent import LatentLInf
 from spom.norms.polyhedral import is_polyhedral
 from spom.norms.programs import PolyhedralProx
-from spom.norms.result import ProxResult
 from spom.penalties.l1 import L1
 from spom.penalties.l1_ball import L1Ball
 from spom.penalties.latent_group_lasso import LatentGroupLasso
@@ -141,3 +140,17 @@ def _greedy(penalty: Any, norm: Norm) -> Method | None:
     if isinstance(penalty, (LInf, Zero)):
         return LInfGreedy(getattr(penalty, "strength", 0.0), ball=False)
     return LInfGreedy(penalty.radius, ball=True) if isinstance(penalty, LInfBall) else None
+
+
+class InCoordinates:
+    """A greedy l1 method in the coordinates of an atomic norm: u -> A^-1 u, z -> A^T z, p -> A^-T p."""
+
+    def __init__(self, norm: AtomicNorm, inner: L1Greedy | L1BallGreedy) -> None:
+        self.norm, self.inner = norm, inner
+
+    def solve(self, u: Floats, z: Floats, L: float, t: float) -> ProxResult:
+        """The general prox for L > 0; for L = 0 the local conjugate at t."""
+        norm = self.norm
+        inner = self.inner.solve(norm.coordinates(u), norm.correlations(z), L, t)
+        # Objective and dual bound are the same numbers in both coordinates.
+        return replace(inner, x=norm.combine(inner.x), p=norm.lift(inner.p))

@@ -3,7 +3,7 @@
 A full run takes minutes, so results are kept in a file. A kept result is stale when
 
 - the files of the experiment changed: the digest of its module and of the modules of `spom.papers` that it imports
-  differs (comments, docstrings, tables and drawings apart: they are made anew from the numbers);
+  differs (comments, docstrings, tables and drawings apart: they are rebuilt from the numbers);
 - the library behind it gives other numbers: a run of a second or so (the settings `TINY` of the experiment), whose
   numbers were kept beside the result, is made again and compared.
 
@@ -122,7 +122,7 @@ def _same(a: float, b: float) -> bool:
 
 
 def stale(experiment: Experiment, result: Result, now: Numbers) -> str | None:
-    """Why the result has to be made again, or None; `now` is the `probe` of today."""
+    """Why the result must be made again, or None; `now` is the `probe` of today."""
     if result.code.get("files") != digest(experiment.code):
         return "the files of the experiment changed since it was run"
     kept = result.code.get("probe") or {}

@@ -260,7 +260,7 @@ def _row(what: str, here: dict[str, Any], near: bool) -> Row:
 
 
 def draw(numbers: Numbers, settings: Settings) -> Any:
-    """A panel a theta: one line a loss, and the theorem's slope."""
+    """One panel per theta: one line per loss, and the theorem's slope."""
     exponents = settings["exponents"]
     figure, axes = panels(1, len(exponents), height=3.0)
     rounds = np.array(numbers["rounds"])

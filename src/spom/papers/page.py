@@ -81,7 +81,7 @@ def _rst(text: str) -> str:
 
 
 def rst(results: Sequence[Result], images: str) -> str:
-    """The same as a page of the documentation; `images` is where the figures lie, seen from the page."""
+    """The same as a page of the documentation; `images` is the folder of the figures, relative to the page."""
     title = "The papers' tables and figures"
     lines = [
         title,

@@ -68,7 +68,7 @@ def table_of(experiment: Experiment, numbers: Numbers, settings: Settings, quick
 
 
 def again(result: Result) -> Result:
-    """The result with its table made anew from its numbers, by the code of today."""
+    """The result with its table rebuilt from its numbers by the current code."""
     experiment = find(result.id)
     return replace(result, table=table_of(experiment, result.numbers, result.settings, result.quick))
 

@@ -153,7 +153,7 @@ class Penalty(Parameters):
     def skip(self, w: ArrayLike, steps: ArrayLike, out: Floats | None = None) -> Floats:
         """The result of one prox after another, one for each entry of `steps`, by a closed form.
 
-        A single number is one step; for a `semigroup` penalty it may as well be the sum of many.
+        A single number is one step; for a `semigroup` penalty it may be the sum of many.
         """
         sizes, elastic = as_steps(steps), self.elastic()
         if self.semigroup:

@@ -180,7 +180,7 @@ class Grouped(Strength):
         return found
 
     def restrict(self, kept: Ints, size: int) -> Penalty | None:
-        """The groups numbered anew; those of which nothing is left are dropped."""
+        """The groups renumbered; those of which nothing is left are dropped."""
         found = copy.copy(self)
         found._cached = None
         if self._each_block:

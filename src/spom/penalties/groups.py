@@ -1,6 +1,6 @@
 """Group structures: what `groups=` may be, and its one internal form.
 
-- a list of index arrays, one a group;
+- a list of index arrays, one per group;
 - one integer label a coordinate (negative: in no group);
 - a block size: consecutive blocks of that many coordinates, which must fill the array;
 - `"rows"`: each row of a matrix is a group (each entry of a vector).

@@ -6,7 +6,7 @@ import warnings
 from typing import Any, ClassVar
 
 import numpy as np
-import scipy  # its rooms are loaded when they are first used
+import scipy  # its subpackages are loaded on first use
 from numpy.typing import ArrayLike
 
 from spom.core.arrays import Floats, Ints, as_finite, check_positive

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import scipy  # its rooms are loaded when they are first used
+import scipy  # its subpackages are loaded on first use
 
 from spom.core.arrays import Floats
 
@@ -97,7 +97,7 @@ def _minimise(f: _Function, B: Any, Bt: Any, w: Floats) -> tuple[Floats, Floats,
         slope, curve = f.derivatives(d)
         gradient = f.cost + Bt @ slope
         worst = float(np.abs(np.where(w > 0, gradient, np.minimum(gradient, 0.0))).max(initial=0.0))
-        # Along a flat bottom rounding can go on for ever: a few rounds without gain end it.
+        # Along a flat bottom rounding errors never end: stop after a few rounds without gain.
         idle = 0 if value < best * (1.0 - 1e-15) else idle + 1
         best = min(best, value)
         if worst <= 1e-15 * f.cost or idle > 6:

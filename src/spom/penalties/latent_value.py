@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import scipy  # its rooms are loaded when they are first used
+import scipy  # its subpackages are loaded on first use
 
 from spom.core.arrays import Floats
 from spom.core.lp import LinearProgram

@@ -239,7 +239,7 @@ class Sum(Penalty):
 
     def _conjugate_value(self, y: Floats) -> float:
         if self.homogeneous and self.exact:
-            # In the dual ball just where the prox is zero; a hair of room for rounding.
+            # In the dual ball just where the prox is zero; with a tolerance for rounding.
             return 0.0 if not self.prox(y, 1.0 + 1e-10).any() else np.inf
         ridge = self._plan()[2]
         if ridge > 0 and self.exact:

@@ -66,7 +66,7 @@ def _near_peak(w: Floats, absolute: bool, peak: float, sigma: float) -> tuple[fl
 def _select(depth: Floats, a: Floats, s: float, k: float, target: float, alpha: float, beta: float) -> float:
     """The root by selection, given sums s, k of entries known to be active; reorders `depth` and `a`.
 
-    A depth v is active where the root lies below it: alpha * sum a (v - depth) over depths < v is less
+    A depth v is active where the root is below it: alpha * sum a (v - depth) over depths < v is less
     than target - beta * v. A random pivot settles about half of the candidates in each pass.
     """
     low, high = 0, depth.size

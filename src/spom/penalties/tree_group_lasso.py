@@ -108,7 +108,7 @@ class TreeGroupLasso(Grouped):
         return self.strength * float(self._structure(w.shape)[1] @ self._norms(w))
 
     def _conjugate_value(self, y: Floats) -> float:
-        # In the dual ball just where the prox is zero; a hair of room for rounding.
+        # In the dual ball just where the prox is zero; with a tolerance for rounding.
         return 0.0 if not self.prox(y, 1.0 + 1e-10).any() else np.inf
 
     def _max_strength(self, g: Floats) -> float:

@@ -12,9 +12,9 @@ from spom.report.tables import filled
 
 Figure = dict[str, Any]
 
-# So many lines are told apart by colour; the others are grey.
+# This many lines have colours of their own; the others are grey.
 COLOURS = 8
-# So many lines are drawn. Of more blocks than bars the table, which has bars of its own, shows the shares.
+# This many lines are drawn. Of more blocks than bars the table, which has bars of its own, shows the shares.
 MOST_LINES, MOST_BARS = 300, 20
 # Cells of a matrix carry their number up to this many labels.
 MOST_LABELS_WITH_NUMBERS = 16
@@ -60,7 +60,7 @@ def _panel(epochs: Sequence[Epoch], columns: tuple[str, ...]) -> Figure | None:
     if not columns:
         return None
     stages = list(dict.fromkeys(e.stage for e in epochs))
-    # Each stage counts its epochs anew: then they are counted through.
+    # Each stage counts its own epochs: number them consecutively.
     at = [e.epoch for e in epochs] if len(stages) == 1 else list(range(1, len(epochs) + 1))
     data: list[Figure] = []
     legend: list[tuple[str, str]] = []

@@ -12,7 +12,7 @@ Number = float | None
 class Epoch:
     """One epoch; None where a number was not computed. `seconds` count from the start of learning.
 
-    A run of several stages, each of which counts its epochs anew, names them in `stage`.
+    A run of several stages, each of which counts its own epochs, names them in `stage`.
     """
 
     epoch: int

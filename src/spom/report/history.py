@@ -54,7 +54,7 @@ def entries_of(history: Any) -> list[dict[str, Any]]:
 def epochs_of(entries: Sequence[dict[str, Any]]) -> list[Epoch]:
     """The numbers of each entry; what is missing, null or not finite is None.
 
-    A history whose count begins anew is one of several passes, which become stages; one that never counts beyond its
+    A history whose count restarts is one of several passes, which become stages; one that never counts beyond its
     first epoch (calls of `partial_fit`) is counted through.
 
     >>> [(e.stage, e.epoch) for e in epochs_of([{"epoch": 1}, {"epoch": 2}, {"epoch": 1}])]
@@ -84,7 +84,7 @@ def _first(entry: dict[str, Any], keys: tuple[str, ...]) -> Number:
 
 
 def paths_of(entries: Sequence[dict[str, Any]], names: Sequence[str]) -> Paths | None:
-    """The weights of the blocks `names` along the entries that tell of just so many, in the last stage that does."""
+    """The weights of the blocks `names` along the entries that have as many, in the last stage that does."""
     told: list[tuple[Epoch, list[Any]]] = []
     for epoch, entry in zip(epochs_of(entries), entries, strict=True):
         row = _shares(entry)

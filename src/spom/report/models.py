@@ -12,11 +12,11 @@ from scipy import sparse
 
 from spom.report.contents import Block, Features, Matrix
 
-# A linear model may have millions of blocks; so many of the largest are listed.
+# A linear model may have millions of blocks; this many of the largest are listed.
 MOST_BLOCKS = 2000
 # Nobody reads the features of more labels than these.
 MOST_LABELS = 60
-# Among so many times the features that are shown, those that speak for a label are looked for.
+# Features of a label are searched among this many times as many as are shown.
 WIDER = 20
 
 
@@ -90,7 +90,7 @@ def _joined(members: Any, named: Callable[[int], str]) -> str:
 
 
 def _labels(model: Any, rows: int) -> list[str]:
-    """A label for each row of weights; of two classes the second is the one that a positive weight speaks for."""
+    """A label for each row of weights; of two classes the second is the one that a positive weight supports."""
     classes = getattr(model, "classes_", None)
     if classes is None:
         return ["target"] if rows == 1 else [f"target {k + 1}" for k in range(rows)]
@@ -103,7 +103,7 @@ def _top(label: str, row: Any, named: Callable[[int], str], top: int) -> Feature
 
 
 def balanced(sorted_weights: list[tuple[str, float]], top: int) -> list[tuple[str, float]]:
-    """`top` weights of a list sorted by size: what speaks for the label first, and at least a third against it.
+    """`top` weights of a list sorted by size: those for the label first, and at least a third against it.
 
     >>> balanced([("a", -4.0), ("b", -3.0), ("c", 2.0), ("d", 1.0), ("e", 0.5)], 3)
     [('c', 2.0), ('d', 1.0), ('a', -4.0)]
@@ -118,7 +118,7 @@ def balanced(sorted_weights: list[tuple[str, float]], top: int) -> list[tuple[st
 
 def _tagger(model: Any, top: int) -> Described:
     left = model._source.blocks
-    counts = np.count_nonzero(model.weights_, axis=1)
+    counts = np.asarray((model.weights_ != 0).sum(axis=1)).reshape(-1)
     nonzeros = {
         name: int(counts[a:b].sum())
         for name, (a, b) in zip(left.names, pairwise(np.asarray(left.starts).tolist()), strict=True)

@@ -14,7 +14,7 @@ from spom.report.charts import figures
 from spom.report.contents import Contents
 from spom.report.tables import by_label, confusions, epoch_table, number, smaller, tile_columns, tiles, tree
 
-# More rows or labels than these make a page slow and nobody wiser; the page says what it leaves out.
+# More rows or labels than these make a page slow; the page says what it leaves out.
 MOST_ROWS, MOST_LABELS, MOST_SENTENCES = 2000, 60, 20
 
 

@@ -149,7 +149,7 @@ def _facts(record: dict[str, Any]) -> dict[str, list[tuple[str, str]]]:
     parameters = options.pop("parameters", None) or {}
     words = [str(word) for word in record.get("command") or []]
     run = [
-        # The program by its name alone: where it is installed is nobody's concern.
+        # The program by its name alone, without the folder it is installed in.
         ("command", shlex.join([os.path.basename(words[0]), *words[1:]]) if words else ""),
         ("started", str(record.get("started") or "")),
         ("ended", {"end": "all epochs were made"}.get(str(record.get("stopped")), str(record.get("stopped") or ""))),

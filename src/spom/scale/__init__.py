@@ -1,8 +1,9 @@
-"""Learn and predict from shards of data, on the cores of this machine or on a Dask cluster."""
+"""Learn and predict from shards of data, on the cores of this machine or on a Dask cluster; streams of any length."""
 
+from spom.estimators.training.streams import Stream
 from spom.scale.fitting import fit
 from spom.scale.predicting import predict
 from spom.scale.searching import Search, search
 from spom.scale.shards import Shards
 
-__all__ = ["Search", "Shards", "fit", "predict", "search"]
+__all__ = ["Search", "Shards", "Stream", "fit", "predict", "search"]

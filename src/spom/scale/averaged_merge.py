@@ -11,12 +11,13 @@ entry, .821 on one machine.)
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from spom.core.arrays import Ints
+from spom.core.arrays import Floats, Ints
+from spom.core.jit import kernel
 
 Singles = NDArray[np.float32]
 
@@ -34,42 +35,92 @@ class Averaged(NamedTuple):
 
 
 class Whole(NamedTuple):
-    """Weights, sums, S, the mean loss, and what else the shards said, in their order."""
+    """S, the mean loss, and what else the shards said, in their order."""
 
-    weights: Singles
-    sums: Singles
     rounds: float
     loss: float
     more: list[Any]
 
 
+class Both(NamedTuple):
+    """Weights w and u of a learner."""
+
+    weights: Annotated[Singles, "float32[::1]"]
+    sums: Annotated[Singles, "float32[::1]"]
+
+
+@kernel("int64(Both, Both, int64[::1], Both)")
+def pick_changed(before: Both, after: Both, places: Ints, out: Both) -> int:
+    """The entries that differ and where they are, as far as there is room; how many differ."""
+    count = 0
+    for i in range(before.weights.size):
+        if before.weights[i] != after.weights[i] or before.sums[i] != after.sums[i]:
+            if count < places.size:
+                places[count] = i
+                out.weights[count], out.sums[count] = after.weights[i], after.sums[i]
+            count += 1
+    return count
+
+
+class Parts(NamedTuple):
+    """The entries of all shards: those of shard p are from starts[p] on, in ascending order; its mass and its S."""
+
+    places: Annotated[Ints, "int64[::1]"]
+    values: Both
+    starts: Annotated[Ints, "int64[::1]"]
+    shares: Annotated[Floats, "float64[::1]"]
+    rounds: Annotated[Floats, "float64[::1]"]
+
+
+@kernel("void(Parts, Both, float64)")
+def settle(parts: Parts, now: Both, rounds: float) -> None:
+    """u = S W - M with M the mean of (S_p w_p - u_p) over the shards that changed an entry, place by place."""
+    heads, count = parts.starts[:-1].copy(), parts.shares.size
+    while True:
+        i = np.int64(now.weights.size)
+        for p in range(count):
+            if heads[p] < parts.starts[p + 1]:
+                i = min(i, parts.places[heads[p]])
+        if i == now.weights.size:
+            return
+        w, u = float(now.weights[i]), float(now.sums[i])
+        mass = own = moved = iterates = added = 0.0
+        for p in range(count):
+            k = heads[p]
+            if k < parts.starts[p + 1] and parts.places[k] == i:
+                share, gap = parts.shares[p], parts.shares[p] * (float(parts.values.weights[k]) - w)
+                mass += share
+                own += share * parts.rounds[p]
+                moved += gap
+                iterates += parts.rounds[p] * gap
+                added += share * (float(parts.values.sums[k]) - u)
+                heads[p] += 1
+        mean = w + moved / mass
+        now.weights[i] = mean
+        now.sums[i] = u + rounds * mean - (own * w + iterates - added) / mass
+
+
 def changed(before: tuple[Any, Any], after: tuple[Singles, Singles]) -> tuple[Ints, Singles, Singles]:
     """(places, weights, sums) of the entries that differ."""
-    places = np.flatnonzero((before[0] != after[0]) | (before[1] != after[1]))
-    return places, after[0][places], after[1][places]
+    old, new, room = Both(*before), Both(*after), 1 << 18
+    while True:
+        places = np.empty(room, dtype=np.int64)
+        out = Both(np.empty(room, dtype=np.float32), np.empty(room, dtype=np.float32))
+        count = pick_changed(old, new, places, out)
+        if count <= room:
+            return places[:count].copy(), out.weights[:count].copy(), out.sums[:count].copy()
+        room = count
 
 
-def merged(weights: Singles, sums: Singles, parts: Iterable[Averaged]) -> Whole:
-    """The learner that follows from those of the shards, which all began with these weights and sums."""
-    # Of each entry: the mass of the shards that changed it, and the sums over them of S, of w, of S w, and of u.
-    entry = np.zeros((5, weights.size))
-    mass = rounds = loss = 0.0
-    more = []
-    for part in parts:
-        at, share = part.places, part.share
-        mass, rounds, loss = mass + share, rounds + share * part.rounds, loss + share * part.loss
-        moved = share * (part.weights.astype(np.float64) - weights[at])
-        entry[0, at] += share
-        entry[1, at] += share * part.rounds
-        entry[2, at] += moved
-        entry[3, at] += part.rounds * moved
-        entry[4, at] += share * (part.sums.astype(np.float64) - sums[at])
-        more.append(part.more)
-    S = rounds / max(mass, 1e-300)
-    some = np.flatnonzero(entry[0])
-    whole, own, moved, iterates, added = entry[:, some]
-    W, U = weights.astype(np.float64), sums.astype(np.float64)
-    W[some] += moved / whole
-    # u = S W - M with M the mean of (S_p w_p - u_p) over the shards that changed the entry.
-    U[some] += S * W[some] - (own * weights[some] + iterates - added) / whole
-    return Whole(W.astype(np.float32), U.astype(np.float32), S, loss / max(mass, 1e-300), more)
+def merge_into(weights: Singles, sums: Singles, parts: Iterable[Averaged]) -> Whole:
+    """Set weights and sums, which all shards began with, to those that follow from the shards."""
+    every = list(parts)
+    shares, own = np.array([part.share for part in every]), np.array([part.rounds for part in every])
+    mass = max(float(shares.sum()), 1e-300)
+    S, loss = float(shares @ own) / mass, float(shares @ np.array([part.loss for part in every])) / mass
+    if every:
+        starts = np.cumsum([0, *(part.places.size for part in every)], dtype=np.int64)
+        values = Both(np.concatenate([p.weights for p in every]), np.concatenate([p.sums for p in every]))
+        places = np.concatenate([part.places for part in every])
+        settle(Parts(places, values, starts, shares, own), Both(weights, sums), S)
+    return Whole(S, loss, [part.more for part in every])

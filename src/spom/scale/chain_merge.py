@@ -1,4 +1,4 @@
-"""Tables of taggers that become one: sums of gradients under dual averaging, mean weights under SPOM's own step."""
+"""Tables of taggers with penalties of blocks that become one: mean weights, and the prox after them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from spom.core.arrays import Floats, Ints
 from spom.errors import Unsupported
 from spom.scale.merging import Arrays
-from spom.solvers.structured.chains.adaptive_engine import GRADIENTS, RATES, AdaptiveEngine
 from spom.solvers.structured.chains.dispatch import of_norms
 from spom.solvers.structured.chains.scaled_engine import BlockEngine
 from spom.solvers.structured.chains.scaled_rounds import SCALE, SUM
@@ -45,9 +44,9 @@ class Merged:
 LARGE = ("table", "average")
 
 
-def change_of(engine: Any, since: tuple[Ints | None, Arrays], sentences: int, loss: float) -> Change:
-    """What has changed since (features of the shard, tables): rows that did not change are not sent."""
-    (ids, before), now = since, engine.pack()
+def change_of(engine: Any, before: Arrays, sentences: int, loss: float) -> Change:
+    """What has changed since these tables: rows that did not change are not sent."""
+    now = engine.pack()
     large = {name: now.pop(name) for name in LARGE if name in now}
     differs = np.zeros(large["table"].shape[0], dtype=bool)
     for name, a in large.items():
@@ -55,61 +54,20 @@ def change_of(engine: Any, since: tuple[Ints | None, Arrays], sentences: int, lo
             differs |= (a != before[name]).any(axis=1)
     rows = np.flatnonzero(differs)
     sent = {name: a[rows] for name, a in large.items() if a.shape[0] == differs.size}
-    return Change(rows if ids is None else ids[rows], sent, now, sentences, loss)
+    return Change(rows, sent, now, sentences, loss)
 
 
 def merge_changes(solver: Any, before: Arrays, parts: Iterator[Change]) -> Merged:
-    """The tables that follow from what all shards changed."""
-    engine = solver.engine
-    if isinstance(engine, AdaptiveEngine):
-        return _sums(engine, before, parts)
-    if isinstance(engine, BlockEngine) and not engine.rule.dual:
-        return _means(solver, engine, before, parts)
-    raise Unsupported(
-        "dual averaging of blocks is not there for shards: take update='forward-backward', or a penalty of single "
-        "weights such as L1"
-    )
-
-
-def _sums(engine: AdaptiveEngine, before: Arrays, parts: Iterator[Change]) -> Merged:
-    """Gradients and squares of rates are summed and divided by the number of shards: see `spom.scale.merging`."""
-    table, lanes, delta = before["table"], before["table"].shape[1] // 2, engine.rates.delta
-    total, chain = np.zeros_like(table), np.zeros_like(before["chain"])
-    squares = _squares(before["chain"][RATES], delta)
-    count = sentences = 0
-    loss, eta = 0.0, float(before["scalars"][1])
-    for part in parts:
-        count, sentences, loss = count + 1, sentences + part.sentences, loss + part.loss
-        old, new = table[part.rows], part.large["table"]
-        total[part.rows, :lanes] += new[:, :lanes] - old[:, :lanes]
-        if engine.rates.adaptive:
-            shift = np.float32(delta)
-            total[part.rows, lanes:] += _squares(new[:, lanes:], shift) - _squares(old[:, lanes:], shift)
-        chain[GRADIENTS] += part.small["chain"][GRADIENTS] - before["chain"][GRADIENTS]
-        chain[RATES] += _squares(part.small["chain"][RATES], delta) - squares
-        eta = float(part.small["scalars"][1])
-    share = max(1, count)
-    found, edges = table.copy(), before["chain"].copy()
-    found[:, :lanes] += total[:, :lanes] / np.float32(share)
-    edges[GRADIENTS] += chain[GRADIENTS] / share
-    if engine.rates.adaptive:
-        shift = np.float32(delta)
-        grown = np.maximum(_squares(table[:, lanes:], shift) + total[:, lanes:] / np.float32(share), np.float32(0.0))
-        found[:, lanes:] = shift + np.sqrt(grown)
-        edges[RATES] = delta + np.sqrt(np.maximum(squares + chain[RATES] / share, 0.0))
-    rounds = float(before["scalars"][0]) + -(-sentences // share)
-    return Merged({"table": found, "chain": edges, "scalars": np.array([rounds, eta])}, sentences, loss)
-
-
-def _squares(rates: Any, delta: Any) -> Any:
-    return (rates - delta) ** 2
-
-
-def _means(solver: Any, engine: BlockEngine, before: Arrays, parts: Iterator[Change]) -> Merged:
     """Mean weights, weighted by sentences, and the prox of the blocks' norms after them.
 
     Where the mean of all iterates is wanted, the sums of iterates are averaged as well.
     """
+    engine = solver.engine
+    if not isinstance(engine, BlockEngine) or engine.rule.dual:
+        raise Unsupported(
+            "dual averaging of blocks is not there for shards: take update='forward-backward', or a penalty of single "
+            "weights such as L1"
+        )
     averaged, block = engine.averaged, engine.scaled.block
     W, S = np.zeros(before["table"].shape), np.zeros(before["average"].shape)
     chain, chain_sum = np.zeros(before["chain_table"].shape), np.zeros(before["chain_average"].shape)

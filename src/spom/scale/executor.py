@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-import pickle
 import shutil
 import tempfile
-from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -14,6 +12,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from spom.errors import SpomError, Unsupported
+from spom.scale.sending import Moved, answered, once, opened, packed
 
 # How often a task is given to new processes after it ended those it ran in, as Dask's `allowed-failures`.
 ATTEMPTS = 3
@@ -32,7 +31,9 @@ class NoWorkers(SpomError):
 
 
 class Executor(Protocol):
-    """Run functions of picklable arguments somewhere else."""
+    """Run functions of picklable arguments somewhere else; `moved` counts what was sent and received."""
+
+    moved: Moved
 
     @property
     def workers(self) -> int:
@@ -47,8 +48,10 @@ class Executor(Protocol):
         """Forget a value that no further task takes."""
         ...
 
-    def submit(self, function: Callable[..., Any], held: Held, arguments: tuple[Any, ...], name: str) -> Any:
-        """Start function(*held values, *arguments); the handle of the task."""
+    def submit(
+        self, function: Callable[..., Any], held: Held, arguments: tuple[Any, ...], name: str, apart: Any = None
+    ) -> Any:
+        """Start function(*held values, *arguments); the handle of the task. `apart` is held for an `Apart` in them."""
         ...
 
     def gather(self, handles: Sequence[Any]) -> Iterator[Any]:
@@ -57,6 +60,10 @@ class Executor(Protocol):
 
     def cancel(self, handles: Sequence[Any]) -> None:
         """Give up tasks that nobody waits for."""
+        ...
+
+    def everywhere(self, function: Callable[..., Any], *arguments: Any) -> None:
+        """Call a function in all processes that tasks of this executor have run in and that will stay."""
         ...
 
     def close(self) -> None:
@@ -68,7 +75,7 @@ class Threads:
     """Threads of this process: compiled loops run without Python's lock, and nothing is copied."""
 
     def __init__(self, workers: int) -> None:
-        self.workers = workers
+        self.workers, self.moved = workers, Moved()
         self._pool = ThreadPoolExecutor(workers, thread_name_prefix="spom-shard")
 
     def hold(self, value: Any) -> Any:
@@ -78,7 +85,9 @@ class Threads:
     def drop(self, held: Any) -> None:
         """Nothing is kept."""
 
-    def submit(self, function: Callable[..., Any], held: Held, arguments: tuple[Any, ...], name: str) -> Future[Any]:
+    def submit(
+        self, function: Callable[..., Any], held: Held, arguments: tuple[Any, ...], name: str, apart: Any = None
+    ) -> Future[Any]:
         """Start a task."""
         return self._pool.submit(function, *held, *arguments)
 
@@ -92,6 +101,10 @@ class Threads:
         for handle in handles:
             handle.cancel()
 
+    def everywhere(self, function: Callable[..., Any], *arguments: Any) -> None:
+        """Call it here."""
+        function(*arguments)
+
     def close(self) -> None:
         """Wait for the threads."""
         self._pool.shutdown(wait=True, cancel_futures=True)
@@ -101,7 +114,7 @@ class Processes:
     """Processes of this machine. One that dies is replaced, and its tasks are run again."""
 
     def __init__(self, workers: int) -> None:
-        self.workers = workers
+        self.workers, self.moved = workers, Moved()
         self._folder = Path(tempfile.mkdtemp(prefix="spom-"))
         self._count = 0
         self._pool: Any = None
@@ -117,20 +130,21 @@ class Processes:
         """Write the value to a file, which each process reads once."""
         self._count += 1
         path = self._folder / f"{self._count}.pickle"
-        with open(path, "wb") as file:
-            pickle.dump(value, file, protocol=5)
+        path.write_bytes(packed(value, self.moved))
         return path
 
     def drop(self, held: Path) -> None:
         """Remove the file."""
         held.unlink(missing_ok=True)
 
-    def submit(self, function: Callable[..., Any], held: Held, arguments: tuple[Any, ...], name: str) -> list[Any]:
+    def submit(
+        self, function: Callable[..., Any], held: Held, arguments: tuple[Any, ...], name: str, apart: Any = None
+    ) -> list[Any]:
         """Start a task; its handle also says how to start it again."""
-        call = (function, tuple(map(str, held)), arguments)
+        call = (packed((function, arguments), self.moved), tuple(map(str, held)), apart)
         return [self._start(call), call]
 
-    def _start(self, call: tuple[Callable[..., Any], tuple[str, ...], tuple[Any, ...]]) -> Any:
+    def _start(self, call: tuple[bytes, tuple[str, ...], Path | None]) -> Any:
         for _ in range(ATTEMPTS):
             try:
                 return self._started().submit(with_files, *call)
@@ -160,13 +174,16 @@ class Processes:
                         if not (other[0].done() and other[0].exception() is None):
                             other[0] = self._start(other[1])
             handle[0] = None
-            yield result
+            yield opened(result, self.moved)
 
     def cancel(self, handles: Sequence[list[Any]]) -> None:
         """Drop what has not begun."""
         for handle in handles:
             if handle[0] is not None:
                 handle[0].cancel()
+
+    def everywhere(self, function: Callable[..., Any], *arguments: Any) -> None:
+        """The processes end with the executor."""
 
     def close(self) -> None:
         """End the processes, and remove the files."""
@@ -175,24 +192,10 @@ class Processes:
         shutil.rmtree(self._folder, ignore_errors=True)
 
 
-# What this process has read of what tasks share: a fit has two such values at a time.
-_READ: OrderedDict[str, Any] = OrderedDict()
-_MOST_READ = 4
-
-
-def with_files(function: Callable[..., Any], held: tuple[str, ...], arguments: tuple[Any, ...]) -> Any:
+def with_files(call: bytes, held: tuple[str, ...], apart: Path | None) -> tuple[bytes, float]:
     """Run a task in a process: what is held is read from files, unless this process has read them already."""
-    return function(*map(_read, held), *arguments)
-
-
-def _read(path: str) -> Any:
-    if path not in _READ:
-        with open(path, "rb") as file:
-            _READ[path] = pickle.load(file)
-        while len(_READ) > _MOST_READ:
-            _READ.popitem(last=False)
-    _READ.move_to_end(path)
-    return _READ[path]
+    content = None if apart is None else apart.read_bytes
+    return answered(call, lambda: [once(path, Path(path).read_bytes) for path in held], content)
 
 
 def executor_for(client: Any, n_jobs: int | None, timeout: float) -> Executor:
@@ -202,10 +205,10 @@ def executor_for(client: Any, n_jobs: int | None, timeout: float) -> Executor:
 
         jobs = (os.cpu_count() or 1) if n_jobs is None else int(effective_n_jobs(n_jobs))
         return Processes(jobs) if client == "processes" else Threads(jobs)
+    if hasattr(client, "hold"):
+        return client  # type: ignore[no-any-return]  # an executor of the user's own
     if isinstance(client, str) or hasattr(client, "submit"):
         from spom.scale.on_dask import Dask
 
         return Dask(client, timeout)
-    if hasattr(client, "gather") or hasattr(client, "hold"):
-        return client  # type: ignore[no-any-return]  # an executor of the user's own
     raise Unsupported(f"client must be None, 'threads', 'processes', a Dask client or its address; not {client!r}")

@@ -158,7 +158,7 @@ class ChoosingLesson:
 def chosen(common: Any, state: Any, shard: Any, index: int, seed: int) -> tuple[Choice, int] | None:
     """(the choice, the number of rows it was made on), or None where the shard is empty."""
     lesson = common.lesson
-    data = lesson.rows.prepare(read(shard))
+    data = lesson.rows.prepare(read(common, shard, index))
     if data is None:
         return None
     e = lesson.estimator

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import itertools
-import pickle
-import threading
 import time
 import uuid
 import warnings
-from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from typing import Any
-
-import cloudpickle
 
 from spom.errors import Unsupported
 from spom.scale.executor import Held, NoWorkers, WorkerLost
+from spom.scale.sending import Moved, answered, once, opened, packed
 
 # Seconds between two looks at whether there are workers.
 LOOK = 0.5
@@ -36,7 +33,7 @@ class Dask:
             self.client = Client(client, timeout=timeout, set_as_default=False) if self._own else client
         except (OSError, TimeoutError, ValueError) as error:
             raise NoWorkers(f"there is no Dask scheduler at {client} ({error})") from None
-        self.timeout = timeout
+        self.timeout, self.moved = timeout, Moved()
         # Two fits on one cluster must not share keys: equal keys are taken for equal results.
         self._fit, self._count = uuid.uuid4().hex[:12], itertools.count()
 
@@ -51,26 +48,28 @@ class Dask:
             # Dask would rather have large values scattered; scattered values are lost with their worker.
             warnings.filterwarnings("ignore", message="Sending large graph")
             key = f"spom-state-{self._fit}-{next(self._count)}"
-            return self.client.submit(_same, (key, cloudpickle.dumps(value, protocol=5)), key=key, pure=False)
+            return self.client.submit(_same, (key, packed(value, self.moved)), key=key, pure=False)
 
     def drop(self, held: Any) -> None:
         """Let the cluster forget the value."""
         held.release()
 
-    def submit(self, function: Callable[..., Any], held: Held, arguments: tuple[Any, ...], name: str) -> Any:
+    def submit(
+        self, function: Callable[..., Any], held: Held, arguments: tuple[Any, ...], name: str, apart: Any = None
+    ) -> Any:
         """Start a task; the dashboard shows its name."""
         key = f"{name}-{self._fit}-{next(self._count)}"
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="Sending large graph")
-            call = cloudpickle.dumps((function, arguments), protocol=5)
-            return self.client.submit(with_bytes, call, *held, key=key, pure=False)
+            call = packed((function, arguments), self.moved)
+            return self.client.submit(with_bytes, call, apart, *held, key=key, pure=False)
 
     def gather(self, handles: Sequence[Any]) -> Iterator[Any]:
         """The results in order."""
         for handle in handles:
             result = self._result(handle)
             handle.release()
-            yield pickle.loads(result)
+            yield opened(result, self.moved)
 
     def _result(self, handle: Any) -> Any:
         """Wait for a task; an error once there was no worker, or no scheduler, for `timeout` seconds."""
@@ -107,33 +106,27 @@ class Dask:
         if self.client.status == "running":
             self.client.cancel([handle for handle in handles if not handle.done()])
 
+    def everywhere(self, function: Callable[..., Any], *arguments: Any) -> None:
+        """Call it on all workers that are there; nobody waits for it."""
+        with suppress(Exception):
+            self.client.run(_soon, function, *arguments, wait=False)
+
     def close(self) -> None:
         """Leave the cluster as it was; a client that was made here is closed."""
         if self._own:
             self.client.close()
 
 
+async def _soon(function: Callable[..., Any], *arguments: Any) -> None:
+    # Dask waits for functions that are no coroutines.
+    function(*arguments)
+
+
 def _same(value: Any) -> Any:
     return value
 
 
-# What this process has unpacked of what tasks share, by key.
-_UNPACKED: OrderedDict[str, Any] = OrderedDict()
-_MOST = 6
-_LOCK = threading.Lock()
-
-
-def with_bytes(call: bytes, *held: tuple[str, bytes]) -> bytes:
+def with_bytes(call: bytes, apart: tuple[str, bytes] | None, *held: tuple[str, bytes]) -> tuple[bytes, float]:
     """Run a task on a worker. Everything is sent as bytes: arrays that Dask sends itself may lie at odd addresses."""
-    function, arguments = pickle.loads(call)
-    return pickle.dumps(function(*(_unpacked(*one) for one in held), *arguments), protocol=5)
-
-
-def _unpacked(key: str, content: bytes) -> Any:
-    with _LOCK:
-        if key not in _UNPACKED:
-            _UNPACKED[key] = pickle.loads(content)
-            while len(_UNPACKED) > _MOST:
-                _UNPACKED.popitem(last=False)
-        _UNPACKED.move_to_end(key)
-        return _UNPACKED[key]
+    own = None if apart is None else lambda: apart[1]
+    return answered(call, lambda: [once(key, lambda c=content: c) for key, content in held], own)  # type: ignore[misc]

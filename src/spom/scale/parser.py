@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from spom.estimators.parser.parser import LABEL_BITS
 from spom.estimators.parser.stages import ArcLearner, Held, RelationLearner, Run, gold_relations, share
 from spom.features.arc_sets import LABELS
 from spom.features.arcs import ArcCodes, ArcTemplates
-from spom.scale.averaged_merge import Averaged, changed, merged
+from spom.scale.averaged_merge import Averaged, changed, merge_into
 from spom.scale.team import Team
 from spom.scale.worker import learn
 from spom.solvers.structured.trees.arc_filter import arc_limits, with_roots
@@ -79,6 +79,8 @@ class ParserLesson:
     relations: tuple[str, ...]
     settings: dict[str, Any]
     limits: Any = None
+    # Learners of earlier tasks in this process: their tables are used again.
+    _spare: dict[str, list[Any]] = field(default_factory=lambda: {"arcs": [], "relations": []})
 
     def prepare(self, loaded: Any) -> Trees | None:
         """The sentences as codes."""
@@ -99,22 +101,39 @@ class ParserLesson:
         return (self._arcs if state[0] == "arcs" else self._labels)(trees, state[1], np.random.default_rng(seed))
 
     def _arcs(self, trees: Trees, kept: State, random: Any) -> Averaged:
-        solver = ArcSolver(self.templates, trees.codes, trees.gold, limits=self.limits, copies=False, **self.settings)
-        solver.restore(kept)
-        solver.random = random
+        solver = self._free("arcs") or ArcSolver(
+            self.templates, trees.codes, trees.gold, limits=self.limits, copies=False, **self.settings
+        )
+        solver.codes, solver.gold = trees.codes, trees.gold
+        solver.weights[:], solver.sums[:], solver.blocks[:] = kept.theta, kept.internal["sums"], kept.internal["blocks"]
+        solver.k, solver.rounds, solver.random = kept.k, int(kept.internal["rounds"]), random
         state = solver.epoch()
         places, weights, sums = changed((kept.theta, kept.internal["sums"]), (solver.weights, solver.sums))
+        self._spare["arcs"].append(solver)
         count = trees.codes.first.size
         return Averaged(places, weights, sums, float(solver.rounds), float(count), state.loss, None)
 
     def _labels(self, trees: Trees, kept: State, random: Any) -> Averaged:
         assert trees.relations is not None
-        learner = LabelLearner(self.labels, self.relations, 0, copies=False)
-        learner.restore(kept)
-        learner.random = random
+        learner = self._free("relations") or LabelLearner(self.labels, self.relations, 0, copies=False)
+        learner.weights[:], learner.sums[:] = kept.theta, kept.internal["sums"]
+        learner.seen[:] = kept.internal["seen"]
+        learner.k, learner.rounds, learner.random = kept.k, float(kept.internal["rounds"]), random
         loss = learner.epoch(trees.codes, trees.gold, trees.relations)
         places, weights, sums = changed((kept.theta, kept.internal["sums"]), (learner.weights, learner.sums))
-        return Averaged(places, weights, sums, learner.rounds, float(trees.codes.sizes.sum()), loss, learner.seen)
+        self._spare["relations"].append(learner)
+        more = learner.seen.copy()
+        return Averaged(places, weights, sums, learner.rounds, float(trees.codes.sizes.sum()), loss, more)
+
+    def _free(self, stage: str) -> Any:
+        """A learner that no other thread uses; what it has learnt does not matter."""
+        try:
+            return self._spare[stage].pop()
+        except IndexError:
+            return None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_spare": {"arcs": [], "relations": []}}
 
 
 class ShardedArcs(ArcLearner):
@@ -134,8 +153,7 @@ class ShardedArcs(ArcLearner):
             if _forgets(epoch):
                 solver.sums[:], solver.blocks[SUM], solver.rounds = 0.0, 0.0, 0
             kept = solver._state(np.nan, np.nan)
-            whole = merged(solver.weights, solver.sums, _passes(self.team, ("arcs", kept), (self.seed, epoch)))
-            solver.weights[:], solver.sums[:] = whole.weights, whole.sums
+            whole = merge_into(solver.weights, solver.sums, _passes(self.team, ("arcs", kept), (self.seed, epoch)))
             solver.rounds = round(whole.rounds)
             solver.blocks[SUM] = whole.rounds
             solver.k += 1
@@ -160,8 +178,7 @@ class ShardedRelations(RelationLearner):
                 learner.sums[:], learner.rounds = 0.0, 0.0
             kept = learner._state(np.nan)
             found = _passes(self.team, ("relations", kept), (self.seed + 1, epoch))
-            whole = merged(learner.weights, learner.sums, found)
-            learner.weights[:], learner.sums[:] = whole.weights, whole.sums
+            whole = merge_into(learner.weights, learner.sums, found)
             learner.rounds, learner.k = whole.rounds, learner.k + 1
             for seen in whole.more:
                 learner.seen |= seen
@@ -217,8 +234,8 @@ def fit_parser(estimator: Any, team: Team, dev: Any, watch: dict[str, Any], clas
 def _check(estimator: Any) -> None:
     if estimator.prune is not None:
         raise Unsupported("prune= needs all sentences at once: use fit of the parser, or leave it out")
-    if estimator.second_stage:
-        raise Unsupported("second_stage needs all sentences at once: use fit of the parser, or leave it out")
+    if estimator.second_stage or estimator.order != 1:
+        raise Unsupported("second_stage and order=2 need all sentences at once: use fit of the parser, or leave it out")
     if estimator.penalty is not None:
         raise Unsupported(
             "a penalty of templates is not there for shards of trees: use fit of the parser, or penalty=None"

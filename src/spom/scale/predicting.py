@@ -14,7 +14,7 @@ from spom.scale.executor import executor_for
 from spom.scale.fitting import team_for
 from spom.scale.shards import Shards
 from spom.scale.team import Team
-from spom.scale.worker import read
+from spom.scale.worker import load
 
 # Shards that are under way for each worker: results that wait for an earlier one take up memory.
 AHEAD = 4
@@ -71,7 +71,7 @@ def predictions(team: Team) -> Iterator[Any]:
 
 def predicted(common: Any, state: Any, shard: Any, index: int) -> Any:
     """The predictions of one shard, or their text; None where it is empty."""
-    X, lesson = read(shard)[0], common.lesson
+    X, lesson = load(common, shard, index)[0], common.lesson
     if X is None:
         return None
     found = lesson.model.predict(X)

@@ -23,14 +23,22 @@ Loaded = tuple[Any, Any, Any]
 
 
 class Shard(Protocol):
-    """A recipe: `load` gives (X, y, sample_weight), `stamp` a short hash of the contents."""
+    """A recipe: `load` gives (X, y, sample_weight), `stamp` a short hash of the contents.
+
+    `outside` says whether the data are read from somewhere: then they may change, and may differ between workers.
+    """
+
+    @property
+    def outside(self) -> bool:
+        """Whether the data are not in the shard itself."""
+        ...
 
     def load(self) -> Loaded:
         """Read the examples; X is None where the shard is empty."""
         ...
 
-    def stamp(self) -> str:
-        """A hash of what `load` reads."""
+    def stamp(self, loaded: Loaded) -> str:
+        """A hash of what `load` has read."""
         ...
 
 
@@ -45,6 +53,7 @@ class ArrayShard:
     X: Any
     y: Any
     weight: Any = None
+    outside = False
 
     def __str__(self) -> str:
         return self.where
@@ -54,7 +63,7 @@ class ArrayShard:
         size = self.X.shape[0] if hasattr(self.X, "shape") else len(self.X)
         return (self.X, self.y, self.weight) if size else EMPTY
 
-    def stamp(self) -> str:
+    def stamp(self, loaded: Loaded) -> str:
         """A hash of the arrays."""
         return _contents((self.X, self.y, self.weight))
 
@@ -66,6 +75,7 @@ class TextShard:
     pieces: tuple[Piece, ...]
     kind: str
     options: tuple[tuple[str, Any], ...]
+    outside = True
 
     def __str__(self) -> str:
         return "; ".join(map(str, self.pieces)) or "an empty shard"
@@ -84,7 +94,7 @@ class TextShard:
                 parts.append(found)
         return _JOINERS[self.kind](parts, options) if parts else EMPTY
 
-    def stamp(self) -> str:
+    def stamp(self, loaded: Loaded) -> str:
         """A hash of the bytes."""
         return _hash(*(piece.read() for piece in self.pieces))
 
@@ -95,6 +105,7 @@ class ParquetShard:
 
     groups: tuple[tuple[str, int], ...]
     target: str | None
+    outside = True
 
     def __str__(self) -> str:
         return "; ".join(f"{path}, row group {k}" for path, k in self.groups) or "an empty shard"
@@ -109,7 +120,8 @@ class ParquetShard:
         X, y = [], []
         for path, k in self.groups:
             try:
-                batch = pyarrow.parquet.ParquetFile(path).read_row_group(k)
+                with open_file(path) as file:
+                    batch = pyarrow.parquet.ParquetFile(file).read_row_group(k)
             except (pyarrow.ArrowException, OSError) as error:
                 raise DataError(
                     f"the row group cannot be read ({str(error).splitlines()[0]})", f"{path}, {k}"
@@ -122,9 +134,9 @@ class ParquetShard:
             y.append(labels(table.column(target), table.source, table.lines))
         return (np.concatenate(X), np.concatenate(y), None) if X else EMPTY
 
-    def stamp(self) -> str:
+    def stamp(self, loaded: Loaded) -> str:
         """A hash of the contents of the row groups."""
-        return _contents(self.load())
+        return _contents(loaded)
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,6 +147,7 @@ class DelayedShard:
     kind: str
     y: Any
     number: int
+    outside = True
 
     def __str__(self) -> str:
         return f"partition {self.number}"
@@ -156,9 +169,9 @@ class DelayedShard:
         size = X.shape[0] if hasattr(X, "shape") else len(X)
         return (X, y, weight) if size else EMPTY
 
-    def stamp(self) -> str:
+    def stamp(self, loaded: Loaded) -> str:
         """A hash of what the partition gives."""
-        return _contents(self.load())
+        return _contents(loaded)
 
 
 def _contents(given: Loaded) -> str:

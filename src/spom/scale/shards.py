@@ -10,12 +10,25 @@ from typing import Any
 import numpy as np
 
 from spom.errors import DataError, Unsupported
-from spom.scale.cutting import listed, pieces_of
+from spom.scale.cutting import listed, open_file, pieces_of
 from spom.scale.recipes import ArrayShard, DelayedShard, ParquetShard, Shard, TextShard
 
 Paths = str | Path | Sequence[str | Path]
 # What a sentence ends with, and what a line ends with.
 SENTENCE, LINE = (b"\n\n", b"\n\r\n"), (b"\n",)
+
+
+class Blocks:
+    """(X, y) or (X, y, sample_weight) of each shard that is not empty; `Columns` and treebanks as they are."""
+
+    def __init__(self, shards: Sequence[Shard]) -> None:
+        self.shards = shards
+
+    def __iter__(self) -> Iterator[Any]:
+        for shard in self.shards:
+            X, y, weight = shard.load()
+            if X is not None:
+                yield X if y is None else (X, y) if weight is None else (X, y, weight)
 
 
 class Shards:
@@ -46,6 +59,10 @@ class Shards:
 
     def __repr__(self) -> str:
         return f"Shards({len(self)}: {self.shards[0]}, ...)"
+
+    def blocks(self) -> Blocks:
+        """What the shards load, one after another: a source for a `Stream`, which can be read again."""
+        return Blocks(self.shards)
 
     @classmethod
     def arrays(cls, X: Any, y: Any = None, n: int = 8, sample_weight: Any = None) -> Shards:
@@ -106,7 +123,8 @@ class Shards:
         groups: list[tuple[str, int]] = []
         for path in listed(paths):
             try:
-                found = pyarrow.parquet.ParquetFile(path).metadata.num_row_groups
+                with open_file(path) as file:
+                    found = pyarrow.parquet.ParquetFile(file).metadata.num_row_groups
             except (pyarrow.ArrowException, OSError) as error:
                 raise DataError(f"expected a whole Parquet file ({str(error).splitlines()[0]})", path) from None
             groups += [(path, k) for k in range(found)]

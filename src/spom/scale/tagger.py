@@ -24,7 +24,9 @@ from spom.estimators.tagger.training import NONE, ChainLearner
 from spom.estimators.training import Trainer, described
 from spom.features.templates import Templates
 from spom.scale.chain_merge import Change, change_of, merge_changes
+from spom.scale.chain_sums import Added, Summing, added_of
 from spom.scale.linear_data import fresh
+from spom.scale.pruning import pruned
 from spom.scale.schemes import allowed_of, candidates
 from spom.scale.team import Team
 from spom.scale.vocabularies import Counted, counted, merged_templates
@@ -103,7 +105,7 @@ class CountingLesson:
 
 def count(common: Any, state: Any, shard: Any, index: int) -> SeenFeatures | None:
     """Count the features of a shard; None where it is empty."""
-    lesson, loaded = common.lesson, read(shard)
+    lesson, loaded = common.lesson, read(common, shard, index)
     if loaded[0] is None:
         return None
     X, y = sentences_of(loaded)
@@ -115,6 +117,14 @@ def count(common: Any, state: Any, shard: Any, index: int) -> SeenFeatures | Non
 
 
 @dataclass(frozen=True)
+class Prepared:
+    """The sentences of a shard, and a solver, whose tables are used in each round."""
+
+    task: Task
+    solvers: list[Any]
+
+
+@dataclass(frozen=True)
 class ChainLesson:
     """A pass over the sentences of a shard, from tables that all shards share."""
 
@@ -123,7 +133,7 @@ class ChainLesson:
     epochs: int
     single: bool
 
-    def prepare(self, loaded: Any) -> Task | None:
+    def prepare(self, loaded: Any) -> Prepared | None:
         """The sentences as the solver takes them, under the features that they have.
 
         Where weights are learnt one by one, a shard needs no others; a penalty of blocks needs all of them.
@@ -134,21 +144,34 @@ class ChainLesson:
         rows, blocks = self.source.transform(X), as_blocks(self.source.blocks)
         codes = recode(*label_codes(y, rows.offsets, unknown=True), self.tagger.classes_, rows.offsets)
         task = Task(self.source, as_tokens(rows, blocks.total), codes, blocks)
-        return task.only(np.unique(task.tokens.indices).astype(np.int64)) if self.single else task
+        if self.single:
+            used = np.zeros(blocks.total, dtype=bool)
+            used[task.tokens.indices] = True
+            task = task.only(np.flatnonzero(used))
+        # Made here, so that the cache counts its tables.
+        return Prepared(task, [self.tagger._solver(task, self.epochs, 0)] if self.single else [])
 
-    def learn(self, task: Task | None, state: tuple[int, Any], seed: list[int]) -> Change | None:
+    def learn(self, prepared: Prepared | None, state: tuple[int, Any], seed: list[int]) -> Added | Change | None:
         """One pass; what it changed."""
-        if task is None or not len(task.tokens):
+        if prepared is None or not len(prepared.task.tokens):
             return None
-        done, arrays = state
-        if task.ids is not None:
-            arrays = {**arrays, "table": arrays["table"][task.ids]}
-        solver = self.tagger._solver(task, self.epochs, np.random.default_rng(seed))
-        solver.engine.unpack(arrays)
+        (done, arrays), task = state, prepared.task
+        solver = prepared.solvers.pop() if prepared.solvers else self.tagger._solver(task, self.epochs, 0)
+        solver.random = np.random.default_rng(seed)
+        engine, ids, sentences = solver.engine, task.ids, len(task.tokens)
+        if ids is None:
+            engine.unpack(arrays)
+        else:
+            np.take(arrays["table"], ids, axis=0, out=engine.sums.table, mode="clip")
+            engine.sums.chain[:] = arrays["chain"]
+            engine.rounds, engine.eta = int(arrays["scalars"][0]), float(arrays["scalars"][1])
         # Steps that depend on time depend on the passes of this shard.
-        solver.done, solver.rounds = done, done * len(task.tokens)
-        epoch = solver.one_pass()
-        return change_of(solver.engine, (task.ids, arrays), len(task.tokens), epoch.loss * len(task.tokens))
+        solver.done, solver.rounds = done, done * sentences
+        loss = solver.one_pass().loss * sentences
+        if ids is None:
+            return change_of(engine, arrays, sentences, loss)
+        prepared.solvers.append(solver)
+        return added_of(engine, ids, arrays, sentences, loss)
 
 
 class ShardedChain(ChainLearner):
@@ -164,18 +187,24 @@ class ShardedChain(ChainLearner):
         return {**super().entry(state), "per_second": speed}
 
     def _states(self) -> Iterator[State]:
-        solver = self.solver
+        solver, engine = self.solver, self.solver.engine
+        summing = Summing(engine) if isinstance(engine, AdaptiveEngine) else None
         while solver.done < solver.epochs:
             begin = time.perf_counter()
-            arrays = solver.engine.pack()
+            arrays = engine.pack()
             seeds = [([self.seed, solver.done, k],) for k in range(len(self.team.shards))]
-            parts = self.team.each("learn", learn, (solver.done, arrays), seeds)
-            found = merge_changes(solver, arrays, (part for part in parts if part is not None))
-            solver.engine.unpack(found.arrays)
-            solver.done, solver.rounds = solver.done + 1, solver.rounds + found.sentences
+            every = self.team.each("learn", learn, (solver.done, arrays), seeds)
+            parts = (part for part in every if part is not None)
+            if summing is not None:
+                sentences, loss = summing.add(parts)
+            else:
+                found = merge_changes(solver, arrays, parts)
+                engine.unpack(found.arrays)
+                sentences, loss = found.sentences, found.loss
+            solver.done, solver.rounds = solver.done + 1, solver.rounds + sentences
             solver.seconds += time.perf_counter() - begin
             self._weights = None
-            yield State(k=solver.done, theta=NONE, loss=found.loss / max(1, found.sentences))
+            yield State(k=solver.done, theta=NONE, loss=loss / max(1, sentences))
 
 
 def fit_tagger(estimator: Any, team: Team, dev: Any, watch: dict[str, Any], classes: Any = None) -> None:
@@ -184,8 +213,11 @@ def fit_tagger(estimator: Any, team: Team, dev: Any, watch: dict[str, Any], clas
     with all_or_nothing(estimator):
         totals = _looked(estimator, team, classes)
         source, entries = _features(estimator, team, totals)
+        features, estimator.pruning_ = entries / max(1, totals.tokens), None
+        if estimator.prune is not None:
+            source, features = pruned(estimator, team, source, totals.sentences, sentences_of)
         task = _empty(source)
-        worker = _worker(estimator, entries / max(1, totals.tokens))
+        worker = _worker(estimator, features)
         trainer = Trainer(
             estimator,
             lambda: _contents(estimator, team, dev, task),
@@ -201,14 +233,15 @@ def fit_tagger(estimator: Any, team: Team, dev: Any, watch: dict[str, Any], clas
         learner.dev, learner.scores = estimator._dev(dev, task), dev is not None
         with trainer.running():
             found = trainer.run(learner)
-        estimator.pruning_ = None
+        if estimator.pruning_ is not None:
+            estimator.pruning_.refit_seconds = learner.solver.seconds
         estimator._keep((found.model["W"], found.model["chain"]), trainer, task, compact=True)
         estimator._going = None
 
 
 def _check(estimator: Any) -> None:
     estimator._check()
-    for name in ("kernels", "prune", "max_weights"):
+    for name in ("kernels", "max_weights"):
         if getattr(estimator, name) is not None:
             raise Unsupported(f"{name}= needs all sentences at once: use fit of the tagger, or leave it out")
     if estimator.update == "select":

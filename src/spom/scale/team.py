@@ -6,47 +6,68 @@ import time
 import uuid
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from spom.errors import DataError, SpomError
-from spom.scale.executor import Executor, NoWorkers, WorkerLost
-from spom.scale.worker import CACHE, Common, Unread, look, run, version
+from spom.scale.executor import Executor, NoWorkers, Processes, Threads, WorkerLost
+from spom.scale.sending import Apart
+from spom.scale.worker import Common, Unread, forget, look, run, version
 
 
 class Team:
     """The workers of one fit and its shards.
 
-    `report` has a dict for each phase: its name, seconds of compute (summed over shards), seconds until all was there,
-    and seconds that the driver waited.
+    `report` has a dict for each phase: its name, `compute` (seconds on workers, summed over shards), `transfer`
+    (seconds of packing and unpacking, on workers and here), `waited` (seconds that the driver waited for results),
+    `seconds` (of the phase), `sent` (bytes of the state and of the calls, once for all workers) and `bytes` (with the
+    results).
     """
 
     def __init__(self, executor: Executor, shards: Sequence[Any], on_error: str, checkpoint: Any = None) -> None:
         if on_error not in ("raise", "skip"):
             raise ValueError(f"on_error must be 'raise' or 'skip'; it is {on_error!r}")
         self.executor, self.shards, self.on_error, self.checkpoint = executor, list(shards), on_error, checkpoint
-        self.fit = uuid.uuid4().hex
+        # The number of each shard among all that were given: some may be skipped.
+        self.numbers = list(range(len(self.shards)))
+        self.total = len(self.shards)
+        self.fit, self.lesson = uuid.uuid4().hex, 0
         self.stamps: list[str | None] = []
         self.skipped: list[Unread] = []
         self.report: list[dict[str, Any]] = []
         self._common: Any = None
+        # What was sent of shards that are in memory, by number.
+        self._apart: dict[int, Any] = {}
 
     def teach(self, lesson: Any) -> None:
         """Make known what later phases do; what was prepared for the lesson before is of no use any more."""
-        self.close()
-        self.fit = uuid.uuid4().hex
-        self._common = self.executor.hold(Common(self.fit, version(), lesson))
+        self._drop()
+        self.lesson += 1
+        stamps = dict(zip(self.numbers, self.stamps, strict=False))
+        siblings = self.executor.workers if isinstance(self.executor, Processes) else 1
+        wanted = self.checkpoint is not None
+        self._common = self.executor.hold(
+            Common((self.fit, self.lesson), version(), lesson, stamps, stamped=wanted, siblings=siblings)
+        )
 
-    def close(self) -> None:
-        """Forget what was prepared, here and on the workers."""
-        CACHE.forget(self.fit)
+    def _drop(self) -> None:
         if self._common is not None:
+            self.executor.everywhere(forget, (self.fit, self.lesson))
             self.executor.drop(self._common)
             self._common = None
 
+    def close(self) -> None:
+        """Forget what was read and prepared, here and on the workers."""
+        self._drop()
+        for held in self._apart.values():
+            self.executor.drop(held)
+        self.executor.everywhere(forget, self.fit)
+
     def look(self) -> list[Any]:
         """What the lesson says of each shard, None for empty ones; keeps the stamps, drops shards that are skipped."""
-        found, kept = [], []
-        for shard, result in zip(self.shards, self.each("look", look, None, lost_is_unread=True), strict=True):
+        found, kept, numbers = [], [], []
+        results = self.each("look", look, None, lost_is_unread=True)
+        for number, shard, result in zip(self.numbers, self.shards, results, strict=True):
             if isinstance(result, Unread):
                 if self.on_error == "raise":
                     raise DataError(f"{result.why}; on_error='skip' would leave this shard out", None)
@@ -55,7 +76,8 @@ class Team:
             self.stamps.append(result[0])
             found.append(result[1])
             kept.append(shard)
-        self.shards = kept
+            numbers.append(number)
+        self.shards, self.numbers = kept, numbers
         if self.skipped:
             first = self.skipped[0]
             count = f"{len(self.skipped)} of {len(self.skipped) + len(kept)} shards"
@@ -77,15 +99,18 @@ class Team:
         lost_is_unread: bool = False,
     ) -> Iterator[Any]:
         """function(common, state, shard, index, *arguments) for each shard (or `only` some), in the order of shards."""
-        begin, spent, waited = time.perf_counter(), 0.0, 0.0
+        begin, spent, waited, before = time.perf_counter(), 0.0, 0.0, replace(self.executor.moved)
         chosen = list(range(len(self.shards))) if only is None else list(only)
         held = self.executor.hold(state)
         handles: list[Any] = []
+        sent = 0
         try:
             for place, k in enumerate(chosen):
                 more = arguments[place] if arguments is not None else ()
-                call = (function, self.shards[k], k, *more)
-                handles.append(self.executor.submit(run, (self._common, held), call, f"spom-{phase}"))
+                shard, apart = self._sent(k)
+                call = (function, shard, self.numbers[k], *more)
+                handles.append(self.executor.submit(run, (self._common, held), call, f"spom-{phase}", apart))
+            sent = self.executor.moved.bytes - before.bytes
             for place, k in enumerate(chosen):
                 since = time.perf_counter()
                 result = self._result(handles[place], k, phase, lost_is_unread)
@@ -95,11 +120,21 @@ class Team:
         finally:
             self.executor.cancel(handles)
             self.executor.drop(held)
-            whole = time.perf_counter() - begin
-            self.report.append({"phase": phase, "compute": spent, "seconds": whole, "waited": waited})
+            whole, moved = time.perf_counter() - begin, self.executor.moved
+            entry = {"phase": phase, "compute": spent, "transfer": moved.seconds - before.seconds, "waited": waited}
+            self.report.append({**entry, "seconds": whole, "sent": sent, "bytes": moved.bytes - before.bytes})
+
+    def _sent(self, k: int) -> tuple[Any, Any]:
+        """A shard as it is sent, and what is sent apart: the data of a shard in memory go to other processes once."""
+        shard, number = self.shards[k], self.numbers[k]
+        if isinstance(self.executor, Threads) or getattr(shard, "outside", True):
+            return shard, None
+        if number not in self._apart:
+            self._apart[number] = self.executor.hold(shard)
+        return Apart(str(shard)), self._apart[number]
 
     def _result(self, handle: Any, k: int, phase: str, lost_is_unread: bool) -> tuple[Any, float]:
-        where = f"shard {k + 1} of {len(self.shards)} ({self.shards[k]})"
+        where = f"shard {self.numbers[k] + 1} of {self.total} ({self.shards[k]})"
         try:
             done = next(iter(self.executor.gather([handle])))
             return done.result, done.seconds

@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Any
 
 from spom.errors import DataError, SpomError
 
-# Prepared shards that a process keeps, and how many of them at most take up memory: a worker that is given others
-# than in the round before reads them again.
-KEPT = 64
-
 
 @dataclass(frozen=True)
 class Common:
-    """What all tasks of a fit share: its name, the driver's version, and what is to be done."""
+    """What all tasks of a phase share: the fit, the driver's version, what is to be done, and hashes of the shards.
 
-    fit: str
+    `fit` is the name of the fit and the number of the lesson. `stamps` are None before the first pass, and for shards
+    whose contents nobody asked for. `siblings` are the processes of this executor on one machine.
+    """
+
+    fit: tuple[str, int]
     version: tuple[str, str]
     lesson: Any
+    stamps: dict[int, str | None]
+    stamped: bool = False
+    siblings: int = 1
 
 
 @dataclass(frozen=True)
@@ -49,35 +54,80 @@ def version() -> tuple[str, str]:
     return __version__, target()
 
 
+def room(siblings: int) -> int:
+    """The bytes that the cache of this process may take: half the limit of a Dask worker, or of its share of memory."""
+    try:
+        if "distributed" in sys.modules:
+            from distributed import get_worker
+
+            limit = getattr(get_worker().memory_manager, "memory_limit", None)
+            if limit:
+                return int(limit) // 2
+    except ValueError:
+        pass
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // (2 * siblings)
+    except (AttributeError, ValueError, OSError):
+        return (1 << 30) // siblings
+
+
+def weighed(value: Any, seen: set[int] | None = None, depth: int = 8) -> int:
+    """About how many bytes a value takes: its arrays and texts; of long lists the first items stand for all.
+
+    >>> import numpy as np
+    >>> weighed({"a": np.zeros(10), "b": [b"abc"] * 5})
+    95
+    """
+    seen = set() if seen is None else seen
+    if (id(value) in seen and hasattr(value, "__dict__")) or depth == 0:
+        return 0
+    if hasattr(value, "nbytes") and hasattr(value, "dtype"):
+        return int(value.nbytes)
+    if isinstance(value, (str, bytes)):
+        return len(value)
+    seen.add(id(value))
+    parts = list(value.values()) if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else None
+    if parts is None:
+        parts = list(vars(value).values()) if hasattr(value, "__dict__") and not isinstance(value, type) else []
+    some = sum(weighed(part, seen, depth - 1) for part in parts[:100])
+    return some if len(parts) <= 100 else some * len(parts) // 100
+
+
 class Cache:
-    """Prepared shards, the least recently used of which go first."""
+    """Shards that were read or prepared, by (fit, ...); where they take more than `limit` bytes the oldest go first."""
 
-    def __init__(self, most: int = KEPT) -> None:
-        self.most = most
+    def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._kept: OrderedDict[tuple[str, int], Any] = OrderedDict()
+        self._kept: OrderedDict[tuple[Hashable, ...], tuple[Any, int]] = OrderedDict()
 
-    def get(self, key: tuple[str, int], make: Callable[[], Any]) -> Any:
+    def get(self, key: tuple[Hashable, ...], make: Callable[[], Any], limit: int) -> Any:
         """The value of a key, made where it is not there."""
         with self._lock:
             if key in self._kept:
                 self._kept.move_to_end(key)
-                return self._kept[key]
+                return self._kept[key][0]
         value = make()
+        size = weighed(value)
         with self._lock:
-            self._kept[key] = value
-            while len(self._kept) > self.most:
-                self._kept.popitem(last=False)
+            self._kept[key] = (value, size)
+            total = sum(size for _, size in self._kept.values())
+            while total > limit and len(self._kept) > 1:
+                total -= self._kept.popitem(last=False)[1][1]
         return value
 
-    def forget(self, fit: str) -> None:
-        """Drop what belongs to a fit that is over."""
+    def forget(self, fit: Hashable) -> None:
+        """Drop what belongs to a fit, or to a lesson, that is over."""
         with self._lock:
-            for key in [key for key in self._kept if key[0] == fit]:
+            for key in [key for key in self._kept if fit in (key[0], key[0][0])]:  # type: ignore[index]
                 del self._kept[key]
 
 
 CACHE = Cache()
+
+
+def forget(fit: Hashable) -> None:
+    """Drop from the cache of this process what belongs to a fit."""
+    CACHE.forget(fit)
 
 
 def run(common: Common, state: Any, function: Callable[..., Any], shard: Any, *arguments: Any) -> Done:
@@ -93,20 +143,34 @@ def run(common: Common, state: Any, function: Callable[..., Any], shard: Any, *a
     return Done(result, time.perf_counter() - begin)
 
 
-def read(shard: Any) -> Any:
-    """Load a shard; whatever goes wrong is a `DataError` that names it."""
+def load(common: Common, shard: Any, index: int) -> Any:
+    """What a shard gives; whatever goes wrong is a `DataError` that names it."""
     try:
-        return shard.load()
+        loaded = shard.load()
+        known = common.stamps.get(index)
+        changed = known is not None and shard.outside and shard.stamp(loaded) != known
     except SpomError:
         raise
     except Exception as error:
         raise DataError(f"the shard cannot be read ({type(error).__name__}: {error})", str(shard)) from None
+    if changed:
+        what = "these are not the data of the first pass: the file has changed, or this worker has another one"
+        raise DataError(what, str(shard))
+    return loaded
+
+
+def read(common: Common, shard: Any, index: int) -> Any:
+    """The same from the cache where it is there; data in memory are in the shard itself."""
+    if not shard.outside:
+        return load(common, shard, index)
+    return CACHE.get(((common.fit[0], 0), index), lambda: load(common, shard, index), room(common.siblings))
 
 
 def look(common: Common, state: Any, shard: Any, index: int) -> Any:
     """(stamp, what the lesson says of the shard, None where it is empty); one that cannot be read is told of."""
     try:
-        loaded, stamp = read(shard), shard.stamp()
+        loaded = read(common, shard, index)
+        stamp = shard.stamp(loaded) if shard.outside or common.stamped else None
     except (DataError, OSError) as error:
         return Unread(str(shard), str(error))
     return stamp, None if loaded[0] is None else common.lesson.look(loaded)
@@ -114,5 +178,6 @@ def look(common: Common, state: Any, shard: Any, index: int) -> Any:
 
 def learn(common: Common, state: Any, shard: Any, index: int, seed: list[int]) -> Any:
     """What the lesson makes of the state with the examples of a shard."""
-    prepared = CACHE.get((common.fit, index), lambda: common.lesson.prepare(read(shard)))
+    key = (common.fit, index)
+    prepared = CACHE.get(key, lambda: common.lesson.prepare(read(common, shard, index)), room(common.siblings))
     return common.lesson.learn(prepared, state, seed)

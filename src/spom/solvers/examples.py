@@ -32,7 +32,7 @@ def two_grams() -> tuple[Any, Any, Any]:
 
 
 def two_sentences() -> tuple[Any, Any, int]:
-    """(rows, labels, how many labels) of two sentences with a feature a token."""
+    """(rows, labels, how many labels) of two sentences with one feature per token."""
     rows = SimpleNamespace(indptr=[0, 1, 2, 3, 4, 5], indices=[0, 1, 0, 1, 0], values=[], offsets=[0, 2, 5])
     return rows, [0, 1, 0, 1, 1], 2
 

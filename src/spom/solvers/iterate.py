@@ -15,6 +15,7 @@ yields states, so they nest in any order:
 
 from __future__ import annotations
 
+import html
 import math
 import sys
 import time
@@ -27,7 +28,6 @@ from typing import Any, TextIO
 import numpy as np
 
 from spom.core.arrays import Floats
-from spom.core.notebook import Line, in_notebook
 from spom.core.state import State
 
 States = Iterable[State]
@@ -187,19 +187,6 @@ def record(states: States, history: History) -> Iterator[State]:
     return tee(states, history.add)
 
 
-def stopwatch(states: States, start: float = 0.0) -> Iterator[State]:
-    """The states with `seconds` = the time spent in the solver alone, from `start` on."""
-    spent, iterator = start, iter(states)
-    while True:
-        begin = time.perf_counter()
-        try:
-            state = next(iterator)
-        except StopIteration:
-            return
-        spent += time.perf_counter() - begin
-        yield replace(state, seconds=spent)
-
-
 def progress(
     states: States,
     total: int | None = None,
@@ -349,3 +336,38 @@ def period(every: int | float | str) -> tuple[float, bool]:
 def saved(path: str | Path) -> State | None:
     """The state at `path`, or None where there is no file yet: `solver(..., start=saved(path))` resumes."""
     return State.load(path) if Path(path).exists() else None
+
+
+def in_notebook() -> bool:
+    """Whether code runs in a notebook: IPython is there, with a kernel that shows HTML."""
+    module = sys.modules.get("IPython")
+    if module is None:
+        return False
+    shell = module.get_ipython()
+    return shell is not None and type(shell).__name__ == "ZMQInteractiveShell"
+
+
+class Line:
+    """A line of text with a bar; `show` replaces it, `close` removes it."""
+
+    def __init__(self) -> None:
+        self._handle: Any = None
+
+    def show(self, text: str, done: float | None = None) -> None:
+        """Show this text; `done` is the share of the bar, None where nobody knows."""
+        from IPython.display import HTML, display  # type: ignore[import-not-found]  # there in a notebook
+
+        share = "" if done is None else f" max='1' value='{done:.3f}'"
+        content = HTML(f"<progress{share} style='width:12em'></progress> <code>{html.escape(text)}</code>")
+        if self._handle is None:
+            self._handle = display(content, display_id=True)
+        else:
+            self._handle.update(content)
+
+    def close(self) -> None:
+        """Leave nothing behind."""
+        from IPython.display import HTML
+
+        if self._handle is not None:
+            self._handle.update(HTML(""))
+            self._handle = None

@@ -10,9 +10,8 @@ from sklearn.linear_model import enet_path, lasso_path
 from spom import losses, penalties
 from spom.errors import Unsupported
 from spom.solvers.batch.datafit import LinearSmooth
-from spom.solvers.batch.path import check_grid, path, strength_grid, with_strength
+from spom.solvers.batch.path import check_grid, gap_safe, path, strength_grid, with_strength
 from spom.solvers.batch.problem import constant_scores, solve
-from spom.solvers.batch.screening import gap_safe
 
 RNG = np.random.default_rng(5)
 N, P = 50, 80

@@ -32,6 +32,9 @@ def ready(kernel: Any) -> tuple[Callable[..., Any], int]:
         loaded = [load(kernel.name, record) for record in records]
         plans = [checks.plan(record.arguments) for record in records]
         run = _one(kernel.name, loaded[0], plans[0]) if len(loaded) == 1 else _first_fit(kernel.name, loaded, plans)
+        # Set before the lock is released: a thread that waits must not load the code once more, because the copy that
+        # is then dropped is unmapped while compiled loops still call its address.
+        kernel._run, kernel._address = run, loaded[0].address
         return run, loaded[0].address
 
 

@@ -1,20 +1,17 @@
-"""Data that come in blocks: what counts as a stream, passes over it, and reading ahead in a thread."""
+"""Data that come in blocks: what counts as a stream, and passes over it."""
 
 from __future__ import annotations
 
-import queue
-import threading
 from collections.abc import Iterable, Iterator
 from itertools import chain
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
 from spom.data.svmlight import SvmlightFile
 from spom.errors import DataError
-
-T = TypeVar("T")
+from spom.estimators.training.streams import Stream, ahead, is_example
 
 
 def is_stream(X: Any, y: Any) -> bool:
@@ -36,13 +33,13 @@ def is_stream(X: Any, y: Any) -> bool:
 class Blocks:
     """(X, y, weight) blocks of a source, in one pass or more.
 
-    A path and every object whose `iter` starts anew give `epochs` passes; an iterator that can be read only
-    once gives one.
+    A path and every object whose `iter` starts again give `epochs` passes; an iterator that can be read only
+    once gives one. Blocks are taken as they come, `Stream` shuffles them.
     """
 
     def __init__(self, source: Any, epochs: int) -> None:
         self.source = SvmlightFile(source) if isinstance(source, (str, Path)) else source
-        once = iter(self.source) is self.source
+        once = self.source.once if isinstance(self.source, Stream) else iter(self.source) is self.source
         self.epochs = 1 if once else epochs
 
     @property
@@ -65,12 +62,28 @@ class Blocks:
 
     def __iter__(self) -> Iterator[tuple[Any, Any, Any]]:
         count = 0
-        for _ in range(self.epochs):
-            for block in ahead(self.source) if isinstance(self.source, SvmlightFile) else self.source:
+        for number in range(self.epochs):
+            for block in self._blocks(number):
                 count += 1
                 yield _parts(block, count)
         if not count:
             raise DataError("the stream gave no blocks: there is nothing to learn from")
+
+    def _blocks(self, number: int) -> Iterator[Any]:
+        """One pass, read ahead in a thread; examples that come one by one are put together in windows."""
+        if isinstance(self.source, Stream):
+            yield from self.source.windows(number)
+            return
+        if isinstance(self.source, (list, tuple)):
+            yield from self.source
+            return
+        items = iter(self.source)
+        try:
+            first = next(items)
+        except StopIteration:
+            return
+        every = chain([first], items)
+        yield from Stream(every).windows(number) if is_example(first) else ahead(every)
 
     def opened(self) -> tuple[tuple[Any, Any, Any], Iterator[tuple[Any, Any, Any]]]:
         """The first block, and all of them, the first one included."""
@@ -87,41 +100,3 @@ def _parts(block: Any, count: int) -> tuple[Any, Any, Any]:
         )
     X, y, *weight = block
     return X, y, weight[0] if weight else None
-
-
-def ahead(items: Iterable[T], size: int = 1) -> Iterator[T]:
-    """The same items, made in a thread of their own, up to `size` before they are asked for."""
-    box: queue.Queue[tuple[str, Any]] = queue.Queue(maxsize=size)
-    stop = threading.Event()
-
-    def put(kind: str, item: Any) -> bool:
-        while not stop.is_set():
-            try:
-                box.put((kind, item), timeout=0.1)
-                return True
-            except queue.Full:
-                continue
-        return False
-
-    def work() -> None:
-        try:
-            for item in items:
-                if not put("item", item):
-                    return
-            put("end", None)
-        except BaseException as error:
-            put("error", error)
-
-    thread = threading.Thread(target=work, daemon=True)
-    thread.start()
-    try:
-        while True:
-            kind, item = box.get()
-            if kind == "error":
-                raise item
-            if kind == "end":
-                return
-            yield item
-    finally:
-        stop.set()
-        thread.join()

@@ -24,6 +24,8 @@ from spom.solvers.iterate import Rule, halt, progress, tee
 
 # Above this many blocks their weights are not kept for every epoch: the history would be larger than the model.
 MANY_BLOCKS = 2000
+# Of a run of unknown length so many entries are kept at most.
+MANY_ENTRIES = 1024
 NONE: np.ndarray[Any, Any] = np.zeros(0)
 # What a learner raises where the numbers of a checkpoint are finite and make no sense.
 DAMAGE = (ArithmeticError, AttributeError, LookupError, MemoryError, TypeError, ValueError)
@@ -192,7 +194,7 @@ class Trainer:
 
     @contextmanager
     def running(self) -> Iterator[Trainer]:
-        """Around all stages: however the block ends, what is being written is waited for, and callbacks are told."""
+        """Around all stages: however the block ends, wait for what is being written, and call the callbacks."""
         with self._tasks.running():
             yield from self._around()
 
@@ -241,7 +243,7 @@ class Trainer:
             raise DataError(f"the checkpoint has nothing of the stage {stage!r}; start without resume", str(path))
         if kept.asked.get(stage) != learner.epochs:
             what = f"the stage {stage!r} is over, with {kept.asked.get(stage)} epochs"
-            raise DataError(f"{what}; it cannot go on to {learner.epochs}: start without resume", str(path))
+            raise DataError(f"{what}; it cannot continue to {learner.epochs}: start without resume", str(path))
         self._asked[stage] = learner.epochs
         self._done[stage] = check_like(kept.done[stage], learner.like(None), path)
         return Outcome(self._done[stage], "end", 0)
@@ -289,7 +291,7 @@ class Trainer:
                 if not self.interrupts or stage.state is None or interrupts.count > 1:
                     raise
                 reason = "interrupted"
-                # What stands in the middle of a pass cannot be resumed to the same bits.
+                # A state from the middle of a pass cannot be resumed to the same bits.
                 stage.saved = stage.saved or not stage.between
         if reason == "interrupted" and not self.interrupts:
             raise KeyboardInterrupt
@@ -308,6 +310,9 @@ class Trainer:
             if score > stage.best_score:
                 stage.best, stage.best_score = model, score
         entry["seconds"] = time.perf_counter() - self._begin
+        if learner.epochs is None and len(self.history) >= MANY_ENTRIES:
+            # Nobody knows how long a stream is: every other entry goes, and memory does not grow.
+            del self.history[::2]
         self.history.append(entry)
 
     # --- checkpoints ---------------------------------------------------------------------------------------

@@ -202,7 +202,7 @@ def as_matrix(X: Any) -> Any:
     a = as_floats(X, "X")
     _check_entries(a, "X")
     if a.ndim != 2:
-        raise ValueError(f"X must be a matrix with one row an example; it has {a.ndim} dimension")
+        raise ValueError(f"X must be a matrix with one row per example; it has {a.ndim} dimension")
     return a
 
 

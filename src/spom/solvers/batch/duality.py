@@ -68,7 +68,7 @@ def linear_gap(smooth: LinearSmooth, penalty: Any, objective: float, alpha: Floa
         gap = objective + smooth.conjugate_at(alpha * scale) + conjugate
     except (SpomError, NotImplementedError):
         return np.nan
-    # Rounding may leave a gap a hair below zero; an infinite one says nothing.
+    # Rounding may leave a gap slightly below zero; an infinite one says nothing.
     return max(gap, 0.0) if np.isfinite(gap) else np.nan
 
 

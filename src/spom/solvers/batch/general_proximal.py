@@ -27,7 +27,7 @@ from spom.solvers.batch.general_prox_functions import ProxFunction, half_square_
 
 # Backtracking gives up when L has grown by this factor in one round: the gradient cannot be that of the value.
 _MOST_GROWTH = 2.0**60
-# Values are compared with this much room for rounding, relative to their size.
+# Values are compared with this tolerance for rounding, relative to their size.
 _ROUNDING = 1e-14
 
 
@@ -67,7 +67,7 @@ class GeneralProximal:
       one more prox a round (Euclidean prox-function, or l1 from 0) and uses `strong_convexity` of the penalty.
     - `q`: the prox-function is 1/2 norm_q^2 around the start; None takes the best one for the norm.
     - `beta0`: weight of the prox-function; the default, infinity, is the limit in which the Euclidean case is FISTA.
-    - `restart`: begin the estimate anew where the objective grows. Not for checking Theorem 2.
+    - `restart`: restart the estimate where the objective grows. Not for checking Theorem 2.
 
     `state.internal["residual"]` is L norm(x+ - y), zero just at an optimum. A run ends by itself at one.
 

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from spom.core.arrays import Floats
+from spom.core.registry import register
 from spom.core.state import State
 from spom.errors import Unsupported
 from spom.losses import Squared
@@ -85,10 +86,19 @@ class Profiled:
         return out
 
 
+def _examples() -> list[InNorm]:
+    from spom.penalties import L1
+
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((20, 6)), rng.standard_normal(20)
+    return [InNorm(LinearSmooth(X, y, Squared(), fit_intercept=True), L1(0.1), norm) for norm in ("l1", "linf")]
+
+
+@register("solver", "gpm", examples=_examples, cost="one gradient and one prox in the norm per round")
 class InNorm:
     """Minimise smooth(w, b) + penalty(w) by proximal gradient steps in a norm; iterating yields states.
 
-    `norm` is "l1", "linf", "l2" or an `AtomicNorm`; `accelerated` takes accGPM, which begins anew where the objective
+    `norm` is "l1", "linf", "l2" or an `AtomicNorm`; `accelerated` takes accGPM, which restarts where the objective
     grows. Of several outputs the norm is that of all weights in one vector, and the penalty must be one of single
     weights. Every ten rounds `internal["gap"]` and `internal["residual"]` are those of `BatchProximal`.
 

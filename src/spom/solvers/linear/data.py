@@ -45,7 +45,7 @@ class Examples(NamedTuple):
 
 
 def read_only(a: Any) -> Any:
-    """A view that cannot be written to: what a bundle has to hold where the user's array may be one."""
+    """A view that cannot be written to: what a bundle must hold where the user's array may be one."""
     view = a.view()
     view.flags.writeable = False
     return view
@@ -127,11 +127,6 @@ class Rows:
     def examples(self, order: Ints) -> Examples:
         """The rows in this order, as loops take them."""
         return self._views._replace(order=read_only(order))
-
-    @property
-    def density(self) -> float:
-        """The share of entries that are stored."""
-        return self.data.size / max(1, len(self) * self.columns)
 
     def matrix(self) -> Any:
         """The features as a dense or CSR matrix, without a copy."""

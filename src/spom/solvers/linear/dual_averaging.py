@@ -4,7 +4,7 @@ r"""Dual averaging (Xiao 2010) and its AdaGrad form: theta from the sum of all g
 
 with G_t the sum of eta_s g_s, S_t that of eta_s. The gradients' noise averages out before the threshold sees it,
 so coordinates and blocks whose mean gradient is below the strength stay at exactly zero, where the last iterate
-of forward-backward steps flickers. Nothing has to be caught up with: theta_j is a function of G_j and the time.
+of forward-backward steps flickers. There is nothing to catch up with: theta_j is a function of G_j and the time.
 
 Rules: a plain rule eta_t is read as the weight eta_t = 1 and beta_t = 1 / eta_t, so that `InverseSqrt(eta0)` is
 Xiao's beta_t = sqrt(t) / eta0; AdaGrad has beta_tj = (delta + sqrt(sum of g_sj^2)) / eta0. `"auto"` weights round t
@@ -180,7 +180,7 @@ class AveragingVector:
     def unpack(self, theta: Floats, internal: Arrays) -> None:
         """Resume from a saved run; dual averaging cannot start from a point alone."""
         if "table" not in internal:
-            raise Unsupported("dual averaging goes on from its own states, not from those of another update")
+            raise Unsupported("dual averaging resumes from its own states, not from those of another update")
         self.table = internal["table"].copy()
         self.rounds, self.beta = int(internal["clock"][0]), float(internal["clock"][1])
 

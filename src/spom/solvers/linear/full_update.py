@@ -329,7 +329,7 @@ class MirrorLoop(FullUpdate):
             problem.mirror.prox(problem.penalty, np.zeros(problem.penalised), 1.0)
             if problem.projection is not None:
                 raise Unsupported(
-                    f"a projection with {problem.mirror!r}: it would have to be in the map's own geometry; use the "
+                    f"a projection with {problem.mirror!r}: it would need the map's own geometry; use the "
                     "Euclidean map, or the set as the penalty"
                 )
 

@@ -260,7 +260,7 @@ class LazyVector:
 
     def mark(self, touched: Ints) -> Callable[[], bool]:
         """See `Staying`."""
-        # One pass over all coordinates for each so many rounds costs nothing, and keeps A and P small.
+        # One pass over all coordinates every few rounds costs little, and keeps A and P small.
         if self.late > self.problem.features or math.log(self.p) > 0.5 * LOG_RANGE:
             self.settle()
         return undo(self, {"table": self.table}, touched, ("a", "p", "late", "rounds"))

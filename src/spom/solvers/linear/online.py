@@ -73,7 +73,7 @@ class OnlineProximal:
     -----
     `step="auto"` needs no number. With an l1, squared l2 or elastic net penalty (for several scores also with l1/l2 or
     l1/l-inf over rows) it is the proximal point method with implicit dual steps (`update="proximal-point"`), which
-    on data in memory remembers one number a score of each example and goes on to the optimum, and on a stream, for
+    on data in memory remembers one number per score of each example and converges to the optimum, and on a stream, for
     one score, is implicit dual averaging. Anywhere else it
     is distance over gradients, for each coordinate where the penalty allows it. Both are compared with the best
     step of a grid in `benchmarks/online.py`.

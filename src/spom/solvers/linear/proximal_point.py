@@ -9,7 +9,7 @@ v = -(1/N) sum_i a_i x_i and Omega = l1 norm1 + l2/2 norm2^2 its primal point is
 
     w_j = soft(M_j theta_kj + v_j, l1) / (M_j + l2),
 
-so only u = M theta_k + v is kept: a row of data costs what its non-zeros cost, no coordinate has to be caught
+so only u = M theta_k + v is kept: a row of data costs what its non-zeros cost, no coordinate needs to be caught
 up with later, and those below the threshold are exactly zero at all times. A step on example i minimises the
 dual along x_i, which is an implicit step: a = a_i solves a = phi'(y_i, x_i . w - q (a - a_i)), with q the
 squared norm of x_i over the coordinates that are not zero. In the first pass a_i starts from zero and this is
@@ -67,7 +67,7 @@ def first_scale(n: float, total: float, squared: float) -> float:
     """c for the first n examples: 1/2 sqrt(1 + n / (5 k)), k = (sum sqrt(s))^2 / sum(s) the features that count.
 
     One pass leaves an error of about 1 / (n step) from the start and of step * k from the noise: where examples
-    are many for the features the step has to be smaller, and the best one falls with sqrt(k / n).
+    are many for the features the step must be smaller, and the best one falls with sqrt(k / n).
     """
     features = total**2 / squared if squared > 0 else 1.0
     return START * math.sqrt(1.0 + n / (FEW * features))
@@ -76,7 +76,7 @@ def first_scale(n: float, total: float, squared: float) -> float:
 class ProximalPoint:
     """The engine of `step="auto"`: theta, the dual numbers and the metric of a run; see the module's text.
 
-    With `exact` the passes are compared on all rows, which a run that goes on to the optimum needs.
+    With `exact` the passes are compared on all rows, which a run to the optimum needs.
     """
 
     name = "proximal-point"

@@ -76,7 +76,7 @@ def implicit_slope(y: float, a: float, q: float, old: float, code: int, loss: Lo
         # In terms of p = -y s in [0, 1]: the margin becomes y a + q (p - p_old), and is 1 where p is inside.
         p = -y * old + (1.0 - y * a) / q
         return -y * min(1.0, max(0.0, p))
-    # h(b) = b - a + q (phi'(b) - old) rises with slope >= 1: its root lies between a and a - h(a).
+    # h(b) = b - a + q (phi'(b) - old) rises with slope >= 1: its root is between a and a - h(a).
     h = q * (loss.derivative(y, a, loss.reals) - old)
     low, high = (a - h, a) if h > 0.0 else (a, a - h)
     b = a

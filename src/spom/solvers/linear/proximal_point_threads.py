@@ -1,10 +1,10 @@
 """A pass of proximal points in threads: each on its own part of the rows and its own u, and the changes are added.
 
-Between two meetings the threads do not see each other, so that each takes its steps as if its own changes were larger
-by a factor, the boost (Ma et al. 2015). Several threads that all mend the same error mend it several times: the boost
-has to grow with their number, or they swing further each time. At a meeting they tell each other what became of the
-coordinates that occur often; rare ones are added up in a few full meetings. All this depends on the number of threads
-alone: the same number gives the same bits.
+Between two synchronisations the threads do not see each other, so each takes its steps as if its own changes were
+larger by a factor, the boost (Ma et al. 2015). Several threads that correct the same error correct it several times:
+the boost must grow with their number, or they oscillate. A small synchronisation exchanges the coordinates that occur
+often, a full one (a few per pass) all of them. The result depends on the number of threads alone: the same number
+gives the same bits.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from spom.core.arrays import Floats, Ints
 from spom.core.jit import kernel
 from spom.solvers.linear.data import in_threads
 
-# For each full meeting of a pass, how many small ones there are in front of it for each thread: the later ones count
-# for more. To move all of u costs more than the rounds between two small meetings would save. The boost for a thread.
+# For each full synchronisation of a pass, how many small ones per thread come before it: the later ones count for
+# more. To move all of u costs more than the rounds between two small ones would save. The boost for a thread.
 MEETINGS, BOOST = (1, 3), 0.65
 # Which share of the coordinates occurs often, and up to how many all of them do.
 SHARE, FEW = 1 / 32, 4096
@@ -69,7 +69,7 @@ def meet(
 
 
 def often(metric: Floats) -> float:
-    """The metric above which the coordinates lie that occur most (or all, where they are few)."""
+    """The metric above which are the coordinates that occur most (or all, where they are few)."""
     if metric.size <= FEW:
         return -1.0
     # The metric grows with a feature's mean square; a sample of it tells where the cut is.
@@ -88,7 +88,7 @@ class _Thread:
         self.heard: list[Future[None]] = []
 
     def work(self, number: int, steps: Steps, boost: float) -> tuple[float, float]:
-        """The steps of one part of the rows; what they changed is told."""
+        """The steps of one part of the rows; returns what they changed."""
         if number:
             # Raises what went wrong before, in this thread or in another.
             self.heard[number - 1].result()
@@ -112,7 +112,7 @@ def ranges(size: int, parts: int) -> Ints:
 def parallel_pass(steps: Steps, order: Ints, copies: Floats, metric: Floats, agreed: Floats) -> tuple[float, float]:
     """The sums over the threads of what `steps(rows, u, boost)` returns; all start from the same u, each in its copy.
 
-    The first copy becomes where all of them have gone. `agreed` is space for the u of the last full meeting.
+    The first copy gets the sum of all changes. `agreed` is space for the u of the last full synchronisation.
     """
     total, moved, jobs = 0.0, 0.0, len(copies)
     cut, boost = often(metric), max(1.0, BOOST * jobs)

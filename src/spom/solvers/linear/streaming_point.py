@@ -69,7 +69,7 @@ class StreamingPoint(ProximalPoint):
     # --- small blocks --------------------------------------------------------------------------------
 
     def run_late(self, rows: Rows, order: Ints, steps: Floats) -> float | None:
-        """The steps of `run` at the cost of the rows; see `Staying`. The sums over features are kept, not made anew."""
+        """The steps of `run` at the cost of the rows; see `Staying`. Sums over features are kept, not recomputed."""
         if self.jobs > 1 or self.seen == 0.0:
             return None
         n, mass = len(rows), float(rows.weight[order].sum())

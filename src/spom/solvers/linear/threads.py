@@ -1,6 +1,6 @@
 """Any engine in several threads: each runs its own part of the rows, and what they learnt is averaged.
 
-Parameter mixing (Zinkevich, Weimer, Li and Smola 2010), several times a pass. The loops release the GIL. The parts
+Parameter mixing (Zinkevich, Weimer, Li and Smola 2010), several times per pass. The loops release the GIL. The parts
 depend on the number of threads alone, so the same seed and number give the same bits.
 """
 
@@ -39,7 +39,7 @@ class Threaded:
 
             def work(engine: Any, share: Ints) -> float:
                 part = order[share[0] * batch : (share[-1] + 1) * batch]
-                # Steps of one size for all parts of a meeting: the threads stand for rounds at the same time.
+                # Steps of one size for all parts between two synchronisations: the threads run rounds at the same time.
                 sizes = np.ascontiguousarray(steps[share])
                 return float(engine.run(rows, np.ascontiguousarray(part), sizes))
 

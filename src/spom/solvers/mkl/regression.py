@@ -5,7 +5,7 @@ r"""Regression with several kernels: accelerated proximal gradient steps in the 
 
 With r_i = w_i (f(x_i) + b - y_i), at the best b, a step of length 1 / L subtracts r / L from every a_m, and the prox
 scales each block to its new norm: blocks that are switched off are exactly zero. One product of each Gram matrix with r
-is all that a step costs, since what the model gives, f_m = K_m a_m, changes along with a_m. The momentum begins anew
+is all that a step costs, since what the model gives, f_m = K_m a_m, changes along with a_m. The momentum restarts
 where the objective rises. The duality gap tells when to stop.
 """
 

@@ -1,4 +1,4 @@
-"""What the two online solvers with kernels are told in the same words, and how a state says which run it is of."""
+"""The parameters that both online solvers with kernels take, and how a state names its run."""
 
 from __future__ import annotations
 

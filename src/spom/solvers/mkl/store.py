@@ -149,7 +149,7 @@ def likely_wrong(scores: Floats, gold: Ints) -> Any:
 
 
 def stacked(grams: list[Gram], n: int, dtype: Any) -> Reals:
-    """The dense matrices below one another: a view where they lie so in memory already."""
+    """The dense matrices below one another: a view where they are stored that way already."""
     arrays: list[Any] = [gram.values for gram in grams if isinstance(gram, DenseGram)]
     if not arrays:
         return np.empty((0, n), dtype=dtype)

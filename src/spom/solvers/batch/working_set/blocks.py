@@ -199,3 +199,10 @@ def flat_blocks(blocks: Blocks, K: int) -> Blocks:
     size = blocks.count * K
     ptr = np.arange(0, size + 1, K, dtype=np.int64)
     return Blocks(ptr, np.arange(size, dtype=np.int64), blocks.weights, blocks.l1, blocks.ridge)
+
+
+def choose(used: Any, violations: Floats, more: int) -> Ints:
+    """The blocks in use and up to `more` others that violate most; sorted."""
+    count = int(used.sum()) + min(int(np.count_nonzero((violations > 0.0) & ~used)), more)
+    rank = np.where(used, np.inf, violations)
+    return np.sort(np.argpartition(-rank, count - 1)[:count]) if count else np.zeros(0, dtype=np.int64)

@@ -68,70 +68,62 @@ def column_constants(X: Csc, ptr: Ints, h: Floats, work: Floats, L: Floats) -> N
         L[b] = max(trace, 1e-300)
 
 
-@kernel("float64(Csc, Model, Terms, int64[::1], int64, float64)")
-def sparse_epochs(X: Csc, model: Model, terms: Terms, which: Ints, epochs: int, tol: float) -> float:
-    """Up to so many passes over the blocks `which`; u = h * (X d) is kept. The last pass's largest residual."""
+@kernel("float64(Csc, Model, Terms, int64[::1])")
+def sparse_pass(X: Csc, model: Model, terms: Terms, which: Ints) -> float:
+    """One pass over the blocks `which`; u = h * (X d) is kept. Returns the largest residual."""
     indptr, indices, data, order = X
     h, u, w, g, L = model
     ptr, weights, l1, ridge = terms
     largest = 0.0
     moved, slope = np.empty(w.size), np.empty(w.size)
-    for _ in range(epochs):
-        largest = 0.0
-        for b in which:
-            first, end = ptr[b], ptr[b + 1]
-            for j in range(first, end):
-                total = g[j]
+    for b in which:
+        first, end = ptr[b], ptr[b + 1]
+        for j in range(first, end):
+            total = g[j]
+            for e in range(indptr[order[j]], indptr[order[j] + 1]):
+                total += data[e] * u[indices[e]]
+            slope[j] = total
+        new = moved[first:end]
+        prox_step(w[first:end], slope[first:end], 1.0 / L[b], weights[b], l1[b], ridge[b], new)
+        squares = 0.0
+        for j in range(first, end):
+            delta = moved[j] - w[j]
+            if delta != 0.0:
+                squares += delta * delta
+                w[j] = moved[j]
                 for e in range(indptr[order[j]], indptr[order[j] + 1]):
-                    total += data[e] * u[indices[e]]
-                slope[j] = total
-            new = moved[first:end]
-            prox_step(w[first:end], slope[first:end], 1.0 / L[b], weights[b], l1[b], ridge[b], new)
-            squares = 0.0
-            for j in range(first, end):
-                delta = moved[j] - w[j]
-                if delta != 0.0:
-                    squares += delta * delta
-                    w[j] = moved[j]
-                    for e in range(indptr[order[j]], indptr[order[j] + 1]):
-                        i = indices[e]
-                        u[i] += h[i] * delta * data[e]
-            largest = max(largest, np.sqrt(squares) * L[b])
-        if largest <= tol:
-            break
+                    i = indices[e]
+                    u[i] += h[i] * delta * data[e]
+        largest = max(largest, np.sqrt(squares) * L[b])
     return largest
 
 
-@kernel("float64(float64[:, ::1], Model, Terms, int64[::1], int64, float64)", fastmath={"reassoc"})
-def dense_epochs(rows: Floats, model: Model, terms: Terms, which: Ints, epochs: int, tol: float) -> float:
-    """As `sparse_epochs`, with the columns of X as the rows of a dense matrix."""
+@kernel("float64(float64[:, ::1], Model, Terms, int64[::1])", fastmath={"reassoc"})
+def dense_pass(rows: Floats, model: Model, terms: Terms, which: Ints) -> float:
+    """As `sparse_pass`, with the columns of X as the rows of a dense matrix."""
     h, u, w, g, L = model
     ptr, weights, l1, ridge = terms
     largest = 0.0
     n = u.size
     moved, slope = np.empty(w.size), np.empty(w.size)
-    for _ in range(epochs):
-        largest = 0.0
-        for b in which:
-            first, end = ptr[b], ptr[b + 1]
-            for j in range(first, end):
-                total = 0.0
+    for b in which:
+        first, end = ptr[b], ptr[b + 1]
+        for j in range(first, end):
+            total = 0.0
+            for i in range(n):
+                total += rows[j, i] * u[i]
+            slope[j] = g[j] + total
+        new = moved[first:end]
+        prox_step(w[first:end], slope[first:end], 1.0 / L[b], weights[b], l1[b], ridge[b], new)
+        squares = 0.0
+        for j in range(first, end):
+            delta = moved[j] - w[j]
+            if delta != 0.0:
+                squares += delta * delta
+                w[j] = moved[j]
                 for i in range(n):
-                    total += rows[j, i] * u[i]
-                slope[j] = g[j] + total
-            new = moved[first:end]
-            prox_step(w[first:end], slope[first:end], 1.0 / L[b], weights[b], l1[b], ridge[b], new)
-            squares = 0.0
-            for j in range(first, end):
-                delta = moved[j] - w[j]
-                if delta != 0.0:
-                    squares += delta * delta
-                    w[j] = moved[j]
-                    for i in range(n):
-                        u[i] += h[i] * delta * rows[j, i]
-            largest = max(largest, np.sqrt(squares) * L[b])
-        if largest <= tol:
-            break
+                    u[i] += h[i] * delta * rows[j, i]
+        largest = max(largest, np.sqrt(squares) * L[b])
     return largest
 
 
@@ -152,7 +144,7 @@ class _Columns:
     h: Floats
     L: Floats
 
-    def _epochs(self, model: Model, which: Ints, tol: float) -> float:
+    def _pass(self, model: Model, which: Ints) -> float:
         """One pass over the blocks `which`; its largest residual."""
         raise NotImplementedError  # sparse and dense have their own
 
@@ -165,7 +157,7 @@ class _Columns:
         every = np.arange(b.count)
         model = Model(self.h, u, w, g, self.L)
         for _ in range(rounds):
-            if self._epochs(model, every, tol) <= tol:
+            if self._pass(model, every) <= tol:
                 return
             active = np.flatnonzero((b.sums(np.abs(w)) > 0.0) | b.free)
             self._accelerate(model, active, start, 0.3 * tol)
@@ -177,7 +169,7 @@ class _Columns:
         for _ in range(10):
             seen_w[0], seen_u[0] = w, u
             for k in range(1, MEMORY + 1):
-                if self._epochs(model, active, tol) <= tol:
+                if self._pass(model, active) <= tol:
                     return
                 seen_w[k], seen_u[k] = w, u
             c = extrapolation(seen_w)
@@ -194,15 +186,15 @@ class _Columns:
 
 
 class SparseColumns(_Columns):
-    """Columns of a CSC matrix with 32-bit indices, taken where they lie."""
+    """Columns of a CSC matrix with 32-bit indices, without a copy."""
 
     def __init__(self, X: Any, blocks: Blocks, h: Floats) -> None:
         self.csc = Csc(X.indptr, X.indices, X.data, blocks.order)
         self.blocks, self.h, self.L = blocks, h, np.empty(blocks.count)
         column_constants(self.csc, blocks.ptr, h, np.zeros(h.size), self.L)
 
-    def _epochs(self, model: Model, which: Ints, tol: float) -> float:
-        return float(sparse_epochs(self.csc, model, self.blocks.terms, which, 1, tol))
+    def _pass(self, model: Model, which: Ints) -> float:
+        return float(sparse_pass(self.csc, model, self.blocks.terms, which))
 
     def product(self, d: Floats) -> Floats:
         """X d, for d in the order of the blocks."""
@@ -218,8 +210,8 @@ class DenseColumns(_Columns):
         self.rows, self.blocks, self.h = rows, blocks, h
         self.L = dense_constants(rows, blocks.ptr, h)
 
-    def _epochs(self, model: Model, which: Ints, tol: float) -> float:
-        return float(dense_epochs(self.rows, model, self.blocks.terms, which, 1, tol))
+    def _pass(self, model: Model, which: Ints) -> float:
+        return float(dense_pass(self.rows, model, self.blocks.terms, which))
 
     def product(self, d: Floats) -> Floats:
         """X d, for d in the order of the blocks."""
@@ -228,7 +220,7 @@ class DenseColumns(_Columns):
 
 
 def dense_constants(rows: Floats, ptr: Ints, h: Floats) -> Floats:
-    """The largest eigenvalue of each block's Gram matrix, and not 0, so that an empty column stands still."""
+    """The largest eigenvalue of each block's Gram matrix, and not 0, so that an empty column does not move."""
     sizes, L = np.diff(ptr), np.empty(ptr.size - 1)
     for b, size in enumerate(sizes.tolist()):
         part = rows[ptr[b] : ptr[b + 1]]

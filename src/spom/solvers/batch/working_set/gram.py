@@ -27,7 +27,7 @@ PASS_COST, CHOLESKY_COST, COPY_COST = 0.3, 0.02, 3.0
 
 @kernel("float64(float64[:, ::1], float64[::1], float64[::1], float64[::1], Terms, int64, float64)")
 def gram_epochs(Q: Floats, w: Floats, g: Floats, L: Floats, terms: Terms, epochs: int, tol: float) -> float:
-    """Up to so many passes over the blocks; g = Q w - b is kept up to date. The last pass's largest residual.
+    """Up to `epochs` passes over the blocks; g = Q w - b is kept up to date. The last pass's largest residual.
 
     A block moves to prox(w_b - g_b / L_b) with L_b at least the largest eigenvalue of Q_bb; its residual is
     L_b times the distance moved.
@@ -57,7 +57,7 @@ def gram_epochs(Q: Floats, w: Floats, g: Floats, L: Floats, terms: Terms, epochs
 
 
 class Gram:
-    """A quadratic in blocks that lie one after another: `Q`, and block constants L_b."""
+    """A quadratic in consecutive blocks: `Q`, and block constants L_b."""
 
     def __init__(self, Q: Floats, blocks: Blocks) -> None:
         self.Q, self.blocks = np.ascontiguousarray(Q), blocks
@@ -173,7 +173,7 @@ def add_curvature(H: Floats, slope: Floats, at: Floats, block: Ints, weights: Fl
 
 
 def block_constants(Q: Floats, ptr: Ints) -> Floats:
-    """The largest eigenvalue of each diagonal block, and not 0, so that an empty column stands still."""
+    """The largest eigenvalue of each diagonal block, and not 0, so that an empty column does not move."""
     sizes = np.diff(ptr)
     L = np.empty(sizes.size)
     for size in np.unique(sizes).tolist():

@@ -17,7 +17,7 @@ from spom.solvers.batch.working_set.gram import Gram
 
 # A dense Gram matrix of more columns than this is not made, nor a sparse X of more entries treated as dense.
 LARGEST, DENSE = 700, 5_000_000
-# Residuals of a subproblem are brought down to this part of the largest violation before it.
+# Residuals of a subproblem are reduced to this part of the largest violation before it.
 PRECISION = 1e-3
 
 
@@ -48,7 +48,7 @@ class SquaredGram:
     def __init__(self, smooth: LinearSmooth, blocks: Blocks) -> None:
         self.smooth, self.blocks = smooth, blocks
         self.root = np.sqrt(smooth.weights)
-        self.at = np.full(smooth.shape[0], -1, dtype=np.int64)  # where a coordinate lies in the cache
+        self.at = np.full(smooth.shape[0], -1, dtype=np.int64)  # the place of a coordinate in the cache
         self.size = 0
         self.rows = np.empty((64, smooth.X.shape[0]))
         self.gram = np.empty((64, 64))
@@ -67,7 +67,7 @@ class SquaredGram:
         return self.smooth.scores(theta)
 
     def _cached(self, order: Ints) -> Ints:
-        """Where these coordinates lie in the Gram matrix, which grows by those that are new."""
+        """The places of these coordinates in the Gram matrix, which grows by those that are new."""
         new = order[self.at[order] < 0]
         if new.size:
             old, end = self.size, self.size + new.size
@@ -88,7 +88,7 @@ class SquaredGram:
 
 
 class GramNewton:
-    """Another loss: Newton's method, a quadratic model a step, with the Gram matrix of the step's weights."""
+    """Another loss: Newton's method, one quadratic model per step, with the Gram matrix of the step's weights."""
 
     first = 10
 
@@ -116,7 +116,7 @@ class GramNewton:
 
 
 class ColumnNewton:
-    """A sparse matrix: one quadratic model a round, solved through the columns; the set is all that violates."""
+    """A sparse matrix: one quadratic model per round, solved through the columns; the set is all that violates."""
 
     def __init__(self, smooth: LinearSmooth, blocks: Blocks) -> None:
         self.smooth, self.blocks = smooth, blocks

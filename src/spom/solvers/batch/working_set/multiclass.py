@@ -1,4 +1,4 @@
-"""Rows of a matrix of weights, one a feature: several classes or several targets at once.
+"""Rows of a matrix of weights, one per feature: several classes or several targets at once.
 
 With c the curvature of the loss, the Hessian is at most c X^T S X for each column of scores. Proximal
 gradient in that metric instead of the Euclidean one needs few gradients; its step is a problem
@@ -27,15 +27,15 @@ from spom.losses import MulticlassLogistic, Squared
 from spom.solvers.batch.datafit import LinearSmooth
 from spom.solvers.batch.duality import linear_gap
 from spom.solvers.batch.proximal_gradient import SLACK, BatchProximal
-from spom.solvers.batch.working_set.blocks import Blocks, Terms, flat_blocks, prox_step, row_blocks
+from spom.solvers.batch.working_set.blocks import Blocks, Terms, choose, flat_blocks, prox_step, row_blocks
 from spom.solvers.batch.working_set.models import PRECISION
 from spom.solvers.batch.working_set.newton import newton_step, prox_newton_step
 
-# All features are in the set up to so many; a Gram matrix has no more than so many rows.
+# Up to ALL features the set is all of them; a Gram matrix has at most LARGEST rows.
 ALL, LARGEST = 1500, 4000
-# Problems of so few weights that the whole Hessian costs no more multiplications take Newton steps with it.
+# Problems whose whole Hessian costs at most this many multiplications take Newton steps with it.
 SMALL = 50_000_000
-# A new Gram matrix of so many multiplications is made whenever the curvature has changed.
+# A Gram matrix of at most this many multiplications is remade whenever the curvature has changed.
 CHEAP = 300_000_000
 # Proximal steps in one round, each of which ends with a Newton step once the first rounds have shown the rows.
 STEPS, NEWTON_AFTER = 2, 4
@@ -43,7 +43,7 @@ STEPS, NEWTON_AFTER = 2, 4
 
 @kernel("float64(float64[:, ::1], float64[:, ::1], float64[:, ::1], float64, Terms, int64[::1], int64, float64)")
 def row_epochs(Q: Floats, W: Floats, G: Floats, L: float, terms: Terms, which: Ints, epochs: int, tol: float) -> float:
-    """Up to so many passes over the rows `which`; the gradient G is kept. The last pass's largest residual."""
+    """Up to `epochs` passes over the rows `which`; the gradient G is kept. The last pass's largest residual."""
     m, K = W.shape
     weights, l1, ridge = terms.weights, terms.l1, terms.ridge
     moved, largest = np.empty(K), 0.0
@@ -255,7 +255,7 @@ def row_rounds(smooth: LinearSmooth, penalty: Any, theta: Floats, first: int = 1
 
 
 def no_progress(patience: int = 20) -> Callable[[float], bool]:
-    """A rule that says when the largest violation has not fallen for so many rounds: rounding is all there is."""
+    """A rule that stops when the largest violation has not fallen for `patience` rounds: only rounding is left."""
     best, since = math.inf, 0
 
     def stop(violation: float) -> bool:
@@ -273,7 +273,4 @@ def _choose(blocks: Blocks, theta: Floats, violations: Floats, first: int) -> In
         return np.arange(blocks.count)
     used = theta.any(axis=1) | blocks.free
     need = int(used.sum())
-    count = need + min(int(np.count_nonzero((violations > 0.0) & ~used)), max(first, need))
-    count = max(min(count, LARGEST), need)
-    rank = np.where(used, np.inf, violations)
-    return np.sort(np.argpartition(-rank, count - 1)[:count]) if count else np.zeros(0, dtype=np.int64)
+    return choose(used, violations, min(max(first, need), max(0, LARGEST - need)))

@@ -25,7 +25,7 @@ from spom.solvers.batch.working_set.blocks import Blocks, flat_blocks
 from spom.solvers.batch.working_set.gram import Gram
 from spom.solvers.batch.working_set.models import line_search
 
-# Up to so many variables the Hessian is made and factored.
+# Up to this many variables the Hessian is made and factored.
 SMALL = 300
 Operator = Callable[[Floats], Floats]
 

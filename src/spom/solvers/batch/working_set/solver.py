@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from spom.core.arrays import Floats, Ints
+from spom.core.arrays import Floats
 from spom.core.registry import register
 from spom.core.state import Counters, State
 from spom.errors import DataError, Unsupported
 from spom.losses import Logistic, Squared
 from spom.solvers.batch.datafit import LinearSmooth
 from spom.solvers.batch.duality import linear_gap
-from spom.solvers.batch.working_set.blocks import blocks_of, row_blocks
+from spom.solvers.batch.working_set.blocks import blocks_of, choose, row_blocks
 from spom.solvers.batch.working_set.models import inner_for
 from spom.solvers.batch.working_set.multiclass import no_progress, row_rounds
 
@@ -104,13 +104,4 @@ class WorkingSet:
                 return
             k += 1
             used = (self.blocks.sums(np.abs(w)) > 0.0) | self.blocks.free
-            scores = inner.solve(choose(used, violations, first), theta, scores, g, worst)
-
-
-def choose(used: Any, violations: Floats, first: int) -> Ints:
-    """The blocks in use and as many more, at least `first`, that violate most; sorted."""
-    need = int(used.sum())
-    wanting = int(np.count_nonzero((violations > 0.0) & ~used))
-    count = need + min(wanting, max(first, need // 2))
-    rank = np.where(used, np.inf, violations)
-    return np.sort(np.argpartition(-rank, count - 1)[:count]) if count else np.zeros(0, dtype=np.int64)
+            scores = inner.solve(choose(used, violations, max(first, int(used.sum()) // 2)), theta, scores, g, worst)

@@ -1,6 +1,6 @@
 """What a step, a scale and an average do to the blocks of SPOM with kernels, compiled.
 
-Coefficients A[m, y, i] lie by label and token, as the scores F[m, y, i] do; weights V[f, y] lie by feature. Tokens,
+Coefficients A[m, y, i] are stored by label and token, as the scores F[m, y, i]; weights V[f, y] by feature. Tokens,
 rows of scores and features carry the stamp of their block; one with an old stamp counts as zero, so that switching a
 block off touches nothing but its stamp.
 """

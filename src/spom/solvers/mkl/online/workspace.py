@@ -121,7 +121,7 @@ class Workspace:
             old[...] = 0
 
     def forget_average(self) -> None:
-        """Begin the average anew."""
+        """Restart the average."""
         for sums in (self.model.sums, self.model.weights.sums, self.model.tsums):
             sums[...] = 0.0
 

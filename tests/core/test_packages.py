@@ -1,4 +1,4 @@
-"""The house itself: imports, compiled kernels, registry, parameters, states."""
+"""The package itself: imports, compiled kernels, registry, parameters, states."""
 
 from __future__ import annotations
 

@@ -1,0 +1,144 @@
+"""spaCy from scratch: tags and trees of a treebank, and entities, to its own early stopping, beside ours.
+
+spaCy learns with the configuration that `spacy init config --optimize efficiency` writes, without vectors, from the
+training part, and stops by its scores on the development part. Both sides get gold tokens and no gold tags. Ours learns
+from the training part alone. `SPOM_SPACY` names the Python that has spaCy, where it is not this one.
+"""
+
+from __future__ import annotations
+
+import gzip
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from benchmarks.common import Table
+from spom import Pipeline, SequenceTagger
+from spom.data import read_conll, read_conllu
+from spom.data.conllu import parse_conllu
+from spom.metrics.attachment import attachment
+from spom.metrics.phrases import phrase_scores
+
+TREEBANK, ENTITIES = "af_afribooms", "wnut17"
+PYTHON = os.environ.get("SPOM_SPACY", sys.executable)
+# Reads one token per line and a blank line after each sentence; writes the same with what the model says.
+PREDICT = """
+import sys, spacy
+from spacy.tokens import Doc
+model = spacy.load(sys.argv[1])
+sentences = [block.split("\\n") for block in open(sys.argv[2], encoding="utf-8").read().strip("\\n").split("\\n\\n")]
+docs = (Doc(model.vocab, words=words, sent_starts=[i == 0 for i in range(len(words))]) for words in sentences)
+with open(sys.argv[3], "w", encoding="utf-8") as out:
+    for doc in model.pipe(docs):
+        for t in doc:
+            head = 0 if t.head.i == t.i else t.head.i + 1
+            entity = t.ent_iob_ if t.ent_iob_ in ("", "O") else f"{t.ent_iob_}-{t.ent_type_}"
+            tags = [t.pos_ or "_", t.tag_ or "_", str(t.morph) or "_"]
+            row = [str(t.i + 1), t.text, "_", *tags, str(head), t.dep_ or "_", "_", entity or "O"]
+            out.write("\\t".join(row) + "\\n")
+        out.write("\\n")
+"""
+
+
+def call(*words: str) -> float:
+    """Run spaCy's Python; its CPU seconds. What it prints is kept for an error."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    done = subprocess.run([PYTHON, *words], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError(f"spaCy failed: {' '.join(words[:4])}\n{done.stdout[-1000:]}{done.stderr[-2000:]}")
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def trained(place: Path, parts: dict[str, Path], pipeline: str, language: str, converter: str) -> dict[str, Any]:
+    """CPU seconds of training, bytes of the model, and the predicted rows of the test part."""
+    for part in ("train", "dev"):
+        path = place / f"{part}{'.conllu' if converter == 'conllu' else '.iob'}"
+        path.write_bytes(gzip.decompress(parts[part].read_bytes()))
+        call("-m", "spacy", "convert", str(path), str(place), "--converter", converter)
+    config = str(place / "config.cfg")
+    call("-m", "spacy", "init", "config", config, "--lang", language, "--pipeline", pipeline)
+    where = ["--paths.train", str(place / "train.spacy"), "--paths.dev", str(place / "dev.spacy")]
+    seconds = call("-m", "spacy", "train", config, "--output", str(place / "out"), *where)
+    model = place / "out" / "model-best"
+    size = sum(file.stat().st_size for file in model.rglob("*") if file.is_file())
+    text = gzip.decompress(parts["test"].read_bytes()).decode()
+    tokens = place / "tokens.txt"
+    tokens.write_text(_tokens(text, converter), encoding="utf-8")
+    call("-c", PREDICT, str(model), str(tokens), str(place / "found.tsv"))
+    return {"seconds": seconds, "bytes": size, "found": (place / "found.tsv").read_text(encoding="utf-8")}
+
+
+def _tokens(text: str, converter: str) -> str:
+    """One word per line, a blank line after each sentence."""
+    column, lines = (1 if converter == "conllu" else 0), []
+    for line in text.split("\n"):
+        cells = line.split("\t")
+        if not line.strip():
+            lines.append("")
+        elif not line.startswith("#") and (converter != "conllu" or cells[0].isdigit()):
+            lines.append(cells[column])
+    return "\n".join(lines)
+
+
+def columns(bank: Any) -> dict[str, list[str]]:
+    """The words' tags, one list per column."""
+    return {name: [tag for tags in bank.columns.strings(name) for tag in tags] for name in ("upos", "xpos", "feats")}
+
+
+def trees(folder: Path, name: str) -> None:
+    """Tags and trees from gold tokens."""
+    parts = {part: folder / "ud" / name / f"{name}-ud-{part}.conllu.gz" for part in ("train", "dev", "test")}
+    Pipeline(verbose=0).fit(read_conllu(parts["train"])[:300])
+    begin = time.process_time()
+    pipeline = Pipeline(random_state=0, verbose=0).fit(read_conllu(parts["train"]))
+    seconds, gold = time.process_time() - begin, read_conllu(parts["test"])
+    with tempfile.TemporaryDirectory() as place:
+        pipeline.save(Path(place) / "model")
+        size = (Path(place) / "model").stat().st_size
+        peer = trained(Path(place), parts, "tagger,morphologizer,parser", name[:2], "conllu")
+    ours, theirs = pipeline.predict(gold.without_trees()), parse_conllu(peer["found"].encode())
+    table = Table(
+        f"Tags and trees of {name} from gold tokens, no gold tags",
+        settings="Ours: `Pipeline()`, from the training part alone. spaCy 3.8: from scratch, its configuration for "
+        "efficiency, stopped by its score on the development part.",
+    )
+    right = columns(gold)
+    for column in right:
+        share = [sum(a == b for a, b in zip(columns(x)[column], right[column], strict=True)) for x in (ours, theirs)]
+        table.add(f"{column}; spaCy", share[0] / gold.n_words, share[1] / gold.n_words)
+    scores = [attachment(gold, found) for found in (ours, theirs)]
+    table.add("UAS; spaCy", scores[0].uas, scores[1].uas)
+    table.add("LAS; spaCy", scores[0].las, scores[1].las)
+    table.add("CPU seconds of training; spaCy", seconds, peer["seconds"])
+    table.add("MB; spaCy", size / 1e6, peer["bytes"] / 1e6)
+
+
+def entities(folder: Path, name: str) -> None:
+    """Named entities."""
+    parts = {part: folder / "ner" / name / f"{part}.tsv.gz" for part in ("train", "dev", "test")}
+    SequenceTagger(verbose=0).fit(read_conll(parts["train"])[:300])
+    begin = time.process_time()
+    tagger = SequenceTagger(random_state=0, verbose=0).fit(read_conll(parts["train"]))
+    seconds, test = time.process_time() - begin, read_conll(parts["test"])
+    with tempfile.TemporaryDirectory() as place:
+        peer = trained(Path(place), parts, "ner", "en", "ner")
+    gold = [[token[-1] for token in sentence] for sentence in test]
+    found = [[row.split("\t")[-1] for row in block.split("\n")] for block in peer["found"].strip().split("\n\n")]
+    table = Table(
+        f"Entities of {name}",
+        settings="Ours: `SequenceTagger()`, from the training part alone. spaCy 3.8: from scratch, as above.",
+    )
+    table.add("F1; spaCy", tagger.score(test), phrase_scores(gold, found).f1)
+    table.add("CPU seconds of training; spaCy", seconds, peer["seconds"])
+
+
+def beside(folder: Path) -> None:
+    """Both."""
+    trees(folder, TREEBANK)
+    entities(folder, ENTITIES)

@@ -1,0 +1,137 @@
+"""Parsers that learn from a stream of trees: arcs and relations window by window, in memory that does not grow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain, islice
+from typing import Any, cast
+
+import numpy as np
+
+from spom.core.arrays import Floats
+from spom.core.state import State
+from spom.data.treebank import Treebank
+from spom.errors import Unsupported
+from spom.estimators.parser.defaults import chosen_projective
+from spom.estimators.parser.stages import Held, gold_relations
+from spom.estimators.training import Arrays, Learner, described
+from spom.estimators.training.streams import Stream, windows_of
+from spom.solvers.structured.trees.arc_filter import with_roots
+from spom.solvers.structured.trees.model import ArcModel
+from spom.solvers.structured.trees.relations import LabelLearner, LabelModel
+from spom.solvers.structured.trees.solver import ArcSolver
+
+
+class StreamTrees(Learner):
+    """Windows of trees for the trainer: arcs, and relations where they are learnt; each window is a state."""
+
+    def __init__(
+        self,
+        arcs: ArcSolver,
+        labels: LabelLearner | None,
+        windows: Iterator[Treebank],
+        dev: Callable[[ArcModel], float] | None,
+    ) -> None:
+        self.arcs, self.labels, self.windows = arcs, labels, windows
+        self.dev, self.scores, self.words = dev, dev is not None, 0
+        if labels is not None:
+            # One generator, so that a checkpoint has the state of both.
+            labels.random = arcs.random
+
+    def states(self, start: State | None, done: int) -> Iterator[State]:
+        """One state for each window; those before a resume are read again, and dropped."""
+        if start is not None:
+            self._restore(start)
+        for bank in islice(self.windows, done, None):
+            codes = self.arcs.templates.transform(bank)
+            gold = with_roots(bank.heads, codes)
+            # An unknown relation is an error before anything is learnt.
+            wanted = None if self.labels is None else gold_relations(bank, self.labels.names, codes)
+            self.arcs.feed(codes, gold)
+            state = self.arcs.epoch()
+            if self.labels is not None and wanted is not None:
+                self.labels.epoch(codes, gold, wanted)
+            self.words += bank.n_words
+            yield state
+
+    def _restore(self, state: State) -> None:
+        names = {"arcs": {}, "labels": {}}  # type: dict[str, dict[str, Any]]
+        for name, array in state.internal.items():
+            part, _, own = name.partition(".")
+            names[part][own] = array
+        self.arcs.restore(State(k=state.k, theta=state.theta, internal=names["arcs"], random=state.random))
+        if self.labels is not None:
+            theta = cast("Floats", names["labels"].pop("theta"))
+            self.labels.restore(State(k=state.k, theta=theta, internal=names["labels"], random=state.random))
+
+    def snapshot(self, state: State, copy: bool = True) -> State:
+        """The tables of both."""
+        internal = {f"arcs.{name}": a for name, a in state.internal.items()}
+        if self.labels is not None:
+            own = self.labels._state(np.nan)
+            internal |= {"labels.theta": own.theta, **{f"labels.{name}": a for name, a in own.internal.items()}}
+        # Relations have drawn from the generator since the state of the arcs was made.
+        random = dict(self.arcs.random.bit_generator.state)
+        found = State(k=state.k, theta=state.theta, loss=state.loss, internal=internal, random=random)
+        return super().snapshot(found, copy)
+
+    def entry(self, state: State) -> dict[str, Any]:
+        """An entry of `history_`."""
+        norms = np.zeros(0) if state.block_norms is None else state.block_norms
+        return {
+            **{"stage": "stream", "objective": state.objective, "loss": state.loss, "nonzeros": state.nnz},
+            **{"blocks_kept": int(np.count_nonzero(norms)), "per_second": self.words / max(self.arcs.seconds, 1e-9)},
+            "block_weights": norms / norms.sum() if norms.any() else norms,
+        }
+
+    def model(self, state: State) -> Arrays:
+        """The means of the weights."""
+        found: Arrays = {"weights": self.arcs.model().weights}
+        if self.labels is not None:
+            labels = self.labels.model()
+            found |= {"labels": labels.weights, "root": np.array(labels.root)}
+        return found
+
+    def like(self, state: State | None) -> Arrays:
+        """Weights of these sizes."""
+        more = {} if self.labels is None else {"labels": self.labels.weights, "root": np.array(0)}
+        return {"weights": self.arcs.weights, **more}
+
+    def score(self, model: Arrays) -> float:
+        """UAS on development data."""
+        assert self.dev is not None
+        return self.dev(ArcModel(self.arcs.templates, self.arcs.layout, self.arcs.limits, model["weights"]))
+
+
+def fit_stream(parser: Any, stream: Stream, dev: Any, relations: Iterable[str] | None, watch: dict[str, Any]) -> None:
+    """Fit a parser to a stream; words and relations are those of the first window, and relations that are announced."""
+    if parser.prune is not None or parser.update == "select" or parser.second_stage:
+        raise Unsupported("prune=, update='select' and second_stage need all sentences at once: a stream is read once")
+    windows = (checked(bank) for bank in windows_of(stream, parser.epochs))
+    first = next(windows)
+    projective, why = chosen_projective(parser.projective, first)
+    run = parser._run(projective, lambda: {"data": "stream", "labels": described(list(parser.relations_))}, **watch)
+    parser._begin(run, first, relations)
+    templates = parser.arcs_.templates
+    codes = templates.transform(first)
+    arcs, _, labels = parser._continued(run, codes, with_roots(first.heads, codes))
+    held: Held | None = None if dev is None else (dev, templates.transform(dev), None)
+    scores = None if held is None else lambda model: run.score(model, held)
+    learner = StreamTrees(arcs, labels, chain([first], windows), scores)
+    with run.trainer.running():
+        found = run.trainer.run(learner)
+    parser.arcs_ = ArcModel(templates, arcs.layout, arcs.limits, found.model["weights"])
+    if labels is not None:
+        root = int(found.model["root"])
+        made = (labels.templates, labels.layout, labels.names, found.model["labels"])
+        parser.labels_ = LabelModel(*made, root if -1 <= root < len(labels.names) else -1)
+    parser.__dict__.update(history_=run.trainer.history, converged_=run.trainer.stopped == "converged", trees_=why)
+    parser._learners = None
+
+
+def checked(bank: Any) -> Treebank:
+    """The trees of a window."""
+    if not isinstance(bank, Treebank):
+        raise TypeError(f"parsers learn from streams of trees, such as iter_conllu gives, not of {type(bank).__name__}")
+    bank.check_trees()
+    return bank
