@@ -125,7 +125,10 @@ def find_scales(F: Any, store: Any, data: Data, dual: Dual, rule: Rule, norms: F
     if data.sequences.chain and not rule.learnt:
         table[SCALE, last] = 1.0 / (beta + dual.sums[TOTAL] * rule.strength)
         table[NORM, last] = table[SCALE, last] * root(table[SQUARE, last])
-    size = root(product(table[NORM], table[NORM]))
+    square = 0.0
+    for m in range(table.shape[1]):
+        square += table[NORM, m] * table[NORM, m]
+    size = root(square)
     if size > rule.radius:
         table[SCALE] *= rule.radius / size
         table[NORM] *= rule.radius / size
