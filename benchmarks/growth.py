@@ -1,20 +1,26 @@
-"""Costs that grow as they should: `partial_fit` of one row (`rows`), columns of different scales (`scales`).
+"""Costs that grow as they should: `partial_fit` of one row (`rows`), columns of different scales (`scales`), taggers
+with many labels (`labels`), many classes under an l1 penalty (`classes`).
 
 CPU seconds of one thread, ratios in one run.
 """
 
 from __future__ import annotations
 
+import resource
 import statistics
 import time
+from collections import Counter
 from collections.abc import Callable
+from itertools import chain, pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from benchmarks.common import Table, measure
-from spom import OnlineClassifier, ProximalClassifier
+from benchmarks.common import Table, data_folder, measure
+from spom import OnlineClassifier, ProximalClassifier, SequenceTagger
+from spom.data import read_conllu
 from spom.penalties import L1
 
 SETTINGS: dict[str, dict[str, Any]] = {
@@ -78,7 +84,72 @@ def bench_scales() -> None:
     table.add("accuracy on the training rows", mine.result.score(X, y), peer.result.score(X, y))
 
 
-PARTS: dict[str, Callable[[], None]] = {"rows": bench_rows, "scales": bench_scales}
+def peak() -> float:
+    """The most memory this process has held, in megabytes."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
+
+
+def joint(folder: str, part: str, names: tuple[str, ...]) -> tuple[Any, Any]:
+    """Words of EWT, and columns joined as labels."""
+    columns = read_conllu(Path(folder) / "ewt" / f"en_ewt-ud-{part}.conllu.gz").columns
+    fields = []
+    for name in ("form", *names):
+        codes, strings = columns.distinct(name)
+        fields.append([str(strings[c]) for c in codes.tolist()])
+    labels = ["+".join(parts) for parts in zip(*fields[1:], strict=True)]
+    spans = list(pairwise(columns.offsets.tolist()))
+    return [fields[0][a:b] for a, b in spans], [labels[a:b] for a, b in spans]
+
+
+def bench_labels() -> None:
+    """EWT's features as labels; then parts of speech, features and relations, the 1,000 most frequent."""
+    folder = data_folder()
+    if folder is None:
+        return
+    table = Table("SequenceTagger with many labels, EWT, CPU microseconds per token; dense tables' MB as peer")
+    for names, floor in ((("feats",), 5.0), (("upos", "feats", "deprel"), 15.0)):
+        (X, y), (test, gold) = (joint(folder, part, names) for part in ("train", "dev"))
+        kept = {label for label, _ in Counter(chain.from_iterable(y)).most_common(999)}
+        y, gold = ([[a if a in kept else "rare" for a in labels] for labels in part] for part in (y, gold))
+        before, begin = peak(), time.thread_time()
+        tagger = SequenceTagger(random_state=0, verbose=0).fit(X, y)
+        learnt, rows = time.thread_time() - begin, tagger._tokens(test)
+        taken = 1e6 * measure(lambda t=tagger, rows=rows: t._codes(rows), repeats=3).seconds / rows.total
+        what = f"{tagger.classes_.size} labels"
+        table.add(f"{what}: decoding", taken, target=f"<= {floor:g}", reached=taken <= floor)
+        table.add(f"{what}: fit, per pass", 1e6 * learnt / tagger.n_epochs_ / sum(map(len, X)))
+        table.add(f"{what}: MB of fit", peak() - before, 8e-6 * tagger.weights_.shape[0] * tagger.classes_.size)
+        table.add(f"{what}: accuracy on dev", tagger.score(test, gold))
+
+
+def topics(n: int, d: int, k: int, each: int = 50) -> tuple[Any, Any]:
+    """Rows of 50 words: most by Zipf's law, one in eight from 60 words of the row's class."""
+    random = np.random.default_rng(0)
+    y, own = random.integers(k, size=n), random.integers(d // 10, d, size=(k, 60))
+    common = np.minimum((d * random.random((n, each)) ** 3).astype(np.int64), d - 1)
+    typical = own[y[:, None], random.integers(60, size=(n, each))]
+    words = np.where(random.random((n, each)) < 0.12, typical, common)
+    X = sparse.csr_matrix((np.full(n * each, each**-0.5), words.ravel(), np.arange(0, n * each + 1, each)), (n, d))
+    X.sum_duplicates()
+    return X, y
+
+
+def bench_classes(d: int = 100_000, k: int = 300, n: int = 4000, epochs: int = 3) -> None:
+    """d = 1e5, k = 300 under an l1 penalty: memory of `fit`, and time per non-zero and class."""
+    table = Table(f"OnlineClassifier(penalty=L1(1e-5)), {d:,} features, {k} classes")
+    X, y = topics(n + n // 4, d, k)
+    before, model = peak(), OnlineClassifier(penalty=L1(1e-5), epochs=epochs, verbose=0)
+    mine = measure(lambda: model.fit(X[:n], y[:n]), repeats=1, warm=False)
+    each = 1e9 * mine.seconds / epochs / X[:n].nnz / k
+    tables = (peak() - before) * 1e6 / (8.0 * d * k)
+    table.add("memory of fit, in tables of d x k", tables, target="<= 1", reached=tables <= 1.0)
+    table.add("ns per non-zero and class", each, target="<= 18", reached=each <= 18.0)
+    table.add("accuracy on other rows", mine.result.score(X[n:], y[n:]))
+
+
+PARTS: dict[str, Callable[[], None]] = {
+    "rows": bench_rows, "scales": bench_scales, "labels": bench_labels, "classes": bench_classes,
+}  # fmt: skip
 
 
 def main(part: str | None = None) -> None:

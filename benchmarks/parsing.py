@@ -1,5 +1,5 @@
 """Parsing English EWT with gold tags: `python -m benchmarks parsing`, or a part: `parsing:compact`, `:large`,
-`:prune`, `:second`, `:growth`.
+`:prune`, `:second`, `:order`, `:growth`.
 
 The peer is UDPipe 1 (its parser alone, 3 passes, hidden layer 100: a reduced setting, a floor for it), trained and run
 in this process on the same files. Seconds are CPU seconds of this process from the raw files on; compiled code is
@@ -20,7 +20,7 @@ import numpy as np
 
 from benchmarks.common import Table, data_folder
 
-PARTS = ("compact", "large", "prune", "second", "growth")
+PARTS = ("compact", "large", "prune", "second", "order", "growth")
 SEEDS = int(os.environ.get("SPOM_SEEDS", "3"))
 
 
@@ -224,6 +224,21 @@ def second(files: dict[str, Path]) -> None:
         table.add(f"{name}: LAS", run["las"])
         table.add(f"{name}: learning", run["seconds"], unit=" s")
         table.add(f"{name}: words a second", run["rate"])
+
+
+def order(files: dict[str, Path]) -> None:
+    """Siblings and grandparents, beside a second stage and arcs alone, all with the default templates."""
+    seeds = min(SEEDS, 2)
+    table = Table(f"Trees of second order, beside a second stage ('peer'); means of {seeds} seeds")
+    runs = []
+    for name, settings in (("order 1", {}), ("second stage", {"second_stage": True}), ("order 2", {"order": 2})):
+        warm(files, **settings)
+        runs.append(several(files, name, seeds, **settings))
+    plain, staged, deep = runs
+    for key, what, unit in (("uas", "UAS", ""), ("las", "LAS", ""), ("rate", "words a second", "")):
+        table.add(f"{what} (order 1: {plain[key]:.4g})", deep[key], staged[key], "above", deep[key] > staged[key], unit)
+    quick = deep["seconds"] <= staged["seconds"]
+    table.add(f"learning (order 1: {plain['seconds']:.1f} s)", deep["seconds"], staged["seconds"], "less", quick, " s")
 
 
 def growth(files: dict[str, Path]) -> None:

@@ -1,8 +1,8 @@
-"""Write `src/spom/core/compiled/jobs.json`: the kernels that each job calls, seen in small runs of it.
+"""Write `src/spom/core/compiled/jobs.json`: the kernels that each step of a job calls, seen in small runs of it.
 
     python tools/kernel_jobs.py
 
-Each job runs in a process of its own. Run it again after kernels were added, renamed or removed.
+Each step runs in a process of its own. Run it again after kernels were added, renamed or removed.
 """
 
 from __future__ import annotations
@@ -10,17 +10,22 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 FILE = Path(__file__).parents[1] / "src/spom/core/compiled/jobs.json"
 
 _BEFORE = """
-import contextlib, io, json, os, sys, tempfile
+import contextlib, io, json, os, sys
 import numpy as np, scipy.sparse
-from spom.core.jit import Kernel
+from spom.core.compiled import running
 from spom.cli.main import main
-folder = tempfile.mkdtemp()
-def path(name): return os.path.join(folder, name)
+called, ready = [], running.ready
+def noted(kernel):
+    called.append(kernel.name)
+    return ready(kernel)
+running.ready = noted
+def path(name): return os.path.join(sys.argv[1], name)
 def command(*words):
     with contextlib.redirect_stdout(io.StringIO()):
         assert main([str(word) for word in words]) == 0, words
@@ -28,26 +33,19 @@ rng = np.random.default_rng(0)
 words = ["dog", "cat", "house", "tree", "river", "cloud"]
 """
 _AFTER = """
-scopes = [vars(module) for name, module in sys.modules.items() if name.startswith("spom.")]
-called = {v.name for scope in scopes for v in scope.values() if isinstance(v, Kernel) and v._address is not None}
-print(json.dumps(sorted(called)))
+print(json.dumps(list(dict.fromkeys(called))))
 """
-_JOBS = {
-    "tagger": """
-from spom import SequenceTagger
+_TOKENS = """
+from spom import SequenceTagger, load_model as load
 X = [[[w, w[0]] for w in rng.choice(words, 5)] for _ in range(40)]
 y = [["B" if w[0] < "d" else "O" for w, _ in x] for x in X]
-tagger = SequenceTagger().fit(X, y)
-tagger.predict(X)
-tagger.predict_marginals(X)
+"""
+_SAVED = """
 text = "".join("".join(f"{w} {p} {t}\\n" for (w, p), t in zip(*pair)) + "\\n" for pair in zip(X, y))
 open(path("a.txt"), "w").write(text)
-command("train", "tagger", "--train", path("a.txt"), "--dev", path("a.txt"), "--model", path("a.spom"))
-command("predict", "--model", path("a.spom"), path("a.txt"), "-o", path("b.txt"))
-command("evaluate", "--model", path("a.spom"), path("a.txt"))
-""",
-    "parser": """
-from spom import DependencyParser
+SequenceTagger().fit(X, y).save(path("tagger.spom"))
+"""
+_TREES = """
 rows = []
 for _ in range(40):
     n = int(rng.integers(3, 7))
@@ -55,47 +53,53 @@ for _ in range(40):
         rows.append("\\t".join([str(i + 1), w, w, "NOUN", "NN", "_", str(i), "root" if i == 0 else "dep", "_", "_"]))
     rows.append("")
 open(path("a.conllu"), "w").write("\\n".join(rows) + "\\n")
-command("train", "parser", "--train", path("a.conllu"), "--dev", path("a.conllu"), "--model", path("a.spom"))
-command("predict", "--model", path("a.spom"), path("a.conllu"), "-o", path("b.conllu"))
-command("evaluate", "--model", path("a.spom"), path("a.conllu"))
+from spom import DependencyParser, load_model as load
 from spom.data import read_conllu
 data = read_conllu(path("a.conllu"))
-DependencyParser().fit(data).predict(data)
-""",
-    "mkl": """
-from spom import MKLClassifier
+"""
+_TRAIN = """
+command("train", "{0}", "--train", path("a.{1}"), "--dev", path("a.{1}"), "--model", path("{0}.spom"))
+"""
+_PREDICT = 'command("predict", "--model", path("{0}.spom"), path("a.{1}"), "-o", path("b.{1}"))'
+_EVALUATE = 'command("evaluate", "--model", path("{0}.spom"), path("a.{1}"))'
+_ROWS = """
+from spom import MKLClassifier, OnlineClassifier, OnlineRegressor, ProximalClassifier, ProximalRegressor
 X = rng.normal(size=(60, 4))
-MKLClassifier().fit(X, X[:, 0] > 0).predict(X)
-MKLClassifier().fit(X, rng.integers(3, size=60)).predict(X)
-""",
-    "classifier": """
-from spom import OnlineClassifier, OnlineRegressor
-X = rng.normal(size=(60, 4))
-for form in (X, scipy.sparse.csr_matrix(X)):
-    OnlineClassifier().fit(form, X[:, 0] > 0).predict(form)
-    OnlineClassifier().fit(form, rng.integers(3, size=60)).predict(form)
-    OnlineRegressor().fit(form, X[:, 0]).predict(form)
-""",
-    "proximal": """
-from spom import ProximalClassifier, ProximalRegressor
-X = rng.normal(size=(60, 4))
-for form in (X, scipy.sparse.csr_matrix(X)):
-    ProximalClassifier().fit(form, X[:, 0] > 0).predict(form)
-    ProximalClassifier().fit(form, rng.integers(3, size=60)).predict(form)
-    ProximalRegressor().fit(form, X[:, 0]).predict(form)
-""",
+Z, two, three = scipy.sparse.csr_matrix(X), X[:, 0] > 0, rng.integers(3, size=60)
+"""
+_FITS = _ROWS + "for form in (X, Z): {}{}().fit(form, {}).predict(form)"
+_TARGETS = (("Classifier", "two"), ("Classifier", "three"), ("Regressor", "X[:, 0]"))
+_COMMANDS = (_TRAIN, _PREDICT, _EVALUATE)
+# The steps of each job. Those with the most in common with others come last: an earlier one is preferred.
+_JOBS = {
+    "tagger": (
+        _TOKENS + _SAVED,
+        _TOKENS + "load(path('tagger.spom')).predict(X)",
+        _TOKENS + "load(path('tagger.spom')).predict_marginals(X)",
+        *(code.format("tagger", "txt") for code in _COMMANDS),
+    ),
+    "parser": (
+        _TREES + "DependencyParser().fit(data).save(path('parser.spom'))",
+        _TREES + "load(path('parser.spom')).predict(data)",
+        *(code.format("parser", "conllu") for code in _COMMANDS),
+    ),
+    "mkl": tuple(_ROWS + f"MKLClassifier().fit(X, {y}).predict(X)" for y in ("two", "three")),
+    "classifier": tuple(_FITS.format("Online", *step) for step in _TARGETS),
+    "proximal": tuple(_FITS.format("Proximal", *step) for step in _TARGETS),
 }
 
 
 def main() -> None:
     """Run the jobs and write the list."""
-    found = {}
-    for job, code in _JOBS.items():
-        done = subprocess.run(
-            [sys.executable, "-c", _BEFORE + code + _AFTER], stdout=subprocess.PIPE, text=True, check=True
-        )
-        found[job] = json.loads(done.stdout.splitlines()[-1])
-        print(f"{job}: {len(found[job])} kernels")
+    found: dict[str, list[list[str]]] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        for job, steps in _JOBS.items():
+            found[job] = []
+            for code in steps:
+                command = [sys.executable, "-c", _BEFORE + code + _AFTER, folder]
+                done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+                found[job].append(json.loads(done.stdout.splitlines()[-1]))
+            print(f"{job}: {[len(step) for step in found[job]]} kernels")
     FILE.write_text(json.dumps(found, indent=1) + "\n")
 
 

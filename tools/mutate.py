@@ -106,28 +106,30 @@ def _changes(path: Path, source: str, node: ast.expr) -> Iterator[Mutation]:
         yield whole(f"({part(node.orelse)} if {part(node.test)} else {part(node.body)})")
 
 
-def tests_for(path: Path) -> list[str]:
+def tests_for(path: Path, near_only: bool) -> list[str]:
     """The tests that should notice a change in this file: the nearest test folder, then what is named in `ALSO`.
 
-    Files that name something of the changed one come first: most changes are caught there, in seconds.
+    Files that name something of the changed one, or run over all operators, come first: most changes are caught there.
+    `near_only` leaves the others out, where there are such files.
     """
     inside = path.relative_to("src/spom").parent
     folder = next(f for f in [inside, *inside.parents] if (ROOT / "tests" / f).is_dir())
     more = [also for key, names in ALSO.items() if str(inside).startswith(key) for also in names]
     defined = [node.name for node in ast.parse((ROOT / path).read_text()).body if hasattr(node, "name")]
-    names = re.compile(rf"\b({'|'.join([re.escape(path.stem), *defined])})\b")
+    names = re.compile(rf"\b({'|'.join(['registry', 'cases', re.escape(path.stem), *defined])})\b")
     tests = sorted((ROOT / "tests" / folder).rglob("test_*.py"))
     near = [str(test.relative_to(ROOT)) for test in tests if names.search(test.read_text())]
-    return [*near, f"tests/{folder}", *more]
+    return near if near and near_only else [*near, f"tests/{folder}", *more]
 
 
-def caught(tree: Path, mutation: Mutation, timeout: float) -> str | None:
+def caught(tree: Path, mutation: Mutation, timeout: float, near_only: bool) -> str | None:
     """How the mutation was noticed, or None where it survived."""
     target = tree / mutation.path
     original = target.read_bytes()
     stat = target.stat()
     target.write_text(mutation.apply(original.decode()))
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *tests_for(mutation.path)]
+    tests = tests_for(mutation.path, near_only)
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *tests]
     environment = {**os.environ, "PYTHONPATH": f"{tree / 'src'}{os.pathsep}{tree}", "PYTHONDONTWRITEBYTECODE": "1"}
     # CPU seconds, so that other work on the machine cannot make a mutation look caught.
     limit = int(timeout)
@@ -156,6 +158,7 @@ def main() -> int:
     options.add_argument("--seed", type=int, default=0)
     options.add_argument("--timeout", type=float, default=600.0)
     options.add_argument("--floor", type=float, default=0.95)
+    options.add_argument("--near", action="store_true", help="run the nearest tests alone: quick")
     given = options.parse_args()
     files = sorted(f for p in given.paths for f in ([ROOT / p] if (ROOT / p).is_file() else (ROOT / p).rglob("*.py")))
     sources = {f.relative_to(ROOT): f.read_text() for f in files}
@@ -166,7 +169,7 @@ def main() -> int:
         tree = Path(folder) / "tree"
         shutil.copytree(ROOT, tree, ignore=shutil.ignore_patterns(".git", ".venv*", "_build", ".mypy_cache"))
         for count, mutation in enumerate(sample, 1):
-            how = caught(tree, mutation, given.timeout)
+            how = caught(tree, mutation, given.timeout, given.near)
             print(f"{count}/{len(sample)} {mutation.path}:{mutation.start[0]} {how or 'SURVIVED'}", flush=True)
             if how is None:
                 survivors.append(mutation)

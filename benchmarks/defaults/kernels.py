@@ -1,7 +1,7 @@
 """`MKLClassifier()` on tables beside `SVC` on the best single kernel by cross-validation.
 
 Columns are standardised for both, by their training rows; at most 2,000 rows are learnt from. The kernels of ours are
-the default ones (linear, quadratic, Gaussian); those of the peer are the same three of scikit-learn, C is 1, 10 or 100,
+the default ones; those of the peer are the linear, quadratic and Gaussian ones of scikit-learn, C is 1, 10 or 100,
 and three folds choose both.
 """
 

@@ -21,13 +21,16 @@ COMMANDS = [
 def test_the_demo(spom: Command, tmp_path: Path) -> None:
     folder, page = tmp_path / "demo", tmp_path / "page.html"
     done = spom.well("demo", "--quick", "--folder", folder, "--page", page)
-    for word in ("Gaussian", "MKL", "beta", "templates", "a small generator made up", "To try next"):
+    for word in ("Gaussian", "MKL", "beta", "templates", "a small generator made up", "raw text", "To try next"):
         assert word in done.out
     assert "nan" not in done.out
     assert library.load_model(folder / "tagger.spom").score(
         library.data.read_conll(folder / "test.txt", ["w", "shelf", "label"])
     ) > 0.8  # fmt: skip
+    assert (folder / "trees.html").read_text().count("<svg") == 2
+    assert len(library.load_model(folder / "pipeline.spom").predict("Fry the eggs. Wash the rice!")) == 2
     again = spom.well("demo", "--quick", "--json", "--page", page).json
+    assert min(again["trees"].values()) > 0.95
     assert again["words"]["MKL, to the optimum"]["accuracy"] > again["words"]["Gaussian, narrow"]["accuracy"]
     assert sum(again["words"]["MKL, to the optimum"]["beta"].values()) == pytest.approx(1)
     assert again["ingredients"]["rows"]["the best eight: --prune 8"]["blocks_kept"] == 8

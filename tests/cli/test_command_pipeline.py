@@ -10,6 +10,7 @@ import pytest
 from spom.cli.main import main
 from spom.data import read_conllu
 from spom.data.surface import Surface
+from spom.models.run import read_run
 from tests.estimators.test_pipeline import generated
 
 
@@ -68,9 +69,13 @@ def test_odd_files(folder: Path, content: bytes, message: str, capsys: pytest.Ca
 def test_size_and_pruning(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     train, small = str(folder / "train.conllu"), folder / "small"
     limit = int(0.9 * (folder / "m").stat().st_size)
-    options = ["--size", str(limit), "--prune", "auto", "--quiet"]
+    options = ["--dev", str(folder / "test.conllu"), "--size", str(limit), "--prune", "auto", "--quiet"]
     assert main(["train", "pipeline", "--train", train, "--model", str(small), *options]) == 0
     assert small.stat().st_size <= limit
+    # The report page draws trees of the dev data.
+    trees = read_run(small)["examples"]
+    assert trees
+    assert all(len(tree["words"]) == len(tree["predicted_heads"]) for tree in trees)
     capsys.readouterr()
     assert main(["evaluate", "--model", str(small), "--raw", str(folder / "test.conllu"), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["las"] > 0.95

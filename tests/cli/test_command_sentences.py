@@ -13,7 +13,8 @@ import pytest
 
 import spom as library
 from spom.cli import live
-from spom.cli.sentences import in_order, load_tagging
+from spom.cli.sentences import load_tagging
+from spom.core.ordered import in_order
 from spom.data import read_conll, read_conllu
 from spom.data.conll import spliced
 from spom.data.generated import ingredients

@@ -164,6 +164,8 @@ def test_a_parser_names_its_stages(spom: Command, folder: Path, tmp_path: Path) 
     assert re.search(r"^arcs \(heads of words\): epoch \d of 2 kept", out, re.M)
     assert re.search(r"^second stage \(heads again, with the first trees as features\): epoch \d of 2 kept", out, re.M)
     assert re.search(r"^relations \(relations of the trees\): 4 epochs$", out, re.M)
+    deep = spom.well("train", "parser", *files, "--order", "2", "--projective", "--epochs", "2").out
+    assert re.search(r"^second order \(heads again, by siblings and grandparents too\): epoch \d of 2 kept", deep, re.M)
 
 
 def test_runs_without_development_data_have_nothing_to_say() -> None:

@@ -164,7 +164,18 @@ def test_the_kernels_of_a_job_are_there(job: str) -> None:
     import json
 
     listed = json.loads(Path(jobs.__file__).with_name("jobs.json").read_text())
-    assert {k.name for k in jobs.kernels_of(job)} == set(listed[job])
+    assert {k.name for k in jobs.kernels_of(job)} == {name for step in listed[job] for name in step}
+
+
+def test_only_the_step_under_way_is_compiled() -> None:
+    from spom import SequenceTagger  # noqa: F401 - its module says which job it is
+
+    def along(name: str) -> set[str]:
+        return {k.__name__ for k in jobs.together_with(name)}
+
+    assert "marginal_rows" not in along("spom.data.interning:distinct")
+    assert "adaptive_rounds" not in along("spom.solvers.structured.chains.predict:marginal_rows")
+    assert along("spom.core:no_kernel") == set()
 
 
 def test_a_process_that_holds_the_lock_does_not_hold_up_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""The examples in the docstrings of the estimators and the data room run."""
+"""The examples in the docstrings of the estimators and the data package run."""
 
 from __future__ import annotations
 

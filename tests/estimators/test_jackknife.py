@@ -79,7 +79,7 @@ def test_bad_columns_are_named() -> None:
 
 def test_threads_by_the_rule_of_joblib(monkeypatch: pytest.MonkeyPatch) -> None:
     """-1 is one for each core, -2 one fewer, here and in the command; the result is the same."""
-    from spom.cli.sentences import in_order
+    from spom.core.ordered import in_order
 
     opened: list[int] = []
 

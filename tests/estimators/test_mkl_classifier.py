@@ -27,7 +27,7 @@ X_TEST, Y_TEST = DIGITS[0][400:900] / 16.0, DIGITS[1][400:900]
 KERNELS = [Linear(normalize=True), Polynomial(2, normalize=True), Gaussian(5.0)]
 
 
-@parametrize_with_checks([MKLClassifier(), MKLClassifier(loss="log", output="average", epochs=10)])
+@parametrize_with_checks([MKLClassifier(epochs=4), MKLClassifier(loss="log", output="average", epochs=4)])
 def test_scikit_learn_checks(estimator: Any, check: Any) -> None:
     check(estimator)
 

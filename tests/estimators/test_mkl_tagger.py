@@ -113,7 +113,7 @@ def test_rows_within_a_budget_and_a_run_that_goes_on(tmp_path: Path) -> None:
 
 
 def test_bad_input_has_one_clear_error() -> None:
-    with pytest.raises(DataError, match="sentence 1 has 3 features a token; expected 2"):
+    with pytest.raises(DataError, match="sentence 1 has 3 features per token; expected 2"):
         SequenceTagger(kernels=KERNELS).fit([np.ones((1, 2)), np.ones((1, 3))], [["a"], ["b"]])
     with pytest.raises(DataError, match="kernels take a matrix"):
         SequenceTagger(kernels=KERNELS).fit([["a", "b"]], [["a", "b"]])

@@ -13,12 +13,12 @@ from sklearn.datasets import load_iris
 from tests.estimators.test_protocol import BANK
 
 from spom import DependencyParser, MKLClassifier, MKLRegressor, OnlineClassifier, ProximalRegressor, SequenceTagger
-from spom.core.notebook import in_notebook
 from spom.core.state import State
 from spom.data.generated import ingredients
 from spom.kernels import Gaussian, Linear
 from spom.penalties import L1
 from spom.solvers import iterate
+from spom.solvers.iterate import in_notebook
 
 X, Y = load_iris(return_X_y=True)
 

@@ -18,6 +18,7 @@ from spom.errors import DataError, Unsupported
 from spom.estimators.parser.pruning import compared, how_many
 from spom.estimators.training import Checkpoint
 from spom.penalties import GroupLasso, SparseMKL
+from spom.solvers.structured.trees.model import ArcModel
 
 NOUNS, VERBS, ADJECTIVES = ("dog", "cat", "bird", "fox"), ("sees", "hears", "likes"), ("old", "red", "big")
 
@@ -92,6 +93,7 @@ def test_it_learns_what_can_be_learnt(fitted: DependencyParser) -> None:
         {"labels": False},
         {"templates": ["h.upos m.upos dist", "h.upos m.upos between.upos"], "min_count": 1},
         {"second_stage": True, "folds": 2},
+        {"order": 2, "folds": 2, "projective": True},
     ],
     ids=str,
 )
@@ -192,7 +194,12 @@ def test_threads_and_streams_give_the_same_trees(fitted: DependencyParser, tmp_p
     np.testing.assert_array_equal(read_conllu(out).heads, expected)
 
 
-@pytest.mark.parametrize("more", [{}, {"second_stage": True, "folds": 2, "prune": 10}, {"labels": False}], ids=str)
+ORDER: dict[str, Any] = {"order": 2, "folds": 2, "projective": True}
+
+
+@pytest.mark.parametrize(
+    "more", [{}, {"second_stage": True, "folds": 2, "prune": 10}, {"labels": False}, {**ORDER, "prune": 10}], ids=str
+)
 def test_a_saved_parser_is_the_same_parser(more: dict[str, Any], tmp_path: Path) -> None:
     parser = DependencyParser(**{**QUICK, **more}).fit(TRAIN)
     parser.save(tmp_path / "parser.spom")
@@ -204,6 +211,49 @@ def test_a_saved_parser_is_the_same_parser(more: dict[str, Any], tmp_path: Path)
     np.testing.assert_allclose(again.block_weights_, parser.block_weights_)
     again.partial_fit(TRAIN)
     assert again.evaluate(TEST).uas > 0.9
+
+
+def test_second_order_knows_what_arcs_alone_do_not() -> None:
+    """Each verb takes one noun on its right, the nearest; what follows hangs on that noun: no arc can tell."""
+    rng = np.random.default_rng(0)
+    made = []
+    for _ in range(60):
+        many = int(rng.integers(1, 4))
+        words = [{"form": "go", "lemma": "go", "upos": "VERB", "xpos": "V", "head": 0, "deprel": "root"}]
+        words += [
+            {"form": "x", "lemma": "x", "upos": "NOUN", "xpos": "N", "head": k, "deprel": "dep"}
+            for k in range(1, many + 1)
+        ]
+        words += [{"form": "y", "lemma": "y", "upos": "NOUN", "xpos": "N", "head": 1, "deprel": "dep"}] * int(
+            rng.integers(0, 2)
+        )
+        made.append(words)
+    bank = Treebank.from_sentences(made)
+    settings: dict[str, Any] = {"templates": ["h.upos m.upos dir"], "labels": False, "verbose": 0, "projective": True}
+    plain, deep = (DependencyParser(**settings, order=order, folds=2).fit(bank) for order in (1, 2))
+    assert (plain.order_, deep.order_) == (1, 2)
+    assert "order 2" in deep.settings_
+    assert deep.evaluate(bank).uas > max(plain.evaluate(bank).uas + 0.05, 0.99)
+    assert [h["stage"] for h in deep.history_] == ["arcs"] * 6 + ["second order"] * 6
+    np.testing.assert_array_equal(
+        deep.set_params(n_jobs=2).predict(bank).heads, deep.set_params(n_jobs=1).predict(bank).heads
+    )
+    assert [len(shown) for shown in deep.explain(bank[:3])] == np.diff(bank.offsets[:4]).tolist()
+    assert deep.predict_marginals(bank[:1])[0][:, 1:].sum(axis=0) == pytest.approx(1.0)
+
+
+def test_the_order_falls_back_to_one_where_arcs_cross_and_goes_with_few_options() -> None:
+    parser = DependencyParser(**QUICK, order=2, projective=False).fit(TRAIN)
+    assert parser.order_ == 1
+    assert parser.second_ is None
+    both = {**QUICK, "order": 2, "second_stage": True, "folds": 2}
+    assert isinstance(DependencyParser(**both, projective=False).fit(TRAIN).second_, ArcModel)
+    assert DependencyParser(**both, projective=True).fit(TRAIN).order_ == 2
+    for more in ({"loss": "log"}, {"penalty": SparseMKL(0.1)}):
+        with pytest.raises(Unsupported, match="order=2 does not go with"):
+            DependencyParser(**QUICK, order=2, **more).fit(TRAIN)
+    with pytest.raises(ValueError, match="order must be 1 or 2"):
+        DependencyParser(**QUICK, order=3).fit(TRAIN)
 
 
 def test_learning_goes_on_and_relations_are_announced() -> None:

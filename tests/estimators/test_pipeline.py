@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
 from spom import Pipeline, load_model
 from spom.data import Treebank, read_conllu
@@ -15,12 +16,13 @@ from spom.data.columns import packed_strings
 from spom.data.conllu import conllu_text
 from spom.data.surface import Surface
 from spom.errors import DataError, ModelFileError
-from spom.estimators.pipeline.characters import characters_of, runs_of
+from spom.estimators.pipeline.characters import LOWER, UPPER, bucket, characters_of, lowered, runs_of
 from spom.estimators.pipeline.lemmas import LemmaStage, Stems
 from spom.estimators.pipeline.multiword import Splitter, apply_rule, rule_of
 from spom.estimators.pipeline.packing import pack, unpack
 from spom.estimators.pipeline.scripts import apply_script, script_of
 from spom.estimators.pipeline.segmenter import Segmenter, labelled_text
+from spom.estimators.pipeline.sentences import TEMPLATES, Seen, SentenceEnds, Spans, described, places_of
 from spom.estimators.pipeline.shrinking import bytes_of, without_small
 from spom.estimators.pipeline.tags import agreement, chosen, tags_of, word_classes
 
@@ -140,6 +142,20 @@ def test_odd_texts_give_trees(pipeline: Pipeline, text: str) -> None:
     assert np.diff(found.offsets).max(initial=0) <= 500
 
 
+def test_blocks_in_threads_are_those_of_one_thread(pipeline: Pipeline) -> None:
+    blocks = [Surface.of(bank(20 + k, k)).text() + "\n\n" for k in range(6)]
+    one = b"".join(conllu_text(part) for part in pipeline.predict_blocks(blocks))
+    many = clone(pipeline).set_params(n_jobs=3)
+    many.__dict__.update({name: held for name, held in vars(pipeline).items() if name.endswith("_")})
+    assert b"".join(conllu_text(part) for part in many.predict_blocks(blocks)) == one
+    # Numbers of sentences and places in the text go on from block to block.
+    text = "".join(blocks)
+    numbers = re.findall(rb"# sent_id = (\d+)", one)
+    assert [int(number) for number in numbers] == list(range(1, len(numbers) + 1))
+    last = re.findall(rb"TokenRange=(\d+):(\d+)", one)[-1]
+    assert text[int(last[0]) : int(last[1])] == "."
+
+
 def test_several_texts_and_no_text(pipeline: Pipeline) -> None:
     one = pipeline.predict("The dogs saw cats.")
     both = pipeline.predict(["The dogs saw cats.", "The dogs saw cats."])
@@ -250,7 +266,7 @@ def test_languages_without_blanks() -> None:
     ]
     gold = Treebank.from_sentences(rows)
     surface = Surface.of(gold)
-    found = Segmenter.fit(surface).segments(surface.text())
+    found = Segmenter.fit(surface, np.zeros(gold.n_words, dtype=np.int64)).segments(surface.text())
     text = surface.text()
     assert [text[a:b] for a, b in zip(found.begin.tolist(), found.end.tolist(), strict=True)] == surface.forms
     assert np.array_equal(found.offsets, surface.offsets)
@@ -265,14 +281,16 @@ def test_a_text_without_blanks_is_cut_like_another_one() -> None:
         rows = [[{"form": str(w)} for w in [*draw.choice(words, draw.integers(3, 9)), "。"]] for _ in range(count)]
         surfaces.append(Surface.of(Treebank.from_sentences(rows)))
     text = surfaces[1].text()
-    found = Segmenter.fit(surfaces[0]).segments(text)
+    tags = np.zeros(len(surfaces[0].forms), dtype=np.int64)
+    found = Segmenter.fit(surfaces[0], tags).segments(text)
     assert [text[a:b] for a, b in zip(found.begin.tolist(), found.end.tolist(), strict=True)] == surfaces[1].forms
     assert np.array_equal(found.offsets, surfaces[1].offsets)
 
 
 def test_runs_of_a_text() -> None:
     text = 'He said (x\n\nNo! "a b" 12-Ab cd-Ef No!'
-    runs = runs_of(characters_of(text))
+    characters = characters_of(text)
+    runs = runs_of(characters, lowered(characters.points))
     spans = [match.span() for match in re.finditer(r"\S+", text)]
     assert list(zip(runs.begin.tolist(), runs.end.tolist(), strict=True)) == spans
     words = [text[a:b] for a, b in spans]
@@ -286,6 +304,81 @@ def test_runs_of_a_text() -> None:
     assert after == [2, 1, 0, 4, 4, 3, 2, 1, 0]
     assert since == [0, 1, 2, 0, 0, 1, 2, 3, 4]
     assert opened == [0, 0, 2, 0, 1, 0, 0, 0, 0]
+
+
+def test_margins_of_tokens_learn_where_sentences_end() -> None:
+    text = "Yes. He came (late) 3 p.m. Then he left\n\nNo end"
+    spans = [match.span() for match in re.finditer(r"\w+|[^\w\s]", text)]
+    tokens = Spans(*(np.array(ends) for ends in zip(*spans, strict=True)))
+    characters = characters_of(text)
+    lower = lowered(characters.points)
+    last = np.array([text[a:b] in (".", "left", "end") for a, b in spans])
+    ends = SentenceEnds.fit(characters, lower, tokens, last, np.arange(last.size) % 3, 0)
+    found = ends.margins(characters, lower, tokens)
+    assert np.array_equal(found > 0, last)
+    # Tokens with the same neighbours have the same features; one in another paragraph has not.
+    again = Spans(*(np.array(ends) for ends in zip(*spans[:-2], strict=True)))
+    assert np.allclose(ends.margins(characters_of(text[:-8]), lower[:-8], again)[:5], found[:5])
+
+
+def test_features_of_tokens_are_those_of_a_naive_twin() -> None:
+    text = 'Yes. He came (Late) at 3 p.m. "Then he Left.\n\nhe came. At 33 Yes! Left no-end'
+    spans = [match.span() for match in re.finditer(r"[A-Za-z]+|[0-9]+|[^\w\s]", text)]
+    characters = characters_of(text)
+    codes = np.arange(len(spans)) * 7 % 50
+    arrays = [np.array(ends) for ends in zip(*spans, strict=True)]
+    attributes, paragraph = described(characters, lowered(characters.points), Spans(*arrays))
+    found = places_of(attributes, paragraph, codes)
+    own = []
+    for t, (a, b) in enumerate(spans):
+        kinds = [characters.kinds[i] if text[i].isalnum() else text[i] for i in range(a, b)]
+        paragraph_of = [text[:c].count("\n") for c, _ in spans]
+        same = [k for k in range(len(spans)) if paragraph_of[k] == paragraph_of[t]]
+        stops = [k for k in same if k < t and text[spans[k][1] - 1] in ".!?"]
+        since = t - (stops[-1] + 1 if stops else same[0])
+        first = int(characters.kinds[a])
+        own.append({
+            "lower": text[a:b].lower(), "suffix": text[a:b].lower()[-3:], "blank": int(text[b : b + 1].isspace()),
+            "shape": tuple(k for j, k in enumerate(kinds) if j == 0 or k != kinds[j - 1]),
+            "case": tuple(characters.kinds[a : min(b, a + 2)].tolist()),
+            "before": int(bucket(t - same[0])), "after": int(bucket(same[-1] - t)), "since": int(bucket(since)),
+            "tags": int(codes[t] // 16), "seen": (first, int(codes[t] % 16) if first == UPPER else 0),
+            "paragraph": paragraph_of[t],
+        })  # fmt: skip
+    for v, template in enumerate(TEMPLATES):
+        parts = [(name, int(at)) for name, at in re.findall(r"(\w+)\[(-?\d)\]", template)]
+        naive = []
+        for t, word in enumerate(own):
+            others = [own[t + at] if 0 <= t + at < len(own) else {} for _, at in parts]
+            inside = [other.get("paragraph") == word["paragraph"] for other in others]
+            naive.append(tuple(o[n] if i else 0 for (n, _), o, i in zip(parts, others, inside, strict=True)))
+        assert len(set(naive)) == len(set(zip(naive, found[:, v].tolist(), strict=True))), template
+        assert len(set(naive)) == np.unique(found[:, v]).size, template
+
+
+def test_what_was_seen_of_tokens() -> None:
+    # a a A(first) A B B B c: small letters, capitals inside of sentences, and sets of tags of what occurs three times.
+    hashes = np.array([1, 1, 1, 1, 2, 2, 2, 3], dtype=np.uint64)
+    kinds = np.array([LOWER, LOWER, UPPER, UPPER, UPPER, UPPER, UPPER, LOWER])
+    first = np.array([0, 0, 1, 0, 0, 0, 0, 0], dtype=bool)
+    seen, own = Seen.of(hashes, kinds, first, np.array([0, 1, 0, 0, 5, 5, 5, 2]))
+    case = {int(h): divmod(int(code) % 16, 4) for h, code in zip(seen.hashes, seen.codes, strict=True)}
+    assert case == {1: (2, 1), 2: (0, 2), 3: (1, 0)}
+    # None counts itself.
+    assert [divmod(code % 16, 4) for code in own.tolist()] == [
+        (1, 1), (1, 1), (2, 1), (2, 0), (0, 2), (0, 2), (0, 2), (0, 0),
+    ]  # fmt: skip
+    sets = [code // 16 for code in own.tolist()]
+    assert sets[0] == sets[3] > 0 < sets[4] != sets[0]
+    assert sets[7] == 0
+    assert seen.look_up(np.array([2, 9], dtype=np.uint64)).tolist() == [int(seen.codes[1]), 0]
+
+
+def test_a_segmenter_of_an_older_file_has_no_second_opinion(pipeline: Pipeline) -> None:
+    arrays = {n: a for n, a in pipeline.segmenter_.arrays().items() if not n.startswith("ends.")}
+    old = Segmenter.from_arrays(arrays)
+    assert old.ends is None
+    assert old.segments("The dogs saw cats. The cats saw dogs.").offsets.tolist() == [0, 5, 10]
 
 
 def test_a_pipeline_of_another_version_is_refused(pipeline: Pipeline) -> None:

@@ -204,7 +204,7 @@ BAD = [
     ("infinite", lambda: (np.where(np.arange(30) == 3, np.inf, X), Y), "infinity"),
     ("labels", lambda: (X, np.zeros(len(Y))), "two or more classes"),
     ("continuous", lambda: (X, np.linspace(0, 1, len(Y))), "Unknown label type"),
-    ("length", lambda: (X, Y[:-1]), "one target a row"),
+    ("length", lambda: (X, Y[:-1]), "one target per row"),
     ("empty", lambda: (X[:0], Y[:0]), "0 sample"),
     ("words", lambda: (np.array([["a"] * 30] * len(Y)), Y), "could not convert string"),
     ("missing labels", lambda: (X, np.where(Y == 1, np.nan, 0.0)), "NaN"),
@@ -231,7 +231,7 @@ def test_bad_blocks_lose_nothing():
         ((X[:, :5], Y), "5 features"),
         ((X * np.nan, Y), "NaN"),
         ((X, Y + 5), "not among the classes"),
-        ((X, Y[:3]), "one target a row"),
+        ((X, Y[:3]), "one target per row"),
     ):
         with pytest.raises(ValueError, match=message):
             model.partial_fit(*block)

@@ -52,6 +52,11 @@ CASES: dict[str, Any] = {
     ),
     "tagger, few weights": (SequenceTagger(epochs=3, max_weights=6, random_state=3), (TEXT, TAGS), (TEXT, TAGS)),
     "parser": (DependencyParser(epochs=4, label_epochs=3, min_count=1, second_stage=True), (BANK,), BANK),
+    "parser, second order": (
+        DependencyParser(epochs=3, label_epochs=2, min_count=1, order=2, folds=2, table_bits=8, projective=True),
+        (BANK,),
+        BANK,
+    ),
     "kernels": (MKLClassifier(KERNELS, epochs=6, random_state=3), (X, Y), (X[:20], Y[:20])),
     "frank-wolfe": (MKLClassifier(KERNELS, solver="frank-wolfe", tol=1e-4, random_state=3), (X, Y), (X[:20], Y[:20])),
 }

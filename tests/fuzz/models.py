@@ -109,6 +109,7 @@ def trees() -> dict[str, Case]:
     return {
         "parser": (spom.DependencyParser(names, **small), (TREES,), plain),
         "parser-second": (spom.DependencyParser(names, second_stage=True, folds=2, **small), (TREES,), plain),
+        "parser-order": (spom.DependencyParser(names, order=2, folds=2, projective=True, **small), (TREES,), plain),
         "parser-projective": (spom.DependencyParser(projective=True, **small), (TREES,), plain),
         "pipeline": (spom.Pipeline({"templates": names, **small}, folds=2, verbose=0), (TREES,), text),
     }

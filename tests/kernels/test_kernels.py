@@ -18,6 +18,7 @@ from spom.kernels import (
     Gaussian,
     KernelProduct,
     KernelSum,
+    Laplacian,
     Linear,
     Normalized,
     Nystroem,
@@ -53,6 +54,9 @@ def naive(kernel: Any, x: Any, z: Any) -> float:
             return float((sum(a * b for a, b in zip(x, z, strict=True)) + kernel.bias) ** kernel.degree)
         case Gaussian():
             return math.exp(-sum((a - b) ** 2 for a, b in zip(x, z, strict=True)) / (2 * kernel.variance))
+        case Laplacian():
+            widths = np.broadcast_to(kernel.width, len(x))
+            return math.exp(-sum(abs(a - b) / w for a, b, w in zip(x, z, widths, strict=True)))
         case BSpline():
             return max(0.0, 1.0 - math.dist(x, z) / kernel.width)
         case Precomputed():
@@ -212,3 +216,19 @@ def test_bad_matrices_have_one_clear_error() -> None:
     with pytest.raises(DataError, match="out of range"):
         Precomputed(np.eye(2)).block([2])
     assert as_gram(np.eye(2, dtype=int)).dtype == np.float64
+
+
+def test_the_widths_of_a_laplacian_kernel_make_units_and_constant_features_irrelevant():
+    A = np.column_stack([X, np.full(9, 7.0)])
+    units = np.array([1e-3, 1.0, 50.0, 1e4, 3.0])
+    K = Laplacian().fitted(A).block(A)
+    np.testing.assert_allclose(Laplacian().fitted(A * units).block(A * units), K, rtol=1e-10)
+    np.testing.assert_allclose(K, Laplacian(4.0).block(X / X.std(axis=0)), rtol=1e-10)
+    np.testing.assert_allclose(Laplacian().fitted(A).block(sparse.csr_array(A)), K, rtol=1e-12)
+    assert Laplacian().fitted(np.ones((3, 2))).width == 1.0
+    with pytest.raises(ValueError, match="2 widths; the data have 4 features"):
+        Laplacian([1.0, 2.0]).block(X)
+    with pytest.raises(ValueError, match="no width yet"):
+        Laplacian().block(X)
+    with pytest.raises(ValueError, match="width"):
+        Laplacian([1.0, 0.0])

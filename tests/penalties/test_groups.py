@@ -7,7 +7,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from spom.penalties import GroupLasso, GroupLInf, OverlappingGroupLasso, SparseGroupLasso, TreeGroupLasso
+from spom.penalties import (
+    L1,
+    GroupLasso,
+    GroupLInf,
+    LqMKL,
+    OverlappingGroupLasso,
+    Power,
+    SparseGroupLasso,
+    SparseMKL,
+    SquaredL1,
+    TreeGroupLasso,
+)
 from spom.penalties.groups import resolve
 
 W = np.array([3.0, 4.0, 1.0, 1.0, -6.0, 8.0])
@@ -19,6 +30,19 @@ def test_all_forms_of_the_same_groups() -> None:
         np.testing.assert_allclose(GroupLasso(1.0, groups).prox(W), wanted, rtol=1e-15)
     np.testing.assert_allclose(GroupLasso(1.0, "rows").prox(W.reshape(3, 2)).ravel(), wanted, rtol=1e-15)
     np.testing.assert_allclose(GroupLasso(1.0).prox(W.reshape(3, 2)).ravel(), wanted, rtol=1e-15)
+
+
+def test_groups_of_one_are_single_coordinates() -> None:
+    for step in (0.05, 0.7, 2.0):
+        for grouped, single in (
+            (GroupLasso(1.5, 1), L1(1.5)),
+            (GroupLInf(1.5, 1), L1(1.5)),
+            (SparseGroupLasso(1.5, 1, l1_ratio=0.3), L1(1.5)),
+            (SparseMKL(1.5, 1), SquaredL1(1.5)),
+            (LqMKL(1.5, 1, q=3.0), Power(1.5, 3.0)),
+        ):
+            np.testing.assert_allclose(grouped.prox(W, step), single.prox(W, step), rtol=1e-12, atol=1e-12)
+            assert grouped.value(W) == pytest.approx(single.value(W))
 
 
 def test_groups_of_rows() -> None:

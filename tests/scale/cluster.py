@@ -18,7 +18,11 @@ def local_cluster(workers: int) -> Iterator[tuple[Any, Any]]:
     distributed = pytest.importorskip("distributed")
     import dask
 
-    settings = {"distributed.worker.daemon": True, "distributed.scheduler.allowed-failures": 2}
+    settings = {
+        **{"distributed.worker.daemon": True, "distributed.scheduler.allowed-failures": 2},
+        # A busy machine takes longer than 15 seconds to start a process again; the cluster would give it up.
+        "distributed.deploy.lost-worker-timeout": "300s",
+    }
     with (
         dask.config.set(settings),
         distributed.LocalCluster(

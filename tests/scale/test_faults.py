@@ -16,9 +16,10 @@ import pytest
 from spom import OnlineClassifier
 from spom.errors import SpomError
 from spom.penalties import L1
-from spom.scale import Shards, fit
+from spom.scale import Shards, fit, predict
 from spom.scale.recipes import ArrayShard
 from tests.scale.cluster import kill, local_cluster
+from tests.scale.test_tagger import TRAIN, tagger
 
 pytest.importorskip("distributed")
 # What waits for new processes takes a minute: `SPOM_SLOW=1 make test` runs it too.
@@ -90,6 +91,23 @@ def test_a_worker_lost_in_a_phase_changes_nothing(cluster: Any, tmp_path: Path, 
     np.testing.assert_array_equal(found.coef_, expected())
 
 
+@pytest.mark.parametrize("load", [0, 1, 2], ids=["reading", "counting", "learning"])
+def test_a_worker_lost_by_a_tagger_changes_nothing(cluster: Any, tmp_path: Path, load: int) -> None:
+    """Shards in memory are opened in each phase of a tagger: labels, features, passes."""
+    parts = list(Shards.arrays(TRAIN[:120], None, 3))
+    killer: Any = Killing(parts[0], tmp_path / "mark", (load,))  # type: ignore[arg-type]
+    found = fit(tagger(epochs=2), Shards([killer, *parts[1:]]), client=cluster[1])
+    assert len((tmp_path / "mark").read_text()) > load
+    np.testing.assert_array_equal(found.weights_, fit(tagger(epochs=2), Shards(parts)).weights_)
+
+
+def test_a_worker_lost_while_scoring_changes_nothing(cluster: Any, tmp_path: Path) -> None:
+    one = fit(model(), Shards.arrays(X, y, 6))
+    found = predict(one, with_killer(tmp_path, 0), client=cluster[1])
+    assert len((tmp_path / "mark").read_text()) == 2
+    np.testing.assert_array_equal(found, one.predict(X))
+
+
 def test_all_but_one_killed_between_passes_and_in_one(cluster: Any) -> None:
     watch = KillAfter(cluster[1], 2, but=1)
     found = fit(model(callbacks=[watch]), Shards.arrays(X, y, 6), client=cluster[1])
@@ -134,6 +152,24 @@ def test_no_workers_is_an_error_that_names_the_checkpoint_and_a_new_cluster_resu
 
         watched = model(callbacks=[Retire()])
         with pytest.raises(SpomError, match=r"no workers for 2 seconds.*resume from the checkpoint .*run\.checkpoint"):
+            fit(watched, Shards.arrays(X, y, 6), client=client, checkpoint=path, checkpoint_every=1, timeout=2.0)
+    with local_cluster(2) as (_, client):
+        again = fit(model(), Shards.arrays(X, y, 6), client=client, checkpoint=path, resume=True)
+    np.testing.assert_array_equal(again.coef_, expected())
+
+
+@slow
+def test_a_scheduler_that_is_lost_is_an_error_and_a_new_cluster_resumes(tmp_path: Path) -> None:
+    path = tmp_path / "run.checkpoint"
+    with local_cluster(2) as (cluster, client):
+
+        class Close:
+            def on_epoch(self, info: dict[str, Any]) -> None:
+                if info["epoch"] == 2:
+                    cluster.close()
+
+        watched = model(callbacks=[Close()])
+        with pytest.raises(SpomError, match=r"resume from the checkpoint .*run\.checkpoint"):
             fit(watched, Shards.arrays(X, y, 6), client=client, checkpoint=path, checkpoint_every=1, timeout=2.0)
     with local_cluster(2) as (_, client):
         again = fit(model(), Shards.arrays(X, y, 6), client=client, checkpoint=path, resume=True)

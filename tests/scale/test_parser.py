@@ -109,6 +109,6 @@ def test_empty_shards_relations_in_one_shard_and_wrong_data() -> None:
     assert set(model.relations_) == set(TRAIN[:5].relation_names)
     with pytest.raises(DataError, match="shards of trees"):
         fit(parser(), Shards.arrays([["a"]] * 3, [["b"]] * 3, 2))
-    for given in ({"prune": "auto"}, {"second_stage": True}, {"penalty": SparseMKL(0.1)}):
+    for given in ({"prune": "auto"}, {"second_stage": True}, {"order": 2}, {"penalty": SparseMKL(0.1)}):
         with pytest.raises(Unsupported, match="use fit of the parser"):
             fit(parser(**given), Shards.arrays(TRAIN, None, 2))

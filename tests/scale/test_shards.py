@@ -114,3 +114,59 @@ def test_a_stamp_is_of_the_contents_alone() -> None:
     _ = bank[0], bank.relation_names, [getattr(bank, name, None) for name in dir(bank)]
     assert stamps(bank, [["ab", "".join(["a", "b"])]]) == first
     assert stamps(bank, [["ab", "ac"]]) != first
+
+
+def test_addresses_of_fsspec_and_patterns_of_them() -> None:
+    fsspec = pytest.importorskip("fsspec")
+    given = sentences(30)
+    files = fsspec.filesystem("memory")
+    for k in range(3):
+        with files.open(f"/shards/part-{k}.conll", "wb") as file:
+            file.write("\n".join(given[10 * k : 10 * k + 10]).encode())
+    assert words_of(Shards.conll("memory://shards/part-*.conll", 4)) == [
+        [line.split()[0] for line in s.splitlines()] for s in given
+    ]
+    with pytest.raises(DataError, match="no file matches"):
+        Shards.conll("memory://shards/none-*.conll")
+    with pytest.raises(DataError, match="cannot be read"):
+        Shards.conll("memory://shards/none.conll")
+
+
+def test_parquet_behind_an_address() -> None:
+    fsspec = pytest.importorskip("fsspec")
+    pa = pytest.importorskip("pyarrow")
+    pq = pytest.importorskip("pyarrow.parquet")
+    table = pa.table({"a": np.arange(6.0), "kind": ["x", "y"] * 3})
+    with fsspec.filesystem("memory").open("/shards/a.parquet", "wb") as file:
+        pq.write_table(table, file, row_group_size=2)
+    loaded = [shard.load() for shard in Shards.parquet("memory://shards/a.parquet", 3)]
+    assert [part[0].ravel().tolist() for part in loaded] == [[0.0, 1.0], [2.0, 3.0], [4.0, 5.0]]
+
+
+def test_csv_and_svmlight_in_gzip(tmp_path: Path) -> None:
+    with gzip.open(tmp_path / "a.csv.gz", "wt") as file:
+        file.write("a,kind\n1.0,x\n2.0,y\n")
+    (X, y, _) = next(part for part in (s.load() for s in Shards.csv(tmp_path / "a.csv.gz", 3)) if part[0] is not None)
+    assert (X.ravel().tolist(), list(y)) == ([1.0, 2.0], ["x", "y"])
+
+
+def test_dask_arrays_frames_bags_and_delayed_pairs() -> None:
+    pytest.importorskip("dask")
+    import dask
+    import dask.array
+    import dask.bag
+
+    X, y = np.arange(12.0).reshape(6, 2), np.array([0, 1, 0, 1, 1, 0])
+    arrays = Shards.dask(dask.array.from_array(X, chunks=(2, 2)), dask.array.from_array(y, chunks=2))
+    np.testing.assert_array_equal(np.concatenate([s.load()[0] for s in arrays]), X)
+    pairs = [dask.delayed((X[a : a + 3], y[a : a + 3])) for a in (0, 3)]
+    np.testing.assert_array_equal(np.concatenate([s.load()[1] for s in Shards.dask(pairs)]), y)
+    bag = dask.bag.from_sequence([(["a", "b"], ["N", "V"]), (["c"], ["N"])], npartitions=2)
+    assert [s.load()[:2] for s in Shards.dask(bag)] == [([["a", "b"]], [["N", "V"]]), ([["c"]], [["N"]])]
+    pandas = pytest.importorskip("pandas")
+    frames = pytest.importorskip("dask.dataframe")
+    table = frames.from_pandas(pandas.DataFrame({"a": [1.0, 2.0, 3.0], "kind": [0, 1, 0]}), npartitions=2)
+    loaded = [s.load() for s in Shards.dask(table, "kind")]
+    assert np.concatenate([part[1] for part in loaded]).tolist() == [0, 1, 0]
+    with pytest.raises(DataError, match="same chunks"):
+        Shards.dask(dask.array.from_array(X, chunks=(2, 2)), dask.array.from_array(y, chunks=3))

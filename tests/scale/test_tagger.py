@@ -168,7 +168,25 @@ def test_gold_labels_that_break_the_scheme_are_counted() -> None:
 
 def test_what_cannot_be_sharded_says_so() -> None:
     for given in ({"prune": "auto"}, {"max_weights": 100}, {"update": "select", "penalty": GroupLasso(0.1)}):
-        with pytest.raises(Unsupported, match="needs all sentences at once"):
+        with pytest.raises(Unsupported, match=r"needs all sentences at once|give a number of templates"):
             fit(tagger(**given), Shards.arrays(TRAIN, None, 2))
     with pytest.raises(Unsupported, match="not of dicts"):
         fit(tagger(templates=None), Shards.arrays([[{"a": 1.0}]] * 4, [["N"]] * 4, 2))
+
+
+def test_templates_are_pruned_by_sentences_of_all_shards(tmp_path: Path) -> None:
+    """`1[0]` and `w.length[2]` say nothing that the words do not say better."""
+    names = ["w[0]", "w[-1]", "1[0]", "w.length[2]"]
+    files = []
+    for n_jobs in (1, 2):
+        model = fit(tagger(templates=names, prune=2), Shards.arrays(TRAIN, None, 4), n_jobs=n_jobs)
+        model.save(tmp_path / "model")
+        files.append((tmp_path / "model").read_bytes())
+    assert files[0] == files[1]
+    assert model.pruning_ is not None
+    whole = tagger(templates=names, prune=2).fit(TRAIN)
+    assert model.pruning_.selection.kept.tolist() == whole.pruning_.selection.kept.tolist()
+    np.testing.assert_array_equal(model.selected_, whole.selected_)
+    assert model.score(TEST) > whole.score(TEST) - 0.03
+    with pytest.raises(ValueError, match="more than the 4 templates"):
+        fit(tagger(templates=names, prune=9), Shards.arrays(TRAIN, None, 4))

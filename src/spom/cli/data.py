@@ -90,8 +90,8 @@ def example(
         str,
         typer.Argument(
             metavar="NAME",
-            help="sentences (recipes with labels) or table (wines of three kinds).",
-            autocompletion=completing(("sentences", "table")),
+            help="sentences (recipes with labels), table (wines of three kinds) or treebank (recipes with trees).",
+            autocompletion=completing(("sentences", "table", "treebank")),
         ),
     ],
     folder: Annotated[Path, typer.Argument(metavar="[DIR]", help="Where to write the files.")] = Path(),
@@ -140,7 +140,15 @@ def table() -> dict[str, str]:
     return {name: "\n".join([header, *(rows[i] for i in chosen)]) + "\n" for name, chosen in parts.items()}
 
 
-EXAMPLES: dict[str, Callable[[], dict[str, str]]] = {"sentences": sentences, "table": table}
+def treebank() -> dict[str, str]:
+    """Made-up recipes with trees: train.conllu and test.conllu, and text.txt."""
+    from spom.data.generated_trees import kitchen
+
+    text = "Don't grill the small beans! Peel the hot eggs in a pot.\n"
+    return {"train.conllu": kitchen(600, 0), "test.conllu": kitchen(100, 1), "text.txt": text}
+
+
+EXAMPLES: dict[str, Callable[[], dict[str, str]]] = {"sentences": sentences, "table": table, "treebank": treebank}
 
 
 def write_examples(name: str, folder: Path) -> list[Path]:

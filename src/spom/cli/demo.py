@@ -25,7 +25,8 @@ def demo(
     """Show the whole idea in about a minute, on data that needs no download.
 
     First handwritten digits, put together into words by a chain: which of six kernels is right? Then ingredients of
-    made-up recipes: which of two dozen templates does a tagger need? Both are learnt together with the weights.
+    made-up recipes: which of two dozen templates does a tagger need? Both are learnt together with the weights. Last,
+    raw text to trees, learnt from a treebank that is made up.
 
     \b
     Examples:
@@ -46,23 +47,24 @@ def _say(text: str = "") -> None:
 def show(
     quick: bool = False, folder: Path | None = None, page: Path | None = None, seed: int = 0, say: Any = _say
 ) -> dict[str, Any]:
-    """Both parts, one thread; what they found, as plain values."""
+    """All parts, one thread; what they found, as plain values."""
     import time
 
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # threadpoolctl has no types
 
-    from spom.cli import demo_ingredients, demo_words
+    from spom.cli import demo_ingredients, demo_trees, demo_words
 
     begin = time.perf_counter()
     say("spom: learn the weights and, at the same time, which kernels, templates and features they need.")
     with threadpool_limits(1):
         words = demo_words.show(quick, seed, say)
         tagger = demo_ingredients.show(quick, seed, folder, page, say)
+        trees = demo_trees.show(quick, seed, folder, say)
     seconds = time.perf_counter() - begin
     say(f"\nDone in {seconds:.0f} s. To try next:")
     for line in _next(tagger):
         say(f"  {line}")
-    return {"words": words, "ingredients": tagger, "seconds": seconds}
+    return {"words": words, "ingredients": tagger, "trees": trees, "seconds": seconds}
 
 
 def _next(tagger: dict[str, Any]) -> list[str]:

@@ -103,6 +103,7 @@ def _tagger(model: Any, top: int) -> dict[str, Any]:
 def _strongest(model: Any, c: int, top: int) -> list[list[Any]]:
     """The features with the largest weights for a label, then half as many with the most negative ones."""
     weights = model.weights_[:, c]
+    weights = weights.toarray().reshape(-1) if sparse.issparse(weights) else weights
     order = np.argsort(-weights, kind="stable")
     most = [i for i in order[:top].tolist() if weights[i] > 0]
     least = [i for i in order[::-1][: top // 2].tolist() if weights[i] < 0]
@@ -113,7 +114,7 @@ def _parser(model: Any, top: int) -> dict[str, Any]:
     weights = model.arcs_.weights
     found = {**_named_blocks(model), "nonzeros": int(np.count_nonzero(weights)), "weights": int(weights.size)}
     found["relations"] = list(model.relations_)
-    found["second_stage"] = model.second_ is not None
+    found["second_stage"], found["order"] = model.second_ is not None and model.order_ == 1, model.order_
     return found
 
 

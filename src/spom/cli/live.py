@@ -141,6 +141,7 @@ def clock(seconds: float) -> str:
 STAGES = {
     "arcs": "heads of words",
     "second stage": "heads again, with the first trees as features",
+    "second order": "heads again, by siblings and grandparents too",
     "relations": "relations of the trees",
     "largest weights": "the largest weights, learnt again alone",
 }

@@ -191,7 +191,8 @@ Parts = Callable[[str], Iterator[bytes]]
 
 
 def _tags(asked: Asked) -> Parts:
-    from spom.cli.sentences import in_order, load_tagging, tag_blocks
+    from spom.cli.sentences import load_tagging, tag_blocks
+    from spom.core.ordered import in_order
 
     if asked.marginals or asked.k_best:
         return _doubts(asked)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -20,8 +20,6 @@ from spom.models.encoding import decode
 FORMATS = ("conll", "conllu", "items")
 # Other names of formats, as other tools call them.
 ALIASES = {"crfsuite": "items", "crf++": "conll", "crfpp": "conll", "columns": "conll"}
-A = TypeVar("A")
-B = TypeVar("B")
 
 
 @dataclass(frozen=True)
@@ -228,27 +226,6 @@ def _only(X: Any, classes: Sequence[str]) -> Callable[[Ints], bytes]:
 def _splicer(buffer: Any, begin: Ints, end: Ints, labels: Sequence[str]) -> Callable[[Ints], bytes]:
     blobs = [label.encode() for label in labels]
     return lambda codes: spliced(buffer, begin, end, codes, blobs)
-
-
-def in_order(function: Callable[[A], B], items: Iterable[A], jobs: int) -> Iterator[B]:
-    """function(item) of each item, in order, by several threads: compiled code runs without Python's lock."""
-    if jobs == 1:
-        yield from map(function, items)
-        return
-    from collections import deque
-    from concurrent.futures import Future, ThreadPoolExecutor
-
-    from joblib import effective_n_jobs  # type: ignore[import-untyped]  # joblib has no types
-
-    count = int(effective_n_jobs(jobs))
-    with ThreadPoolExecutor(count) as pool:
-        waiting: deque[Future[B]] = deque()
-        for item in items:
-            waiting.append(pool.submit(function, item))
-            if len(waiting) > 2 * count:
-                yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()
 
 
 def load_tagging(path: str | Path) -> TaggerParts:

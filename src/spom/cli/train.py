@@ -99,6 +99,9 @@ Projective = Annotated[
 SecondStage = Annotated[
     bool, typer.Option("--second-stage", help="A second parser that sees the tree of the first one.")
 ]
+Order = Annotated[
+    int, typer.Option("--order", min=1, max=2, help="2: siblings and grandparents score too, in projective trees.")
+]
 
 Size = Annotated[
     str | None, typer.Option("--size", metavar="SIZE", help="The best model within this size, such as 5MB or 800kB.")
@@ -116,7 +119,12 @@ SENTENCES = {
     "encoding": (o.Encoding, "utf-8"),
     "constraints": (Constraints, None),
 }
-TREES = {"labels": (Labels, True), "projective": (Projective, None), "second_stage": (SecondStage, False)}
+TREES = {
+    "labels": (Labels, True),
+    "projective": (Projective, None),
+    "second_stage": (SecondStage, False),
+    "order": (Order, 1),
+}
 PIPELINE = {
     "prune": (Prune, None),
     "size": (Size, None),

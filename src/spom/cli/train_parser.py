@@ -53,7 +53,7 @@ def _parameters(o: dict[str, Any], live: Live) -> dict[str, Any]:
     from spom.penalties import SparseMKL
 
     found: dict[str, Any] = {"random_state": o["seed"], "verbose": 0, "callbacks": [live], "n_jobs": o["jobs"]}
-    found["labels"], found["second_stage"] = o["labels"], o["second_stage"]
+    found["labels"], found["second_stage"], found["order"] = o["labels"], o["second_stage"], o["order"]
     found["projective"] = "auto" if o["projective"] is None else o["projective"]
     found["prune"] = pruning_of(o["prune"])
     if o["penalty"] == "none":
@@ -145,4 +145,6 @@ def train_pipeline(**o: Any) -> None:
     dev = banks.get("dev")
     pipeline.fit(banks["train"], dev=dev)
     result = {} if dev is None else dict(pipeline_scores(pipeline, dev, raw=True).flat)
-    recorder.finish(pipeline, {**pipeline._training(), "task": "pipeline", "format": "conllu"}, result)
+    trees = [] if dev is None or not pipeline.trees else examples(dev, pipeline.predict(dev.without_trees()))
+    training = {**pipeline._training(), "task": "pipeline", "format": "conllu"}
+    recorder.finish(pipeline, training, result, examples=trees)

@@ -83,9 +83,9 @@ def aligned_singles(size: int) -> NDArray[np.float32]:
     >>> aligned_singles(5).ctypes.data % 64
     0
     """
-    room = np.zeros(size + 16, dtype=np.float32)
-    first = -(room.ctypes.data // 4) % 16
-    return room[first : first + size]
+    padded = np.zeros(size + 16, dtype=np.float32)
+    first = -(padded.ctypes.data // 4) % 16
+    return padded[first : first + size]
 
 
 def check_positive(value: Any, name: str, *, zero: bool = True) -> float:

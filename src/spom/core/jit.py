@@ -177,13 +177,15 @@ class Kernel:
         text = self.signature if isinstance(self.signature, str) else " ".join(self.signature)
         return bundles_in(" ".join([text, *self.function.__code__.co_names]), self.function.__globals__)
 
-    def numba_signature(self) -> Any:
-        """The signature as numba takes it: a string, or, where it names bundles, what the string stands for."""
-        if not self._bundles():
-            return self.signature
+    def numba_signature(self, single: bool | None = None) -> Any:
+        """The signature as numba takes it: a string, or, where it names bundles, what the string stands for.
+
+        Of several, those with float32 in them, or those without, where there are such and one kind is asked for.
+        """
         if isinstance(self.signature, str):
-            return numba_type(self.signature, self.function.__globals__)
-        return [numba_type(signature, self.function.__globals__) for signature in self.signature]
+            return numba_type(self.signature, self.function.__globals__) if self._bundles() else self.signature
+        kept = [s for s in self.signature if single in (None, "float32" in s)] or self.signature
+        return [numba_type(signature, self.function.__globals__) for signature in kept]
 
     def numba_function(self, callee: Callable[[Kernel], Any]) -> tuple[Callable[..., Any], dict[str, Any]]:
         """The plain function with what it calls put in its place, and the options of numba."""

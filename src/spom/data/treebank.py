@@ -13,12 +13,15 @@ from numpy.typing import NDArray
 from spom.core.arrays import Ints
 from spom.core.jit import kernel
 from spom.data.columns import Columns, gather
+from spom.data.drawing import tree_svg
 from spom.data.interning import Codes
 from spom.errors import DataError
 
 NAMES = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
 # What `first_fault` finds.
 _CYCLE, _ROOTS, _NO_ROOT, _NO_HEAD = range(1, 5)
+# So many sentences are drawn in a notebook.
+_SHOWN = 5
 
 
 @kernel("UniTuple(int64, 2)(int64[::1], int64[::1])")
@@ -181,6 +184,24 @@ class Treebank:
 
     def __iter__(self) -> Iterator[list[tuple[str, ...]]]:
         return (self._sentence(i) for i in range(len(self)))
+
+    def svg(self, sentence: int) -> str:
+        """The tree of a sentence as SVG, such as a browser shows.
+
+        >>> bank = Treebank.from_sentences([[{"form": "Dogs", "head": 2}, {"form": "bark", "head": 0}]])
+        >>> bank.svg(0)[:4]
+        '<svg'
+        """
+        rows = self[sentence]
+        heads = [int(row[6]) if row[6] != "_" else -1 for row in rows]
+        relations = ["" if row[7] == "_" else row[7] for row in rows]
+        return tree_svg([row[1] for row in rows], [row[3] for row in rows], heads, relations)
+
+    def _repr_html_(self) -> str:
+        """The first trees, for notebooks."""
+        trees = "".join(f'<div style="overflow-x:auto">{self.svg(i)}</div>' for i in range(min(len(self), _SHOWN)))
+        more = f"<p>{len(self) - _SHOWN:,} more sentences</p>" if len(self) > _SHOWN else ""
+        return f"<div>{trees}{more}</div>"
 
     def __repr__(self) -> str:
         where = f" of {self.columns.source}" if self.columns.source not in ("", "sentences") else ""

@@ -88,13 +88,10 @@ def fill(scores: Floats, single_root: bool, sums: bool, chart: Floats, root: Flo
     return float(root[0, N - 1])
 
 
-@kernel("int64(float64[:, ::1], boolean, int64[::1])")
-def eisner(scores: Floats, single_root: bool, heads: Ints) -> int:
-    """1 with the best projective tree in `heads`, 0 where there is none. Ties go to the first split."""
-    N = scores.shape[0]
-    chart, root = np.empty((6, N, N)), np.empty((2, N))
-    if fill(scores, single_root, False, chart, root) == -np.inf:
-        return 0
+@kernel("void(float64[:, :, ::1], float64[:, ::1], boolean, int64[::1])")
+def trace(chart: Floats, root: Floats, single_root: bool, heads: Ints) -> None:
+    """The tree of a chart of best spans."""
+    N = root.shape[1]
     right, right_end, left, left_end = chart[0], chart[1], chart[2], chart[3]
     to_right, to_left_end = chart[4], chart[5]
     stack = np.empty((4 * N + 4, 3), dtype=np.int64)  # kind (0 right, 1 left, 2 between two words), i, j
@@ -127,4 +124,14 @@ def eisner(scores: Floats, single_root: bool, heads: Ints) -> int:
             stack[size, 0], stack[size, 1], stack[size, 2] = 2, q, j
             stack[size + 1, 0], stack[size + 1, 1], stack[size + 1, 2] = 1, i, q
         size += 2
+
+
+@kernel("int64(float64[:, ::1], boolean, int64[::1])")
+def eisner(scores: Floats, single_root: bool, heads: Ints) -> int:
+    """1 with the best projective tree in `heads`, 0 where there is none. Ties go to the first split."""
+    N = scores.shape[0]
+    chart, root = np.empty((6, N, N)), np.empty((2, N))
+    if fill(scores, single_root, False, chart, root) == -np.inf:
+        return 0
+    trace(chart, root, single_root, heads)
     return 1

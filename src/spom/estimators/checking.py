@@ -78,7 +78,7 @@ def regression_loss(given: Any, default: str) -> Any:
 
 @contextmanager
 def all_or_nothing(estimator: BaseEstimator) -> Iterator[None]:
-    """Whatever goes wrong inside, the estimator is afterwards as it was before."""
+    """After any error inside, restore the estimator to what it was before."""
     before = dict(vars(estimator))
     try:
         yield
@@ -118,7 +118,16 @@ def check_weights(sample_weight: ArrayLike | None, X: Any) -> Floats | None:
 def check_same_length(X: Any, y: Any) -> None:
     """An error where X and y do not have one row each for each example."""
     if X.shape[0] != y.shape[0]:
-        raise ValueError(f"X has {X.shape[0]} rows and y has {y.shape[0]}: there must be one target a row")
+        raise ValueError(f"X has {X.shape[0]} rows and y has {y.shape[0]}: there must be one target per row")
+
+
+def check_examples(
+    estimator: BaseEstimator, block: tuple[Any, Any, Any], target: Any, *, reset: bool
+) -> tuple[Any, Any, Floats | None]:
+    """(X, y, sample_weight) checked: `target` is `check_labels` or `check_targets`."""
+    X, y = check_data(estimator, block[0], reset=reset), target(block[1])
+    check_same_length(X, y)
+    return X, y, check_weights(block[2], X)
 
 
 def check_labels(y: Any) -> NDArray[Any]:
@@ -130,7 +139,7 @@ def check_labels(y: Any) -> NDArray[Any]:
         raise ValueError("Input y contains NaN or infinity: every label must be known")
     if labels.dtype.kind == "f" and labels.size and np.abs(labels).max() > EXACT:
         at = int(np.argmax(np.abs(labels)))
-        what = f"entry {at} of y is the label {labels[at]:g}: numbers over 2**53 cannot be told apart"
+        what = f"entry {at} of y is the label {labels[at]:g}: numbers over 2**53 are not exact"
         raise DataError(f"{what}; number the classes from 1, or give labels as text")
     check_classification_targets(labels)
     return np.asarray(labels)

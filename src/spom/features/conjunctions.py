@@ -228,7 +228,7 @@ def _learnt(
     stream = np.array([index[s] for s in templates[0].streams], dtype=np.int64)
     radix = np.array([sizes[k] for k in stream], dtype=np.int64)
     stages: list[Stage] = []
-    first, room = 0, 1
+    first, size = 0, 1
 
     def close(last: int) -> int:
         for template, row in zip(templates, keys, strict=True):
@@ -237,18 +237,18 @@ def _learnt(
                 padded, np.ascontiguousarray(offsets), reach, stream[first:last], offset, radix[first:last], row
             )
         flat, known = keys.reshape(-1), np.empty(keys.size, dtype=np.int64)
-        if room <= tables.DIRECT:
-            count = tables.intern_direct(flat, known, np.full(room, -1, dtype=np.int32))
+        if size <= tables.DIRECT:
+            count = tables.intern_direct(flat, known, np.full(size, -1, dtype=np.int32))
         else:
             count = tables.intern_keys(flat, known)
         stages.append(Stage(last - first, known[:count].copy()))
         return int(stages[-1].keys.size)
 
     for a in range(radix.size):
-        if a > first and room * int(radix[a]) > limit:
-            room = max(1, close(a))
+        if a > first and size * int(radix[a]) > limit:
+            size = max(1, close(a))
             first = a
-        room *= int(radix[a])
+        size *= int(radix[a])
     close(int(radix.size))
     return tuple(stages)
 

@@ -83,8 +83,8 @@ def _narrowed(spans: Spans, k: int, from_end: bool) -> Spans:
 def _rewritten(spans: Spans, kind: int) -> Spans:
     lower, classes = character_tables(all_ascii(*spans))
     # The lower case of a character can take one byte more than the character; a number or a word takes up to 20.
-    room = 2 * int(np.maximum(spans.length, 0).sum()) + 20 * spans.length.size
-    out = np.empty(room, dtype=np.uint8)
+    capacity = 2 * int(np.maximum(spans.length, 0).sum()) + 20 * spans.length.size
+    out = np.empty(capacity, dtype=np.uint8)
     start, length = np.empty_like(spans.start), np.empty_like(spans.length)
     used = rewrite(kind, *spans, lower, classes, Written(out, start, length))
     return Spans(out[:used].copy(), start, length)

@@ -13,6 +13,7 @@ _NAMES = {
     "Kernel": "spom.kernels.base",
     "KernelProduct": "spom.kernels.combined",
     "KernelSum": "spom.kernels.combined",
+    "Laplacian": "spom.kernels.laplacian",
     "Linear": "spom.kernels.linear",
     "Normalized": "spom.kernels.combined",
     "Nystroem": "spom.kernels.features",

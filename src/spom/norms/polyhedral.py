@@ -84,8 +84,8 @@ class Polyhedral(Penalty):
         if not rows.cost.size:
             inside = np.all(shift >= rows.lower - slack) and np.all(shift <= rows.upper + slack)
             return 0.0 if inside else np.inf
-        for room in (0.0, slack):
-            low, high = rows.lower - shift - room, rows.upper - shift + room
+        for extra in (0.0, slack):
+            low, high = rows.lower - shift - extra, rows.upper - shift + extra
             program = LinearProgram(rows.cost, rows.B, row_lower=low, row_upper=high, what=what)
             try:
                 return program.solve().objective

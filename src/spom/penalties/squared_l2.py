@@ -57,8 +57,8 @@ class SquaredL2(Strength):
         a = as_floats(w)
         factor = 1.0 / (1.0 + check_positive(step, "step") * self.strength)
         result = np.empty_like(a)
-        flat, room = (a, result) if a.ndim == 1 else (a.reshape(-1), result.reshape(-1))
-        if not _scale_and_check(flat, factor, room):
+        flat, target = (a, result) if a.ndim == 1 else (a.reshape(-1), result.reshape(-1))
+        if not _scale_and_check(flat, factor, target):
             check_finite(a)
         return result
 

@@ -118,7 +118,7 @@ def balanced(sorted_weights: list[tuple[str, float]], top: int) -> list[tuple[st
 
 def _tagger(model: Any, top: int) -> Described:
     left = model._source.blocks
-    counts = np.count_nonzero(model.weights_, axis=1)
+    counts = np.asarray((model.weights_ != 0).sum(axis=1)).reshape(-1)
     nonzeros = {
         name: int(counts[a:b].sum())
         for name, (a, b) in zip(left.names, pairwise(np.asarray(left.starts).tolist()), strict=True)

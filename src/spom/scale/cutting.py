@@ -51,14 +51,26 @@ class Piece:
         return count
 
 
+def _fsspec(path: str) -> Any:
+    try:
+        import fsspec
+    except ImportError:
+        raise DataError("reading an address needs the package fsspec (pip install spom[dask])", path) from None
+    return fsspec
+
+
+def _listed_by_fsspec(pattern: str) -> list[str]:
+    files, inner = _fsspec(pattern).core.url_to_fs(pattern)
+    return sorted(str(files.unstrip_protocol(path)) for path in files.glob(inner))
+
+
 def open_file(path: str) -> Any:
     """Open a file of this machine, or, where the path is an address such as `s3://...`, by fsspec."""
     if "://" in path:
         try:
-            import fsspec
-        except ImportError:
-            raise DataError("reading an address needs the package fsspec (pip install spom[dask])", path) from None
-        return fsspec.open(path, "rb").open()
+            return _fsspec(path).open(path, "rb").open()
+        except (OSError, ValueError) as error:
+            raise DataError(f"the address cannot be read ({error})", path) from None
     try:
         return open(path, "rb")
     except OSError as error:
@@ -70,7 +82,12 @@ def listed(paths: str | Path | Sequence[str | Path]) -> list[str]:
     found: list[str] = []
     for path in [paths] if isinstance(paths, (str, Path)) else paths:
         text = str(path)
-        if "://" in text or not glob.has_magic(text) or os.path.exists(text):
+        if "://" in text and glob.has_magic(text):
+            matches = _listed_by_fsspec(text)
+            if not matches:
+                raise DataError("no file matches this pattern", text)
+            found.extend(matches)
+        elif "://" in text or not glob.has_magic(text) or os.path.exists(text):
             found.append(text)
         elif matches := sorted(glob.glob(text, recursive=True)):
             found.extend(matches)

@@ -48,8 +48,10 @@ class Executor(Protocol):
         """Forget a value that no further task takes."""
         ...
 
-    def submit(self, function: Callable[..., Any], held: Held, arguments: tuple[Any, ...], name: str) -> Any:
-        """Start function(*held values, *arguments); the handle of the task."""
+    def submit(
+        self, function: Callable[..., Any], held: Held, arguments: tuple[Any, ...], name: str, apart: Any = None
+    ) -> Any:
+        """Start function(*held values, *arguments); the handle of the task. `apart` is held for an `Apart` in them."""
         ...
 
     def gather(self, handles: Sequence[Any]) -> Iterator[Any]:
@@ -83,7 +85,9 @@ class Threads:
     def drop(self, held: Any) -> None:
         """Nothing is kept."""
 
-    def submit(self, function: Callable[..., Any], held: Held, arguments: tuple[Any, ...], name: str) -> Future[Any]:
+    def submit(
+        self, function: Callable[..., Any], held: Held, arguments: tuple[Any, ...], name: str, apart: Any = None
+    ) -> Future[Any]:
         """Start a task."""
         return self._pool.submit(function, *held, *arguments)
 
@@ -133,12 +137,14 @@ class Processes:
         """Remove the file."""
         held.unlink(missing_ok=True)
 
-    def submit(self, function: Callable[..., Any], held: Held, arguments: tuple[Any, ...], name: str) -> list[Any]:
+    def submit(
+        self, function: Callable[..., Any], held: Held, arguments: tuple[Any, ...], name: str, apart: Any = None
+    ) -> list[Any]:
         """Start a task; its handle also says how to start it again."""
-        call = (packed((function, arguments), self.moved), tuple(map(str, held)))
+        call = (packed((function, arguments), self.moved), tuple(map(str, held)), apart)
         return [self._start(call), call]
 
-    def _start(self, call: tuple[bytes, tuple[str, ...]]) -> Any:
+    def _start(self, call: tuple[bytes, tuple[str, ...], Path | None]) -> Any:
         for _ in range(ATTEMPTS):
             try:
                 return self._started().submit(with_files, *call)
@@ -186,9 +192,10 @@ class Processes:
         shutil.rmtree(self._folder, ignore_errors=True)
 
 
-def with_files(call: bytes, held: tuple[str, ...]) -> tuple[bytes, float]:
+def with_files(call: bytes, held: tuple[str, ...], apart: Path | None) -> tuple[bytes, float]:
     """Run a task in a process: what is held is read from files, unless this process has read them already."""
-    return answered(call, lambda: [once(path, Path(path).read_bytes) for path in held])
+    content = None if apart is None else apart.read_bytes
+    return answered(call, lambda: [once(path, Path(path).read_bytes) for path in held], content)
 
 
 def executor_for(client: Any, n_jobs: int | None, timeout: float) -> Executor:

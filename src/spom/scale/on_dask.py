@@ -54,13 +54,15 @@ class Dask:
         """Let the cluster forget the value."""
         held.release()
 
-    def submit(self, function: Callable[..., Any], held: Held, arguments: tuple[Any, ...], name: str) -> Any:
+    def submit(
+        self, function: Callable[..., Any], held: Held, arguments: tuple[Any, ...], name: str, apart: Any = None
+    ) -> Any:
         """Start a task; the dashboard shows its name."""
         key = f"{name}-{self._fit}-{next(self._count)}"
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="Sending large graph")
             call = packed((function, arguments), self.moved)
-            return self.client.submit(with_bytes, call, *held, key=key, pure=False)
+            return self.client.submit(with_bytes, call, apart, *held, key=key, pure=False)
 
     def gather(self, handles: Sequence[Any]) -> Iterator[Any]:
         """The results in order."""
@@ -81,7 +83,8 @@ class Dask:
                 raise WorkerLost(f"it ended the workers that ran it ({error})") from None
             except CancelledError:
                 raise NoWorkers("the scheduler of the cluster is gone, or gave up the task") from None
-            except TimeoutError:
+            except (TimeoutError, UnboundLocalError):
+                # Where the time is up just as the answer comes, Dask may find neither: it is asked for again.
                 if handle.status == "error":
                     raise
             now = time.monotonic()
@@ -107,7 +110,7 @@ class Dask:
     def everywhere(self, function: Callable[..., Any], *arguments: Any) -> None:
         """Call it on all workers that are there; nobody waits for it."""
         with suppress(Exception):
-            self.client.run(function, *arguments, wait=False)
+            self.client.run(_soon, function, *arguments, wait=False)
 
     def close(self) -> None:
         """Leave the cluster as it was; a client that was made here is closed."""
@@ -115,10 +118,16 @@ class Dask:
             self.client.close()
 
 
+async def _soon(function: Callable[..., Any], *arguments: Any) -> None:
+    # Dask waits for functions that are no coroutines.
+    function(*arguments)
+
+
 def _same(value: Any) -> Any:
     return value
 
 
-def with_bytes(call: bytes, *held: tuple[str, bytes]) -> tuple[bytes, float]:
+def with_bytes(call: bytes, apart: tuple[str, bytes] | None, *held: tuple[str, bytes]) -> tuple[bytes, float]:
     """Run a task on a worker. Everything is sent as bytes: arrays that Dask sends itself may lie at odd addresses."""
-    return answered(call, lambda: [once(key, lambda c=content: c) for key, content in held])  # type: ignore[misc]
+    own = None if apart is None else lambda: apart[1]
+    return answered(call, lambda: [once(key, lambda c=content: c) for key, content in held], own)  # type: ignore[misc]

@@ -234,8 +234,8 @@ def fit_parser(estimator: Any, team: Team, dev: Any, watch: dict[str, Any], clas
 def _check(estimator: Any) -> None:
     if estimator.prune is not None:
         raise Unsupported("prune= needs all sentences at once: use fit of the parser, or leave it out")
-    if estimator.second_stage:
-        raise Unsupported("second_stage needs all sentences at once: use fit of the parser, or leave it out")
+    if estimator.second_stage or estimator.order != 1:
+        raise Unsupported("second_stage and order=2 need all sentences at once: use fit of the parser, or leave it out")
     if estimator.penalty is not None:
         raise Unsupported(
             "a penalty of templates is not there for shards of trees: use fit of the parser, or penalty=None"

@@ -120,7 +120,8 @@ class ParquetShard:
         X, y = [], []
         for path, k in self.groups:
             try:
-                batch = pyarrow.parquet.ParquetFile(path).read_row_group(k)
+                with open_file(path) as file:
+                    batch = pyarrow.parquet.ParquetFile(file).read_row_group(k)
             except (pyarrow.ArrowException, OSError) as error:
                 raise DataError(
                     f"the row group cannot be read ({str(error).splitlines()[0]})", f"{path}, {k}"

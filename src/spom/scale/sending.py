@@ -99,10 +99,43 @@ def once(key: str, content: Callable[[], bytes]) -> Any:
         return _UNPACKED[key]
 
 
-def answered(call: bytes, held: Callable[[], list[Any]]) -> tuple[bytes, float]:
-    """Run a packed (function, arguments) after the values that it shares; the result and the seconds of packing."""
+class Apart:
+    """A shard in memory on its way: its data are sent once, apart from the calls, and opened where they are needed."""
+
+    outside = False
+
+    def __init__(self, where: str) -> None:
+        self.where = where
+        self.content: Callable[[], bytes] | None = None
+
+    def __str__(self) -> str:
+        return self.where
+
+    def _shard(self) -> Any:
+        assert self.content is not None
+        return pickle.loads(self.content())
+
+    def load(self) -> Any:
+        """What the shard loads."""
+        return self._shard().load()
+
+    def stamp(self, loaded: Any) -> str:
+        """The hash of the shard."""
+        return str(self._shard().stamp(loaded))
+
+
+def answered(
+    call: bytes, held: Callable[[], list[Any]], apart: Callable[[], bytes] | None = None
+) -> tuple[bytes, float]:
+    """Run a packed (function, arguments) after the values that it shares; the result and the seconds of packing.
+
+    `apart` gives the bytes of what is `Apart`.
+    """
     begin = time.perf_counter()
     (function, arguments), shared = pickle.loads(call), held()
+    for value in arguments:
+        if isinstance(value, Apart):
+            value.content = apart
     unpacked = time.perf_counter() - begin
     result = function(*shared, *arguments)
     begin = time.perf_counter()

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from spom.errors import DataError, Unsupported
-from spom.scale.cutting import listed, pieces_of
+from spom.scale.cutting import listed, open_file, pieces_of
 from spom.scale.recipes import ArrayShard, DelayedShard, ParquetShard, Shard, TextShard
 
 Paths = str | Path | Sequence[str | Path]
@@ -123,7 +123,8 @@ class Shards:
         groups: list[tuple[str, int]] = []
         for path in listed(paths):
             try:
-                found = pyarrow.parquet.ParquetFile(path).metadata.num_row_groups
+                with open_file(path) as file:
+                    found = pyarrow.parquet.ParquetFile(file).metadata.num_row_groups
             except (pyarrow.ArrowException, OSError) as error:
                 raise DataError(f"expected a whole Parquet file ({str(error).splitlines()[0]})", path) from None
             groups += [(path, k) for k in range(found)]

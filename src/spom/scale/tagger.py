@@ -26,6 +26,7 @@ from spom.features.templates import Templates
 from spom.scale.chain_merge import Change, change_of, merge_changes
 from spom.scale.chain_sums import Added, Summing, added_of
 from spom.scale.linear_data import fresh
+from spom.scale.pruning import pruned
 from spom.scale.schemes import allowed_of, candidates
 from spom.scale.team import Team
 from spom.scale.vocabularies import Counted, counted, merged_templates
@@ -212,8 +213,11 @@ def fit_tagger(estimator: Any, team: Team, dev: Any, watch: dict[str, Any], clas
     with all_or_nothing(estimator):
         totals = _looked(estimator, team, classes)
         source, entries = _features(estimator, team, totals)
+        features, estimator.pruning_ = entries / max(1, totals.tokens), None
+        if estimator.prune is not None:
+            source, features = pruned(estimator, team, source, totals.sentences, sentences_of)
         task = _empty(source)
-        worker = _worker(estimator, entries / max(1, totals.tokens))
+        worker = _worker(estimator, features)
         trainer = Trainer(
             estimator,
             lambda: _contents(estimator, team, dev, task),
@@ -229,14 +233,15 @@ def fit_tagger(estimator: Any, team: Team, dev: Any, watch: dict[str, Any], clas
         learner.dev, learner.scores = estimator._dev(dev, task), dev is not None
         with trainer.running():
             found = trainer.run(learner)
-        estimator.pruning_ = None
+        if estimator.pruning_ is not None:
+            estimator.pruning_.refit_seconds = learner.solver.seconds
         estimator._keep((found.model["W"], found.model["chain"]), trainer, task, compact=True)
         estimator._going = None
 
 
 def _check(estimator: Any) -> None:
     estimator._check()
-    for name in ("kernels", "prune", "max_weights"):
+    for name in ("kernels", "max_weights"):
         if getattr(estimator, name) is not None:
             raise Unsupported(f"{name}= needs all sentences at once: use fit of the tagger, or leave it out")
     if estimator.update == "select":

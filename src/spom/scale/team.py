@@ -10,7 +10,8 @@ from dataclasses import replace
 from typing import Any
 
 from spom.errors import DataError, SpomError
-from spom.scale.executor import Executor, NoWorkers, Processes, WorkerLost
+from spom.scale.executor import Executor, NoWorkers, Processes, Threads, WorkerLost
+from spom.scale.sending import Apart
 from spom.scale.worker import Common, Unread, forget, look, run, version
 
 
@@ -19,7 +20,8 @@ class Team:
 
     `report` has a dict for each phase: its name, `compute` (seconds on workers, summed over shards), `transfer`
     (seconds of packing and unpacking, on workers and here), `waited` (seconds that the driver waited for results),
-    `seconds` (of the phase), and `bytes` that were sent and received.
+    `seconds` (of the phase), `sent` (bytes of the state and of the calls, once for all workers) and `bytes` (with the
+    results).
     """
 
     def __init__(self, executor: Executor, shards: Sequence[Any], on_error: str, checkpoint: Any = None) -> None:
@@ -34,6 +36,8 @@ class Team:
         self.skipped: list[Unread] = []
         self.report: list[dict[str, Any]] = []
         self._common: Any = None
+        # What was sent of shards that are in memory, by number.
+        self._apart: dict[int, Any] = {}
 
     def teach(self, lesson: Any) -> None:
         """Make known what later phases do; what was prepared for the lesson before is of no use any more."""
@@ -55,6 +59,8 @@ class Team:
     def close(self) -> None:
         """Forget what was read and prepared, here and on the workers."""
         self._drop()
+        for held in self._apart.values():
+            self.executor.drop(held)
         self.executor.everywhere(forget, self.fit)
 
     def look(self) -> list[Any]:
@@ -97,11 +103,14 @@ class Team:
         chosen = list(range(len(self.shards))) if only is None else list(only)
         held = self.executor.hold(state)
         handles: list[Any] = []
+        sent = 0
         try:
             for place, k in enumerate(chosen):
                 more = arguments[place] if arguments is not None else ()
-                call = (function, self.shards[k], self.numbers[k], *more)
-                handles.append(self.executor.submit(run, (self._common, held), call, f"spom-{phase}"))
+                shard, apart = self._sent(k)
+                call = (function, shard, self.numbers[k], *more)
+                handles.append(self.executor.submit(run, (self._common, held), call, f"spom-{phase}", apart))
+            sent = self.executor.moved.bytes - before.bytes
             for place, k in enumerate(chosen):
                 since = time.perf_counter()
                 result = self._result(handles[place], k, phase, lost_is_unread)
@@ -113,7 +122,16 @@ class Team:
             self.executor.drop(held)
             whole, moved = time.perf_counter() - begin, self.executor.moved
             entry = {"phase": phase, "compute": spent, "transfer": moved.seconds - before.seconds, "waited": waited}
-            self.report.append({**entry, "seconds": whole, "bytes": moved.bytes - before.bytes})
+            self.report.append({**entry, "seconds": whole, "sent": sent, "bytes": moved.bytes - before.bytes})
+
+    def _sent(self, k: int) -> tuple[Any, Any]:
+        """A shard as it is sent, and what is sent apart: the data of a shard in memory go to other processes once."""
+        shard, number = self.shards[k], self.numbers[k]
+        if isinstance(self.executor, Threads) or getattr(shard, "outside", True):
+            return shard, None
+        if number not in self._apart:
+            self._apart[number] = self.executor.hold(shard)
+        return Apart(str(shard)), self._apart[number]
 
     def _result(self, handle: Any, k: int, phase: str, lost_is_unread: bool) -> tuple[Any, float]:
         where = f"shard {self.numbers[k] + 1} of {self.total} ({self.shards[k]})"

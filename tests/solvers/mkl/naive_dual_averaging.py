@@ -41,6 +41,7 @@ def naive_dual_averaging(
     strength: float = 0.0,
     weight: Any = None,
     scaled: bool = True,
+    radius: float = np.inf,
 ) -> tuple[list[Array], list[Array]]:
     """(last, averaged) weights of the blocks, transitions last."""
     sizes = np.array([float((X**2).sum(axis=1).mean()) for X in features] + [1.0])
@@ -50,7 +51,9 @@ def naive_dual_averaging(
     fixed = None if learnt and chain else strength
 
     def model(G: list[Array], rounds: float, beta: float) -> list[Array]:
-        return minimiser(G, rounds, beta, penalty, sizes, fixed)
+        found = minimiser(G, rounds, beta, penalty, sizes, fixed)
+        size = np.sqrt(sum(s * float((w**2).sum()) for w, s in zip(found, sizes, strict=True)))
+        return [w * min(1.0, radius / size) if size > 0 else w for w in found]
 
     for order in orders:
         for q in order:

@@ -52,6 +52,7 @@ def agree(form: str, loss: str, penalty: Any, learnt: bool = False, chain: bool 
         *(features, y, OFFSETS, K, orders(3)),
         **{"loss": loss, "penalty": h, "limit": LIMIT, "chain": chain, "learnt": learnt, "weight": weight},
         **{"strength": float(getattr(h, "strength", 0.0)), "scaled": more.get("scale", True)},
+        radius=more.get("radius", np.inf),
     )
     problem = problem_of(form, chain=chain, weight=weight)
     for output, expected in zip(("last", "average"), naive, strict=True):
@@ -87,6 +88,12 @@ def test_classes_weights_and_blocks_as_they_are() -> None:
     agree("dense", "hinge", SparseMKL(0.02), chain=False)
     agree("mixed", "log", SparseMKL(0.02), weight=weight)
     agree("sparse", "hinge", SparseMKL(0.2), scale=False)
+
+
+@pytest.mark.parametrize("radius", [0.05, 0.4])
+def test_rounds_and_averages_are_projected_onto_a_ball(radius: float) -> None:
+    agree("dense", "hinge", SparseMKL(0.02), radius=radius)
+    agree("mixed", "log", GroupLasso(0.05), learnt=True, radius=radius)
 
 
 def test_kernels_in_a_tree_go_together() -> None:
@@ -201,6 +208,8 @@ def test_sizes_are_mean_squared_lengths() -> None:
 
 
 def test_bad_input_has_one_clear_error() -> None:
+    with pytest.raises(ValueError, match="radius must be finite and > 0; it is 0"):
+        DualAveragingKernels(wide()[0], radius=0)
     problem = problem_of("dense")
     with pytest.raises(Unsupported, match="penalty of their norms"):
         DualAveragingKernels(problem, penalty=L1(0.1))

@@ -32,7 +32,8 @@ def _problem() -> tuple[Any, Any]:
 def found(problem: tuple[Any, Any], code: int) -> tuple[float, Any]:
     scores, gold = problem
     none, out = np.zeros((0, 4)), np.full_like(scores, np.nan)
-    value = run(structure("classes"), Loss(code, COST), Parts(scores.copy(), none), gold, np.zeros(0), Parts(out, none))
+    loss = Loss(code, COST)
+    value = run(structure("classes", loss), loss, Parts(scores.copy(), none), gold, np.zeros(0), Parts(out, none))
     return value, out
 
 

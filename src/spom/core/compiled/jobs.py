@@ -1,7 +1,8 @@
 """Which kernels a job calls, so that they are compiled together, on all cores, instead of one after another.
 
-`jobs.json` lists them by job; `tools/kernel_jobs.py` writes it from what small runs really call. A list that is out of
-date costs time and nothing else: what it lacks is compiled when it is called, what is gone is skipped.
+`jobs.json` lists them by job and step (fitting, predicting, ...), in the order of their first calls;
+`tools/kernel_jobs.py` writes it from what small runs really call. A list that is out of date costs time and nothing
+else: what it lacks is compiled when it is called, what is gone is skipped.
 """
 
 from __future__ import annotations
@@ -26,15 +27,18 @@ _FILE = Path(__file__).with_name("jobs.json")
 
 
 def kernels_of(job: str) -> list[Any]:
-    """The kernels of a job."""
-    return _named(json.loads(_FILE.read_text())[job])
+    """The kernels of a job, of all its steps."""
+    return _named(sorted({name for step in json.loads(_FILE.read_text())[job] for name in step}))
 
 
 def together_with(name: str) -> list[Any]:
-    """Kernels of the jobs that are under way and call this one."""
-    listed = json.loads(_FILE.read_text())
-    jobs = [names for job, names in listed.items() if MODULES[job] in sys.modules and name in names]
-    return _named(sorted({n for names in jobs for n in names}))
+    """Kernels of a step of the jobs that are under way: of the one that calls this kernel earliest."""
+    listed: dict[str, list[list[str]]] = json.loads(_FILE.read_text())
+    steps = [step for job, steps in listed.items() if MODULES[job] in sys.modules for step in steps if name in step]
+    if not steps:
+        return []
+    earliest = min(steps, key=lambda step: step.index(name))
+    return _named(earliest)
 
 
 def all_kernels() -> list[Any]:

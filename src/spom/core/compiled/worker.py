@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from spom.core.compiled import store
+from spom.core.compiled import shortcuts, store
 from spom.core.compiled.key import key_of
 from spom.core.jit import Kernel
 
@@ -56,6 +56,7 @@ def set_up() -> None:
 
     # Replaces what the module of function types has registered.
     python._unboxers.functions[types.FunctionType] = unbox_pointer
+    shortcuts.take_all()
 
 
 def _no_address(library: Any, name: str) -> int:
@@ -64,31 +65,40 @@ def _no_address(library: Any, name: str) -> int:
     return 1
 
 
-_callees: dict[int, Any] = {}
+_callees: dict[tuple[int, bool | None], Any] = {}
 
 
-def callee(kernel: Kernel) -> Any:
-    """A kernel as another one calls it: without a way in from Python."""
-    if id(kernel) not in _callees:
+def callee(kernel: Kernel, single: bool | None) -> Any:
+    """A kernel as another one calls it: without a way in from Python, in its precision where it comes in two."""
+    key = id(kernel), single
+    if key not in _callees:
         if kernel.own_text() is not None:
-            _callees[id(kernel)] = kernel.dispatcher
+            _callees[key] = kernel.dispatcher
+        elif single is not None and not _in_two(kernel):
+            _callees[key] = callee(kernel, None)
         else:
-            _callees[id(kernel)] = _dispatcher(kernel, no_cpython_wrapper=True, no_cfunc_wrapper=True)
-    return _callees[id(kernel)]
+            _callees[key] = _dispatcher(kernel, single, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+    return _callees[key]
 
 
-def _dispatcher(kernel: Kernel, **options: Any) -> Any:
+def _in_two(kernel: Kernel) -> bool:
+    """Whether the kernel comes in two precisions, or one that it calls does."""
+    return not isinstance(kernel.signature, str) or any(_in_two(k) for k in kernel._called().values())
+
+
+def _dispatcher(kernel: Kernel, single: bool | None, **options: Any) -> Any:
     import numba
 
-    function, given = kernel.numba_function(callee)
+    function, given = kernel.numba_function(lambda k: callee(k, single))
+    signature = kernel.numba_signature(single)
     make: Any = numba.njit
     if returns_numbers(kernel) and not ALLOCATING.intersection(kernel.function.__code__.co_names):
         try:
-            return make(kernel.numba_signature(), **given, **options, _nrt=False)(function)
+            return make(signature, **given, **options, _nrt=False)(function)
         except (RuntimeError, numba.core.errors.NumbaError) as error:
             if "NRT required" not in str(error):
                 raise
-    return make(kernel.numba_signature(), **given, **options)(function)
+    return make(signature, **given, **options)(function)
 
 
 def returns_numbers(kernel: Kernel) -> bool:
@@ -106,7 +116,7 @@ def returns_numbers(kernel: Kernel) -> bool:
 def compile_kernel(kernel: Kernel) -> list[store.Record]:
     """Object code of a kernel, one record per signature."""
     normalize: Any = importlib.import_module("numba.core.sigutils").normalize_signature
-    dispatcher = _dispatcher(kernel)
+    dispatcher = _dispatcher(kernel, "float32" in kernel.signature if isinstance(kernel.signature, str) else None)
     given = kernel.numba_signature()
     wanted = [tuple(normalize(s)[0]) for s in (given if isinstance(given, list) else [given])]
     return [_record(dispatcher.overloads[arguments]) for arguments in wanted]

@@ -10,15 +10,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from spom.core.arrays import Floats
 from spom.core.gate import check_room
+from spom.core.params import keep
 from spom.core.registry import register
 from spom.estimators.checking import (
     all_or_nothing,
     check_classes,
-    check_data,
+    check_examples,
     check_labels,
-    check_same_length,
     check_targets,
-    check_weights,
     class_weights,
     combined_weights,
     encode,
@@ -60,8 +59,8 @@ class OnlineClassifier(Online, LinearClassifier):
         `n_iter_no_change` epochs, and keep the best epoch's weights.
     tol : without early stopping, stop when the objective has fallen by less than this (times its size, where that
         is over one) in `n_iter_no_change` epochs in a row; None makes all `epochs`, and computes no objective.
-    verbose : 1 shows a line of progress on a terminal, for runs of more than two seconds.
-    callbacks : objects that are told of each epoch, and may end the run: see `spom.core.callbacks`.
+    verbose : 1 shows a progress line on a terminal, for runs of more than two seconds.
+    callbacks : objects that are called after each epoch, and may end the run: see `spom.core.callbacks`.
 
     Up to a thousand rows in memory, rows that are equal are taken together and their order does not matter (unless
     `shuffle=False`): a weight of two is the same as the row twice, to the bit.
@@ -114,28 +113,7 @@ class OnlineClassifier(Online, LinearClassifier):
         verbose: int = 1,
         callbacks: Any = None,
     ) -> None:
-        self.loss = loss
-        self.penalty = penalty
-        self.mirror = mirror
-        self.step = step
-        self.epochs = epochs
-        self.fit_intercept = fit_intercept
-        self.update = update
-        self.projection = projection
-        self.output = output
-        self.scale = scale
-        self.batch_size = batch_size
-        self.shuffle = shuffle
-        self.class_weight = class_weight
-        self.warm_start = warm_start
-        self.early_stopping = early_stopping
-        self.validation_fraction = validation_fraction
-        self.n_iter_no_change = n_iter_no_change
-        self.tol = tol
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
-        self.callbacks = callbacks
+        keep(self, locals())
 
     # --- learning ----------------------------------------------------------------------------------------
 
@@ -159,17 +137,14 @@ class OnlineClassifier(Online, LinearClassifier):
 
         `dev` is a pair (X, y): the epoch with the best score there is kept, and with `early_stopping` the run ends
         after `n_iter_no_change` epochs without a better one. `checkpoint` is a file for the state of the run, written
-        every so many epochs, or seconds ("60s"), or only where the run is stopped ("stop"); with `resume` the run
+        every N epochs, or seconds ("60s"), or only where the run is stopped ("stop"); with `resume` the run
         continues from there, to the same bits.
         """
         watch = {"dev": dev, "checkpoint": checkpoint, "checkpoint_every": checkpoint_every, "resume": resume}
         with all_or_nothing(self):
             if is_stream(X, y):
                 return self._fit_stream(Blocks(X, self.epochs), classes, watch)
-            X = check_data(self, X, reset=True)
-            labels = check_labels(y)
-            check_same_length(X, labels)
-            weight = check_weights(sample_weight, X)
+            X, labels, weight = check_examples(self, (X, y, sample_weight), check_labels, reset=True)
             counted = labels if weight is None else labels[weight > 0]
             self._start(check_classes(counted) if classes is None else check_classes(classes))
             if self._outputs() is not None:
@@ -203,10 +178,8 @@ class OnlineClassifier(Online, LinearClassifier):
 
     def _block(self, block: tuple[Any, Any, Any], reset: bool) -> Block:
         """A block of a stream as the solver takes it."""
-        X, labels = check_data(self, block[0], reset=reset), check_labels(block[1])
-        check_same_length(X, labels)
-        target, weight = self._encoded(labels, check_weights(block[2], X), self._stream_weights())
-        return X, target, weight
+        X, labels, weight = check_examples(self, block, check_labels, reset=reset)
+        return X, *self._encoded(labels, weight, self._stream_weights())
 
     # --- labels ------------------------------------------------------------------------------------------
 
@@ -291,27 +264,7 @@ class OnlineRegressor(Online, LinearRegressor):
         verbose: int = 1,
         callbacks: Any = None,
     ) -> None:
-        self.loss = loss
-        self.penalty = penalty
-        self.mirror = mirror
-        self.step = step
-        self.epochs = epochs
-        self.fit_intercept = fit_intercept
-        self.update = update
-        self.projection = projection
-        self.output = output
-        self.scale = scale
-        self.batch_size = batch_size
-        self.shuffle = shuffle
-        self.warm_start = warm_start
-        self.early_stopping = early_stopping
-        self.validation_fraction = validation_fraction
-        self.n_iter_no_change = n_iter_no_change
-        self.tol = tol
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
-        self.callbacks = callbacks
+        keep(self, locals())
 
     def fit(
         self,
@@ -335,8 +288,7 @@ class OnlineRegressor(Online, LinearRegressor):
                 self._fit_blocks(encoded, self.loss_, None, start, blocks.total, {**watch, "source": blocks.path})
                 return self
             self._start()
-            X, target, weight = self._block((X, y, sample_weight), reset=True)
-            self._fit_memory((X, target, weight), self.loss_, None, watch)
+            self._fit_memory(self._block((X, y, sample_weight), reset=True), self.loss_, None, watch)
         return self
 
     def partial_fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
@@ -344,8 +296,7 @@ class OnlineRegressor(Online, LinearRegressor):
         with all_or_nothing(self):
             new = not self._begun()
             self._start()
-            block = self._block((X, y, sample_weight), reset=new)
-            self._learn_block(block, self.loss_, None)
+            self._learn_block(self._block((X, y, sample_weight), reset=new), self.loss_, None)
         return self
 
     def _start(self) -> None:
@@ -353,9 +304,7 @@ class OnlineRegressor(Online, LinearRegressor):
         self.loss_ = regression_loss(self.loss, "squared")
 
     def _block(self, block: tuple[Any, Any, Any], reset: bool) -> Block:
-        X, targets = check_data(self, block[0], reset=reset), check_targets(block[1])
-        check_same_length(X, targets)
-        return X, targets, check_weights(block[2], X)
+        return check_examples(self, block, check_targets, reset=reset)
 
     def _row(self, weights: Floats) -> Floats:
         return weights

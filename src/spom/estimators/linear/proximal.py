@@ -14,16 +14,15 @@ from sklearn.exceptions import ConvergenceWarning
 
 from spom.core.arrays import Floats
 from spom.core.gate import check_room
+from spom.core.params import keep
 from spom.core.registry import register
 from spom.errors import SpomError
 from spom.estimators.checking import (
     all_or_nothing,
     check_classes,
-    check_data,
+    check_examples,
     check_labels,
-    check_same_length,
     check_targets,
-    check_weights,
     class_weights,
     combined_weights,
     encode,
@@ -64,6 +63,43 @@ class Proximal(Choosing):
     coef_: Any
     intercept_: Any
 
+    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
+        """Learn from X (dense or sparse, one row per example) and y, the real targets or labels."""
+        with all_or_nothing(self):
+            self._solve(self._chosen(self._checked(X, y, sample_weight)), self.penalty_)
+        return self
+
+    def path(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        strengths: ArrayLike | None = None,
+        n_strengths: int = 100,
+        ratio: float = 1e-3,
+        sample_weight: ArrayLike | None = None,
+    ) -> Path:
+        """The solutions for falling strengths, each from the last, after safe screening; fits nothing.
+
+        With more than two classes each of `coefs` has one row per feature and one column per class.
+
+        >>> import numpy as np
+        >>> from spom import ProximalRegressor
+        >>> X, y = np.eye(2), np.array([4.0, 2.0])
+        >>> ProximalRegressor(fit_intercept=False).path(X, y, strengths=[2.0, 1.0]).coefs.round(6)
+        array([[0., 0.],
+               [2., 0.]])
+        """
+        with all_or_nothing(self):
+            problem = self._checked(X, y, sample_weight)
+        options: dict[str, Any] = {"strengths": strengths, "n_strengths": n_strengths, "ratio": ratio}
+        options |= {"tol": self.tol, "max_iter": self.max_iter, "verbose": bool(self.verbose)}
+        return path(problem, self._penalty(), solver=self._method, **options)
+
+    def _checked(self, X: Any, y: Any, sample_weight: ArrayLike | None) -> LinearSmooth:
+        """The problem that X and y state; sets `classes_` of a classifier."""
+        raise NotImplementedError  # regressors and classifiers have their own
+
     @property
     def _method(self) -> str | Gpm:
         if self.solver in ("gpm", "accgpm"):
@@ -101,7 +137,7 @@ class Proximal(Choosing):
             yield theta
 
     def _solve(self, problem: LinearSmooth, penalty: Any, polish: bool = False) -> None:
-        """Run the solver and keep what it found; `polish` goes on for a few rounds, to near rounding."""
+        """Run the solver and keep what it found; `polish` runs a few more rounds, to near rounding."""
         solution = solve(
             problem,
             penalty,
@@ -122,7 +158,7 @@ class Proximal(Choosing):
         self._warn_if_zero(self.coef_)
 
     def _online(self, problem: LinearSmooth, penalty: Any) -> Floats | None:
-        """Where online passes end, for L-BFGS to start from; None for other solvers, and where they lead nowhere.
+        """Where online passes end, for L-BFGS to start from; None for other solvers, and where they do not help.
 
         Of few rows a start would save nothing, and the order of the rows would matter.
         """
@@ -229,7 +265,7 @@ class ProximalRegressor(LinearRegressor, Proximal):
     fit_intercept, warm_start
         As in scikit-learn.
     verbose : int
-        1 shows a line of progress on a terminal, for runs of more than two seconds.
+        1 shows a progress line on a terminal, for runs of more than two seconds.
 
     After `fit`: `coef_`, `intercept_`, `n_iter_`, `converged_`, `dual_gap_` (NaN where none is known),
     `objective_`, `history_`, `blocks_`, `block_weights_`, `selected_`.
@@ -258,52 +294,11 @@ class ProximalRegressor(LinearRegressor, Proximal):
         warm_start: bool = False,
         verbose: int = 1,
     ) -> None:
-        self.loss = loss
-        self.penalty = penalty
-        self.scale = scale
-        self.solver = solver
-        self.norm = norm
-        self.tol = tol
-        self.max_iter = max_iter
-        self.fit_intercept = fit_intercept
-        self.warm_start = warm_start
-        self.verbose = verbose
-
-    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
-        """Learn from X (dense or sparse, one row per example) and real targets y."""
-        with all_or_nothing(self):
-            self._solve(self._chosen(self._checked(X, y, sample_weight)), self.penalty_)
-        return self
-
-    def path(
-        self,
-        X: Any,
-        y: Any,
-        *,
-        strengths: ArrayLike | None = None,
-        n_strengths: int = 100,
-        ratio: float = 1e-3,
-        sample_weight: ArrayLike | None = None,
-    ) -> Path:
-        """The solutions for falling strengths, each from the last, after safe screening; fits nothing.
-
-        >>> import numpy as np
-        >>> X, y = np.eye(2), np.array([4.0, 2.0])
-        >>> ProximalRegressor(fit_intercept=False).path(X, y, strengths=[2.0, 1.0]).coefs.round(6)
-        array([[0., 0.],
-               [2., 0.]])
-        """
-        with all_or_nothing(self):
-            problem = self._checked(X, y, sample_weight)
-        options = {"strengths": strengths, "n_strengths": n_strengths, "ratio": ratio}
-        return _path_of(self, problem, options)
+        keep(self, locals())
 
     def _checked(self, X: Any, y: Any, sample_weight: ArrayLike | None) -> LinearSmooth:
-        X = check_data(self, X, reset=True)
-        targets = check_targets(y)
-        check_same_length(X, targets)
-        loss = regression_loss(self.loss, "squared")
-        return self._problem(X, targets, check_weights(sample_weight, X), loss, 0)
+        X, targets, weights = check_examples(self, (X, y, sample_weight), check_targets, reset=True)
+        return self._problem(X, targets, weights, regression_loss(self.loss, "squared"), 0)
 
     def _shaped(self, w: Floats, b: Any) -> tuple[Floats, Any]:
         return w.copy(), float(b)
@@ -358,48 +353,10 @@ class ProximalClassifier(LinearClassifier, Proximal):
         warm_start: bool = False,
         verbose: int = 1,
     ) -> None:
-        self.loss = loss
-        self.penalty = penalty
-        self.scale = scale
-        self.solver = solver
-        self.norm = norm
-        self.tol = tol
-        self.max_iter = max_iter
-        self.fit_intercept = fit_intercept
-        self.class_weight = class_weight
-        self.warm_start = warm_start
-        self.verbose = verbose
-
-    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
-        """Learn from X (dense or sparse, one row per example) and labels y."""
-        with all_or_nothing(self):
-            self._solve(self._chosen(self._checked(X, y, sample_weight)), self.penalty_)
-        return self
-
-    def path(
-        self,
-        X: Any,
-        y: Any,
-        *,
-        strengths: ArrayLike | None = None,
-        n_strengths: int = 100,
-        ratio: float = 1e-3,
-        sample_weight: ArrayLike | None = None,
-    ) -> Path:
-        """The solutions for falling strengths, each from the last, after safe screening; fits nothing.
-
-        `coefs` has a row of all classes' weights for each feature where there are more than two classes.
-        """
-        with all_or_nothing(self):
-            problem = self._checked(X, y, sample_weight)
-        options = {"strengths": strengths, "n_strengths": n_strengths, "ratio": ratio}
-        return _path_of(self, problem, options)
+        keep(self, locals())
 
     def _checked(self, X: Any, y: Any, sample_weight: ArrayLike | None) -> LinearSmooth:
-        X = check_data(self, X, reset=True)
-        labels = check_labels(y)
-        check_same_length(X, labels)
-        sample = check_weights(sample_weight, X)
+        X, labels, sample = check_examples(self, (X, y, sample_weight), check_labels, reset=True)
         self.classes_ = check_classes(labels)
         index = encode(labels, self.classes_)
         weights = combined_weights(sample, class_weights(self.class_weight, self.classes_, labels), index)
@@ -416,15 +373,3 @@ class ProximalClassifier(LinearClassifier, Proximal):
         # All intercepts may rise together without a change of the loss; those that sum to zero stand for all.
         bias = np.zeros(w.shape[1]) if np.ndim(b) == 0 else b - np.mean(b)
         return np.ascontiguousarray(w.T), bias
-
-
-def _path_of(estimator: Any, problem: LinearSmooth, options: dict[str, Any]) -> Path:
-    return path(
-        problem,
-        estimator._penalty(),
-        solver=estimator._method,
-        tol=estimator.tol,
-        max_iter=estimator.max_iter,
-        verbose=bool(estimator.verbose),
-        **options,
-    )

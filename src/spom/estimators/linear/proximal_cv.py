@@ -12,6 +12,7 @@ from sklearn.model_selection import check_cv
 from sklearn.utils.parallel import Parallel, delayed
 
 from spom.core.arrays import Floats
+from spom.core.params import keep
 from spom.core.registry import register
 from spom.errors import Unsupported
 from spom.estimators.checking import all_or_nothing
@@ -34,6 +35,15 @@ class ProximalCV:
     cv: Any
     scoring: Any
     n_jobs: int | None
+    # Parameters of the plain models that these do not have.
+    norm: Any = "l1"
+    warm_start: bool = False
+
+    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
+        """Choose the strength on folds of the data, then learn from all of it."""
+        with all_or_nothing(self):
+            self._fit_cv(X, y, sample_weight)
+        return self
 
     def _fit_cv(self: Any, X: Any, y: Any, sample_weight: ArrayLike | None) -> None:
         problem, penalty = self._scaled(self._checked(X, y, sample_weight)), self._penalty()
@@ -49,7 +59,7 @@ class ProximalCV:
         means = self.cv_scores_ @ (shares / shares.sum())
         best = int(np.argmax(means))
         self.strength_, self.best_score_ = float(grid[best]), float(means[best])
-        # One more problem among hundreds: it may as well be solved to many digits.
+        # One more problem among hundreds: solve it to many digits.
         self._solve(problem, with_strength(penalty, self.strength_), polish=True)
 
     def _scaled(self: Any, problem: LinearSmooth) -> LinearSmooth:
@@ -163,28 +173,7 @@ class ProximalRegressorCV(ProximalCV, ProximalRegressor):
         n_jobs: int | None = None,
         verbose: int = 1,
     ) -> None:
-        super().__init__(
-            loss,
-            penalty,
-            scale=scale,
-            solver=solver,
-            tol=tol,
-            max_iter=max_iter,
-            fit_intercept=fit_intercept,
-            verbose=verbose,
-        )
-        self.strengths = strengths
-        self.n_strengths = n_strengths
-        self.ratio = ratio
-        self.cv = cv
-        self.scoring = scoring
-        self.n_jobs = n_jobs
-
-    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
-        """Choose the strength on folds of the data, then learn from all of it."""
-        with all_or_nothing(self):
-            self._fit_cv(X, y, sample_weight)
-        return self
+        keep(self, locals())
 
 
 @register(
@@ -226,26 +215,4 @@ class ProximalClassifierCV(ProximalCV, ProximalClassifier):
         n_jobs: int | None = None,
         verbose: int = 1,
     ) -> None:
-        super().__init__(
-            loss,
-            penalty,
-            scale=scale,
-            solver=solver,
-            tol=tol,
-            max_iter=max_iter,
-            fit_intercept=fit_intercept,
-            class_weight=class_weight,
-            verbose=verbose,
-        )
-        self.strengths = strengths
-        self.n_strengths = n_strengths
-        self.ratio = ratio
-        self.cv = cv
-        self.scoring = scoring
-        self.n_jobs = n_jobs
-
-    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
-        """Choose the strength on folds of the data, then learn from all of it."""
-        with all_or_nothing(self):
-            self._fit_cv(X, y, sample_weight)
-        return self
+        keep(self, locals())

@@ -302,7 +302,7 @@ class Online(TakesCallbacks, Choosing):
         bias = theta[-1] if self.fit_intercept else np.zeros(theta.shape[1:])
         self.intercept_ = self._bias(np.asarray(bias))
         self.converged_, self.n_rounds_ = converged, state.k
-        # What the next partial_fit can go on from to the bit; without it, it starts from the weights alone.
+        # What the next partial_fit can resume from to the bit; without it, it starts from the weights alone.
         plain = self._scaling is None and self._shift == 0.0
         exact = self.update in ("forward-backward", "dual-averaging") and plain
         self._resume = state if exact else None
@@ -407,7 +407,7 @@ class LinearLearner(Learner):
         return {"validation_loss": -score} if isinstance(self.held, HeldOut) else {"dev": score}
 
     def entry(self, state: State) -> dict[str, Any]:
-        """What callbacks are told of an epoch, or of a block of a stream, and the columns of `history_`."""
+        """What callbacks get for an epoch, or of a block of a stream, and the columns of `history_`."""
         self.last = state
         counters = state.counters
         found: dict[str, Any] = {

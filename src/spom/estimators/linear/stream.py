@@ -33,7 +33,7 @@ def is_stream(X: Any, y: Any) -> bool:
 class Blocks:
     """(X, y, weight) blocks of a source, in one pass or more.
 
-    A path and every object whose `iter` starts anew give `epochs` passes; an iterator that can be read only
+    A path and every object whose `iter` starts again give `epochs` passes; an iterator that can be read only
     once gives one. Blocks are taken as they come, `Stream` shuffles them.
     """
 

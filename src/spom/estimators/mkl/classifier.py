@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -34,13 +35,14 @@ from spom.estimators.checking import (
 from spom.estimators.explanation import Explanation, explain_blocks
 from spom.estimators.linear.choosing import FEW_ROWS
 from spom.estimators.linear.strength import calibrated
+from spom.estimators.mkl.choosing import chosen_on_held_out
 from spom.estimators.mkl.held_out import held_out_scores
 from spom.estimators.mkl.model import KernelModel, named_blocks
-from spom.estimators.mkl.training import KernelFit, Making, Options, as_kernels, blocks_of, fit_kernels, grams_of
+from spom.estimators.mkl.training import KernelFit, Making, Options, as_kernels, blocks_of, fit_kernels, grams_of, tell
 from spom.estimators.saving import Saving
 from spom.estimators.training import Trainer, described, digest
 from spom.estimators.training.scikit_learn import TakesCallbacks
-from spom.kernels import Gaussian, Linear, Polynomial
+from spom.kernels import Gaussian, Laplacian, Linear, Polynomial
 from spom.models.checks import check_shape, take
 from spom.solvers.mkl.norms import chosen_penalty
 from spom.solvers.mkl.problem import KernelProblem
@@ -71,11 +73,12 @@ class MKLClassifier(TakesCallbacks, Saving, ClassifierMixin, BaseEstimator):  # 
     Parameters
     ----------
     kernels : a list of kernels (`spom.kernels`), their registered names, names of scikit-learn's pairwise kernels,
-        functions of two matrices, or `Nystroem(...)` features; None is a linear, a quadratic and a Gaussian kernel;
-        `"precomputed"` means that X is a list of Gram matrices, one per kernel.
+        functions of two matrices, or `Nystroem(...)` features; None is a linear, a quadratic, a Gaussian, a cubic and,
+        for dense data, a Laplacian kernel; `"precomputed"` means that X is a list of Gram matrices, one per kernel.
     loss : `"hinge"`, `"log"` (gives probabilities) or `"perceptron"`.
     penalty : a penalty of block norms: `SparseMKL`, `LqMKL`, `ElasticNetMKL`, `GroupLasso`, `SquaredL2` (a plain sum of
-        the kernels), or any other with such a form. `"auto"` is `SparseMKL(1 / (2 N))`, which is C = 2; None is none.
+        the kernels), or any other with such a form. `"auto"` is `SparseMKL` with the strength that is best on held-out
+        rows (`mkl.choosing`); the name of another penalty gets its strength in the same way; None is none.
     solver : `"online"`, or `"frank-wolfe"`, which stops at a gap of `tol` times the objective; `"auto"` is online.
     update : of the online solver: `"dual-averaging"` (`solvers.mkl.dual_averaging`: exact zeros, kernels scaled to a
         mean diagonal of one) or `"forward-backward"` (`solvers.mkl.online`); `"auto"` is dual averaging for the hinge
@@ -93,6 +96,7 @@ class MKLClassifier(TakesCallbacks, Saving, ClassifierMixin, BaseEstimator):  # 
     Attributes
     ----------
     classes_ : the labels as they were given.
+    penalty_ : the penalty with its strength.
     blocks_, block_weights_, selected_ : the kernels; beta, which sums to one; the kernels that are not switched off.
     n_support_ : how many training rows carry weight; the model keeps these alone.
     calibration_ : the softmax of this number times the scores is `predict_proba`, where the loss is no likelihood.
@@ -119,7 +123,7 @@ class MKLClassifier(TakesCallbacks, Saving, ClassifierMixin, BaseEstimator):  # 
         *,
         update: str = "auto",
         step: Any = "auto",
-        epochs: int = 20,
+        epochs: int = 60,
         output: str = "auto",
         tol: float = 1e-2,
         memory: Any = "2GB",
@@ -231,7 +235,7 @@ class MKLClassifier(TakesCallbacks, Saving, ClassifierMixin, BaseEstimator):  # 
         kinds = [np.float64, np.float32]
         X = checked_csr(X) if sparse.issparse(X) else X
         X = check_squares(validate_data(self, X, accept_sparse="csr", dtype=kinds, order="C"))
-        given = as_kernels(self._given())
+        given = as_kernels(self._given(4 if sparse.issparse(X) else 5))
         index, weight = self._labels(y, X, check_weights(sample_weight, X))
         total = float(X.shape[0] if weight is None else weight.sum())
         if X.shape[0] <= FEW_ROWS:
@@ -265,9 +269,13 @@ class MKLClassifier(TakesCallbacks, Saving, ClassifierMixin, BaseEstimator):  # 
         problem = self._problem(blocks.grams, [], index, weight)
         self._keep(self._run(blocks, problem, (None, total), trainer, dev))
 
-    @staticmethod
-    def _default_kernels() -> list[Any]:
-        return [Linear(normalize=True), Polynomial(2, bias=1.0, normalize=True), Gaussian()]
+    def _given(self, count: int) -> Any:
+        """The kernels; the first `count` of the default ones."""
+        if self.kernels is not None:
+            return self.kernels
+        quadratic, cubic = (Polynomial(degree, bias=1.0, normalize=True) for degree in (2, 3))
+        # Models of older versions have the first three.
+        return [Linear(normalize=True), quadratic, Gaussian(), cubic, Laplacian()][:count]
 
     def _labels(self, y: Any, X: Any, weight: Floats | None) -> tuple[Ints, Floats | None]:
         labels = check_labels(y)
@@ -288,10 +296,16 @@ class MKLClassifier(TakesCallbacks, Saving, ClassifierMixin, BaseEstimator):  # 
     ) -> KernelFit:
         """Learn from rows (or None) of this total weight."""
         X, total = data
-        given = (
-            self.penalty if self.penalty is None or isinstance(self.penalty, str) else operator("penalty", self.penalty)
-        )
-        self.penalty_ = chosen_penalty(given, problem.n_blocks, total)
+        if isinstance(self.penalty, str):
+            weight = np.full(problem.n_tokens, 1.0) if not problem.weight.size else problem.weight
+            blocked = partial(blocks.part, X)
+            chosen = chosen_on_held_out(self, blocked, problem.y, weight * (total / weight.sum()), self._seed(trainer))
+            self.penalty_ = chosen.penalty
+            how = f"chosen on {chosen.held:,} held-out rows" if chosen.held else "a default"
+            tell(f"penalty {self.penalty_!r} ({how})", self.verbose, type(self).__name__)
+        else:
+            given = None if self.penalty is None else operator("penalty", self.penalty)
+            self.penalty_ = chosen_penalty(given, problem.n_blocks, total)
         return fit_kernels(
             blocks,
             problem,
@@ -301,8 +315,11 @@ class MKLClassifier(TakesCallbacks, Saving, ClassifierMixin, BaseEstimator):  # 
             dev=None if dev is None else lambda found: self._scored(found, dev),
         )
 
+    def _seed(self, trainer: Trainer) -> int:
+        return trainer.seed(lambda: int(check_random_state(self.random_state).randint(2**31 - 1)))
+
     def _options(self, trainer: Trainer) -> Options:
-        seed = trainer.seed(lambda: int(check_random_state(self.random_state).randint(2**31 - 1)))
+        seed = self._seed(trainer)
         options = Options(
             solver=self.solver,
             update=self.update,
@@ -420,7 +437,7 @@ class MKLClassifier(TakesCallbacks, Saving, ClassifierMixin, BaseEstimator):  # 
         )
         model.history_ = state["history"]
         count = model.block_norms_.size
-        model.blocks_ = [*range(count)] if model._is_precomputed() else [*as_kernels(model._given())]
+        model.blocks_ = [*range(count)] if model._is_precomputed() else [*as_kernels(model._given(count))]
         model._model = found = KernelModel.unpacked(state, arrays)
         width = found.support.shape[1] if found.support is not None else model.n_features_in_
         fits = len(model.blocks_) == count and np.shape(model.classes_) == (found.coef.shape[2],)
@@ -429,9 +446,6 @@ class MKLClassifier(TakesCallbacks, Saving, ClassifierMixin, BaseEstimator):  # 
         if model._is_precomputed() and bool((found.columns >= model.n_features_in_).any()):
             raise ModelFileError("the support is outside of the training examples: the file is damaged")
         return model
-
-    def _given(self) -> Any:
-        return self._default_kernels() if self.kernels is None else self.kernels
 
     def _training(self) -> dict[str, Any]:
         kept = int(self.selected_.size)

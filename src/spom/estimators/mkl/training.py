@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from spom.core.arrays import Floats
+from spom.core.arrays import Floats, Ints
 from spom.core.state import State
 from spom.errors import Unsupported
 from spom.estimators.mkl.model import KernelModel, model_of
@@ -50,7 +50,7 @@ def as_kernels(given: Any) -> list[Kernel]:
     """A list of kernels from objects, registered names, names of scikit-learn's pairwise kernels, and callables.
 
     >>> as_kernels(["gaussian", "laplacian"])
-    [Gaussian(), Function(function='laplacian')]
+    [Gaussian(), Laplacian()]
     """
     from spom.core import registry
 
@@ -82,6 +82,21 @@ class Blocks:
     order: list[int]
     slots: int | None
     message: str
+
+    def part(self, X: Any, rows: Ints, columns: Ints) -> list[Any]:
+        """K(x_i, x_j) of each block for i in `rows` and j in `columns`; X has the examples where there are kernels."""
+        found: list[Any] = []
+        for m, gram in enumerate(self.grams):
+            if isinstance(gram, DenseGram):
+                found.append(gram.values[np.ix_(rows, columns)])
+            elif self.kernels:
+                found.append(self.kernels[m].block(X[rows], X[columns]))
+            else:
+                found.append(gram.matrix[rows][:, columns])  # type: ignore[attr-defined]  # a sparse matrix was given
+        for block in self.explicit:
+            values = block.matrix()
+            found.append(np.asarray(values[rows] @ values[columns].T))
+        return found
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,10 @@ from spom.solvers.structured.trees.arc_filter import with_roots, words_of
 from spom.solvers.structured.trees.gap import tree_gap
 from spom.solvers.structured.trees.model import ArcModel
 from spom.solvers.structured.trees.relations import LabelLearner, LabelModel
+from spom.solvers.structured.trees.second_order.model import SecondOrderModel, left_heads
+from spom.solvers.structured.trees.second_order.templates import PART_COLUMNS
 from spom.solvers.structured.trees.select import TemplateSelection, select_arcs
+from spom.solvers.structured.trees.solver import ArcSolver
 
 LABEL_BITS = 14
 
@@ -67,6 +70,9 @@ class DependencyParser(TakesCallbacks, SavingParser, BaseEstimator):  # type: ig
         quarters, where held-out sentences say that no heads are lost, else all. They are ranked by what they add on
         held-out sentences (see `spom.estimators.parser.pruning`); `pruning_` has the evidence.
     second_stage : whether a second parser, which sees the first one's tree (grandparents, siblings, children), decides.
+    order : 1: trees score by their arcs; 2: by siblings and grandparents too, over the arcs that a parser of order 1
+        leaves. The best tree is exact, and projective; where `projective_` is False, `order_` is 1. With `second_stage`
+        there is a second stage only there.
     folds : into how many parts the training data are cut to get trees of the first stage for the second one.
     step, cost : the largest step (default: one over the number of templates), and the cost of a wrong head.
     table_bits, min_count : see `spom.features.arcs.ArcTemplates`.
@@ -98,7 +104,7 @@ class DependencyParser(TakesCallbacks, SavingParser, BaseEstimator):  # type: ig
     """
 
     arcs_: ArcModel
-    second_: ArcModel | None
+    second_: ArcModel | SecondOrderModel | None
     labels_: LabelModel | None
     relations_: tuple[str, ...]
     pruning_: Pruning | None
@@ -133,6 +139,7 @@ class DependencyParser(TakesCallbacks, SavingParser, BaseEstimator):  # type: ig
         verbose: int = 1,
         callbacks: Any = None,
         update: str = "auto",
+        order: int = 1,
     ) -> None:
         self.templates = templates
         self.projective = projective
@@ -154,6 +161,7 @@ class DependencyParser(TakesCallbacks, SavingParser, BaseEstimator):  # type: ig
         self.verbose = verbose
         self.callbacks = callbacks
         self.update = update
+        self.order = order
 
     # --- learning ----------------------------------------------------------------------------------
 
@@ -204,7 +212,8 @@ class DependencyParser(TakesCallbacks, SavingParser, BaseEstimator):  # type: ig
         epochs, label_epochs = (0, 0) if blank else (self.epochs, self.label_epochs)
         templates = ArcTemplates(self._names(), self.table_bits, self.min_count)
         labels = ArcTemplates(LABELS, LABEL_BITS, self.min_count)
-        share([templates, *([labels] if self.labels else []), *self._guided(templates)])
+        sets = [templates, *([labels] if self.labels else []), *self._guided(run, templates)]
+        share(sets, PART_COLUMNS if self._deep(run) else ())
         codes = templates.fit(bank)
         gold = with_roots(bank.heads, codes)
         held: Held | None = None if dev is None else (dev, templates.transform(dev), None)
@@ -215,13 +224,8 @@ class DependencyParser(TakesCallbacks, SavingParser, BaseEstimator):  # type: ig
         first = run.solver(templates, codes, gold)
         arcs = first.model() if blank else run.arcs(first, epochs, "arcs", held)
         second, label_model = None, None
-        for guided in [] if run.trainer.over else self._guided(templates):
-            guided.also, guided.vocabularies = templates.columns, templates.vocabularies
-            guides = crossed_guides(run, templates, codes, gold, self.folds, (epochs + 1) // 2)
-            if held is not None:
-                held = (held[0], held[1], arcs.parse(held[1], run.settings["projective"])[0])
-            solver = run.solver(guided, codes, gold, guides=guides, limits=arcs.limits)
-            second = solver.model() if blank else run.arcs(solver, epochs, "second stage", held)
+        if not run.trainer.over:
+            second = self._second(run, arcs, codes, gold, held, epochs)
         relations = bank.relation_names if self.labels else ()
         if self.labels:
             labels.vocabularies = {name: templates.vocabularies[name] for name in templates.columns}
@@ -243,6 +247,22 @@ class DependencyParser(TakesCallbacks, SavingParser, BaseEstimator):  # type: ig
             **{"history_": run.trainer.history, "projective_": run.settings["projective"]},
             "_learners": None,
         }
+
+    def _second(self, run: Run, arcs: ArcModel, codes: ArcCodes, gold: Ints, held: Held | None, epochs: int) -> Any:
+        """The model of second order or of a second stage, or None; without epochs before anything is learnt."""
+        templates, stage = arcs.templates, "second order"
+        solver: ArcSolver | None = None
+        seen: Any = None
+        if self._deep(run):
+            solver, seen = run.second_order(arcs, codes, gold), arcs
+        for guided in self._guided(run, templates):
+            guided.also, guided.vocabularies = templates.columns, templates.vocabularies
+            guides = crossed_guides(run, templates, codes, gold, self.folds, (epochs + 1) // 2)
+            seen = None if held is None else arcs.parse(held[1], run.settings["projective"])[0]
+            solver, stage = run.solver(guided, codes, gold, guides=guides, limits=arcs.limits), "second stage"
+        if solver is None or not epochs:
+            return None if solver is None else solver.model()
+        return run.arcs(solver, epochs, stage, None if held is None else (held[0], held[1], seen))
 
     def _selected(
         self, run: Run, templates: ArcTemplates, codes: ArcCodes, gold: Ints, blank: bool
@@ -282,9 +302,12 @@ class DependencyParser(TakesCallbacks, SavingParser, BaseEstimator):  # type: ig
         with run.trainer.running():
             if second is not None:
                 # These sentences are new, so that the first stage's trees are as good as they will be on others.
-                guides, _ = first.model().parse(codes, self.projective_)
-                second.feed(codes, gold, guides)
-                self.second_ = run.arcs(second, 1, "second stage")
+                now = first.model()
+                if self.order_ == 2:
+                    second.feed(codes, gold, left_heads(now, codes))
+                else:
+                    second.feed(codes, gold, now.parse(codes, self.projective_)[0])
+                self.second_ = run.arcs(second, 1, "second order" if self.order_ == 2 else "second stage")
             first.feed(codes, gold)
             self.arcs_ = run.arcs(first, 1)
             if labels is not None:
@@ -307,10 +330,13 @@ class DependencyParser(TakesCallbacks, SavingParser, BaseEstimator):  # type: ig
         """Learners that go on from the model: its mean weights are their first ones."""
         found: list[Any] = []
         for model in (self.arcs_, self.second_):
-            solver = None
-            if model is not None:
+            solver: Any = None
+            if isinstance(model, SecondOrderModel):
+                solver = run.second_order(self.arcs_, codes, gold)
+            elif model is not None:
                 guides = np.zeros_like(gold) if model is self.second_ else None
                 solver = run.solver(model.templates, codes, gold, guides=guides, limits=model.limits)
+            if model is not None:
                 solver.weights[:] = model.weights
             found.append(solver)
         labels = None
@@ -332,14 +358,20 @@ class DependencyParser(TakesCallbacks, SavingParser, BaseEstimator):  # type: ig
         bank = as_treebank(X, tuple(self.arcs_.templates.columns))
         codes = self.arcs_.templates.transform(bank)
         jobs = int(effective_n_jobs(self.n_jobs))
-        heads, _ = self.arcs_.parse(codes, self.projective_, None, jobs)
-        if self.second_ is not None:
-            heads, _ = self.second_.parse(codes, self.projective_, heads, jobs)
-        words = words_of(codes)
+        heads, words = self._heads(codes, jobs)[0], words_of(codes)
         if self.labels_ is None:
             return bank.with_trees(heads[words])
         found = self.labels_.find(codes, heads, jobs)
         return bank.with_trees(heads[words], found[words].astype(np.int32), self.relations_)
+
+    def _heads(self, codes: ArcCodes, n_jobs: int = 1) -> tuple[Ints, Ints | None]:
+        """(the best trees, those of the first stage where a second one looks at them), laid out as the codes are."""
+        if isinstance(self.second_, SecondOrderModel):
+            return self.second_.parse(codes, self.projective_, self.arcs_, n_jobs)[0], None
+        heads, _ = self.arcs_.parse(codes, self.projective_, None, n_jobs)
+        if self.second_ is None:
+            return heads, None
+        return self.second_.parse(codes, self.projective_, heads, n_jobs)[0], heads
 
     def predict_blocks(self, blocks: Iterable[Treebank]) -> Iterator[Treebank]:
         """Predictions block by block, for a stream such as `iter_conllu` gives."""
@@ -348,13 +380,14 @@ class DependencyParser(TakesCallbacks, SavingParser, BaseEstimator):  # type: ig
     def predict_marginals(self, X: Treebank) -> list[Floats]:
         """P(head -> modifier) of each sentence as an (n + 1, n + 1) matrix, the root first, over trees with one root.
 
-        The probability of a tree is proportional to exp(score). Arcs that the filter leaves out have none.
+        The probability of a tree is proportional to exp(score). Arcs that the filter leaves out have none. With
+        `order=2` they are those of the parser of order 1, which filters the arcs.
         """
         check_is_fitted(self)
         codes = self.arcs_.templates.transform(X)
         guides = None
         model = self.arcs_
-        if self.second_ is not None:
+        if isinstance(self.second_, ArcModel):
             model, (guides, _) = self.second_, self.arcs_.parse(codes, self.projective_)
         found = []
         for s in range(len(X)):
@@ -366,15 +399,15 @@ class DependencyParser(TakesCallbacks, SavingParser, BaseEstimator):  # type: ig
         return found
 
     def explain(self, X: Any) -> list[list[Explanation]]:
-        """Say why each word has its head and not the runner-up: what each template contributes to the lead."""
+        """Say why each word has its head and not the runner-up: what each template contributes to the lead.
+
+        With `order=2` these are the templates of arcs; siblings and grandparents decide too, and are not shown.
+        """
         check_is_fitted(self)
         bank = as_treebank(X, tuple(self.arcs_.templates.columns))
         codes = self.arcs_.templates.transform(bank)
-        heads, _ = self.arcs_.parse(codes, self.projective_)
-        model, guides = self.arcs_, None
-        if self.second_ is not None:
-            model, guides = self.second_, heads
-            heads, _ = model.parse(codes, self.projective_, guides)
+        heads, guides = self._heads(codes)
+        model = self.second_.arcs if isinstance(self.second_, SecondOrderModel) else self.second_ or self.arcs_
         parts, heads, at = template_scores(model, codes, guides), heads[words_of(codes)], bank.offsets
         found = []
         for s in range(len(bank)):
@@ -395,7 +428,12 @@ class DependencyParser(TakesCallbacks, SavingParser, BaseEstimator):  # type: ig
     def settings_(self) -> str:
         """What was learnt with, in one line."""
         given = self.templates if isinstance(self.templates, str) else "as given"
-        return f"templates {given} ({len(self.blocks_)} templates); {self.trees_}"
+        return f"templates {given} ({len(self.blocks_)} templates); {self.trees_}; order {self.order_}"
+
+    @property
+    def order_(self) -> int:
+        """2 where siblings and grandparents count, else 1."""
+        return 2 if isinstance(self.second_, SecondOrderModel) else 1
 
     @property
     def blocks_(self) -> list[str]:
@@ -418,9 +456,13 @@ class DependencyParser(TakesCallbacks, SavingParser, BaseEstimator):  # type: ig
     def _names(self) -> Any:
         return self.templates if isinstance(self.templates, str) else list(self.templates)
 
-    def _guided(self, templates: ArcTemplates) -> list[ArcTemplates]:
+    def _deep(self, run: Run) -> bool:
+        """Whether trees are of second order."""
+        return self.order == 2 and bool(run.settings["projective"])
+
+    def _guided(self, run: Run, templates: ArcTemplates) -> list[ArcTemplates]:
         """The templates of the second stage, where there is one."""
-        if not self.second_stage:
+        if not self.second_stage or self._deep(run):
             return []
         return [ArcTemplates([*templates.blocks, *guided_templates()], self.table_bits, self.min_count)]
 
@@ -436,6 +478,10 @@ class DependencyParser(TakesCallbacks, SavingParser, BaseEstimator):  # type: ig
             raise Unsupported(f"there is no update {self.update!r} for parsers; there are: auto, select")
         if self.update == "select" and penalty is None:
             raise ValueError("update='select' needs a penalty of templates, such as GroupLasso(0.1)")
+        if self.order not in (1, 2):
+            raise ValueError(f"order must be 1 or 2; it is {self.order!r}")
+        if self.order == 2 and (self.loss == "log" or (penalty is not None and self.update != "select")):
+            raise Unsupported("order=2 does not go with loss='log', or with a penalty but for update='select'")
         settings = {
             **{"loss": self.loss, "penalty": penalty, "step": self.step, "cost": self.cost},
             **{"projective": projective, "seed": seed},

@@ -14,6 +14,8 @@ from spom.features.arcs import ArcTemplates
 from spom.models.checks import check_indices, check_shape, take
 from spom.solvers.structured.trees.model import ArcModel, weight_count
 from spom.solvers.structured.trees.relations import LabelModel
+from spom.solvers.structured.trees.second_order.model import SecondOrderModel
+from spom.solvers.structured.trees.second_order.templates import PartTemplates
 from spom.solvers.structured.trees.space import Singles
 
 
@@ -28,7 +30,13 @@ class SavingParser(Saving):
         stages = [name for name in ("arcs", "second", "labels") if held[f"{name}_"] is not None]
         vocabularies = held["arcs_"].templates.arrays()
         arrays.update({f"words.{key}": value for key, value in vocabularies.items() if "." in key})
-        for name in stages:
+        if isinstance(held["second_"], SecondOrderModel):
+            stages.remove("second")
+            stages.append("parts")
+            model = held["second_"]
+            arrays["parts.names"] = np.frombuffer("\n".join(model.templates.names).encode(), dtype=np.uint8)
+            arrays["parts.places"], arrays["parts.values"] = model.entries()
+        for name in (name for name in stages if name != "parts"):
             model = held[f"{name}_"]
             own = model.templates.arrays()
             arrays.update({f"{name}.{key}": own[key] for key in ("names", "numbers", "also")})
@@ -50,14 +58,23 @@ class SavingParser(Saving):
         held |= {"_learners": None}
         shared = None
         stages = list(state["stages"])
-        if stages[:1] != ["arcs"] or len(set(stages)) < len(stages) or not set(stages) <= {"arcs", "second", "labels"}:
-            raise ModelFileError(f"the stages of a parser are arcs, second and labels, not {stages}: it is damaged")
+        known = {"arcs", "second", "parts", "labels"}
+        if stages[:1] != ["arcs"] or len(set(stages)) < len(stages) or not set(stages) <= known:
+            raise ModelFileError(
+                f"the stages of a parser are arcs, second or parts, labels, not {stages}: it is damaged"
+            )
         if not all(isinstance(name, str) for name in names) or ("labels" in stages) != bool(names):
             raise ModelFileError("the relations of the parser are no names, or there are none: the file is damaged")
         root = int(state["root"])
         if not -1 <= root < max(1, len(names)):
             raise ModelFileError(f"there is no relation {root} for the root: the file is damaged")
         for stage in stages:
+            if stage == "parts":
+                names_of = take(arrays, "parts.names", "u").tobytes().decode().split("\n")
+                parts = PartTemplates(held["arcs_"].templates, tuple(names_of))
+                entries = _entries(arrays, stage, weight_count(parts.arcs, parts.arcs.layout()) + parts.size)
+                held["second_"] = SecondOrderModel.of(parts, held["arcs_"].limits, *entries)
+                continue
             own = {key.removeprefix(f"{stage}."): value for key, value in arrays.items() if key.startswith(f"{stage}.")}
             templates = ArcTemplates.from_arrays({**words, **own})
             # One set of vocabularies serves all stages.

@@ -1,4 +1,4 @@
-"""The stages of a parser's training: arcs, arcs again with the first tree in view, relations."""
+"""The stages of a parser's training: arcs, then siblings and grandparents or a second look at the tree, relations."""
 
 from __future__ import annotations
 
@@ -17,10 +17,12 @@ from spom.solvers.iterate import take
 from spom.solvers.structured.trees.arc_filter import with_roots, words_of
 from spom.solvers.structured.trees.model import ArcModel
 from spom.solvers.structured.trees.relations import LabelLearner, LabelModel
+from spom.solvers.structured.trees.second_order.model import left_heads
+from spom.solvers.structured.trees.second_order.solver import SecondOrderSolver
 from spom.solvers.structured.trees.solver import ArcSolver
 
-# Development data: the trees, their codes, and the trees of a first stage.
-Held = tuple[Treebank, ArcCodes, Ints | None]
+# Development data: the trees, their codes, and what a second stage takes: the trees of the first one, or its model.
+Held = tuple[Treebank, ArcCodes, Any]
 
 
 @dataclass
@@ -35,19 +37,26 @@ class Run:
         """A solver for the arcs of these sentences."""
         return ArcSolver(templates, codes, gold, copies=False, **{**self.settings, **more})
 
-    def score(self, model: ArcModel, dev: Held) -> float:
+    def second_order(self, arcs: ArcModel, codes: ArcCodes, gold: Ints) -> SecondOrderSolver:
+        """A solver for siblings and grandparents too, with templates and arcs that a first-order model leaves."""
+        kept = left_heads(arcs, codes)
+        return SecondOrderSolver(
+            arcs.templates, codes, gold, kept=kept, limits=arcs.limits, copies=False, **self.settings
+        )
+
+    def score(self, model: Any, dev: Held) -> float:
         """UAS on development data."""
         bank, codes, guides = dev
         heads, _ = model.parse(codes, self.settings["projective"], guides, self.n_jobs)
         return float((heads[words_of(codes)] == bank.heads).mean()) if bank.n_words else np.nan
 
-    def arcs(self, solver: ArcSolver, epochs: int, stage: str = "arcs", dev: Held | None = None) -> ArcModel:
+    def arcs(self, solver: ArcSolver, epochs: int, stage: str = "arcs", dev: Held | None = None) -> Any:
         """Epochs of learning arcs; with development data those of the best epoch."""
         scores = None if dev is None else lambda model: self.score(model, dev)
         found = self.trainer.run(ArcLearner(solver, epochs, stage, scores), stage)
         weights = aligned_singles(solver.weights.size)
         weights[:] = found.model["weights"]
-        return ArcModel(solver.templates, solver.layout, solver.limits, weights)
+        return solver.model_of(weights)
 
     def relations(self, learner: LabelLearner, epochs: int) -> LabelModel:
         """Epochs of learning relations on gold trees."""
@@ -62,9 +71,7 @@ class Run:
 class ArcLearner(Learner):
     """Epochs of an `ArcSolver` for the trainer: the model is the mean of its weights."""
 
-    def __init__(
-        self, solver: ArcSolver, epochs: int, stage: str, dev: Callable[[ArcModel], float] | None = None
-    ) -> None:
+    def __init__(self, solver: ArcSolver, epochs: int, stage: str, dev: Callable[[Any], float] | None = None) -> None:
         self.solver, self.epochs, self.stage = solver, epochs, stage
         self.dev, self.scores = dev, dev is not None
         self._before = solver.seconds
@@ -91,7 +98,7 @@ class ArcLearner(Learner):
 
     def model(self, state: State) -> Arrays:
         """The mean of the weights."""
-        return {"weights": self.solver.model().weights}
+        return {"weights": self.solver.mean(float(self.solver.rounds))}
 
     def like(self, state: State | None) -> Arrays:
         """Weights of this solver's size."""
@@ -100,7 +107,7 @@ class ArcLearner(Learner):
     def score(self, model: Arrays) -> float:
         """UAS on development data."""
         assert self.dev is not None
-        return self.dev(ArcModel(self.solver.templates, self.solver.layout, self.solver.limits, model["weights"]))
+        return self.dev(self.solver.model_of(model["weights"]))
 
 
 class RelationLearner(Learner):
@@ -134,9 +141,9 @@ class RelationLearner(Learner):
         return {"weights": self.learner.weights, "root": np.array(0)}
 
 
-def share(parts: list[ArcTemplates]) -> None:
-    """Let several sets of templates read the same columns, so that one encoding of a sentence serves all."""
-    columns = {name for templates in parts for name in templates.columns}
+def share(parts: list[ArcTemplates], more: Iterable[str] = ()) -> None:
+    """Let several sets of templates read the same columns, and more, so that one encoding of a sentence serves all."""
+    columns = {name for templates in parts for name in templates.columns} | set(more)
     for templates in parts:
         templates.also = tuple(sorted(columns))
 

@@ -186,26 +186,26 @@ def lay(text: Characters, runs: Runs) -> None:
         runs.place[r, 1] = bucket(last - r)
 
 
-def runs_of(text: Characters) -> Runs:
-    """The runs of a text."""
+def runs_of(text: Characters, lower: Points) -> Runs:
+    """The runs of a text; `lower` has its code points in lower case."""
     n = text.points.size
     number, begin, end = (np.empty(n, dtype=np.int64) for _ in range(3))
     count = int(find_runs(text, number, begin, end))
-    whole, lower, shape, marks = (np.zeros(count, dtype=np.uint64) for _ in range(4))
+    whole, low, shape, marks = (np.zeros(count, dtype=np.uint64) for _ in range(4))
     place = np.zeros((count, 4), dtype=np.uint64)
-    runs = Runs(number, begin[:count].copy(), end[:count].copy(), whole, lower, shape, marks, place)
-    hash_runs(text, _lowered(text.points), runs)
+    runs = Runs(number, begin[:count].copy(), end[:count].copy(), whole, low, shape, marks, place)
+    hash_runs(text, lower, runs)
     lay(text, runs)
     return runs
 
 
-def _lowered(points: Points) -> Points:
+def lowered(points: Points) -> Points:
     """Code points in lower case, where that is one character."""
     distinct, where = _distinct(points)
     low = [chr(c).lower() for c in distinct.tolist()]
     found = [ord(x) if len(x) == 1 else c for x, c in zip(low, distinct.tolist(), strict=True)]
-    lowered: Points = np.array(found, dtype=np.uint32)[where]
-    return lowered
+    small: Points = np.array(found, dtype=np.uint32)[where]
+    return small
 
 
 @kernel("uint64(uint64[::1], int64, int64)")

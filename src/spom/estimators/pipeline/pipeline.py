@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any, Self, TypeVar
 
@@ -13,6 +14,8 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from spom.core.arrays import Ints
+from spom.core.ordered import in_order
+from spom.core.registry import register
 from spom.data.columns import Columns, packed_strings
 from spom.data.conllu import join_treebanks, parse_conllu
 from spom.data.surface import Surface
@@ -55,6 +58,7 @@ class Clock:
         return found
 
 
+@register("estimator", "pipeline", examples=lambda: [Pipeline()], cost="O(features) per word, and a tree")
 class Pipeline(SavingPipeline, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """text -> tokens -> words -> tags -> lemmas -> trees: each stage learnt from the treebank, and read by the next.
 
@@ -123,7 +127,8 @@ class Pipeline(SavingPipeline, BaseEstimator):  # type: ignore[misc]  # scikit-l
         most = None if self.size is None else bytes_of(self.size)
         surface, clock = Surface.of(bank), Clock(self.verbose)
         seed = 0 if self.random_state is None else int(self.random_state)
-        segmenter = clock.timed("characters", lambda: Segmenter.fit(surface, seed))
+        words = bank.columns.distinct("upos")[0].astype(np.int64)
+        segmenter = clock.timed("characters", lambda: Segmenter.fit(surface, words, seed))
         splitter = clock.timed("multiword tokens", lambda: Splitter.fit(surface, bank, seed))
         gold = tags_of(bank)
         tagger, crossed = clock.timed("tags", lambda: TagStage.fit(bank.columns, gold, self.folds, seed))
@@ -161,7 +166,7 @@ class Pipeline(SavingPipeline, BaseEstimator):  # type: ignore[misc]  # scikit-l
         """
         check_is_fitted(self, "segmenter_")
         if isinstance(X, Treebank):
-            return self._parsed(_tagged(self.tagger_, self.lemmatizer_, X))
+            return self._parsed(_tagged(self.tagger_, self.lemmatizer_, X), self.n_jobs)
         if isinstance(X, str):
             return self._predicted(X, Place())
         place, found = Place(), []
@@ -171,22 +176,37 @@ class Pipeline(SavingPipeline, BaseEstimator):  # type: ignore[misc]  # scikit-l
         return found[0] if len(found) == 1 else join_treebanks(found)
 
     def predict_blocks(self, blocks: Iterable[str]) -> Iterator[Treebank]:
-        """Sentences block by block of one long text; a block must end where a sentence does."""
+        """Sentences block by block of one long text; a block must end where a sentence does.
+
+        Blocks are cut into words one after another; what comes then, `n_jobs` threads do.
+        """
         check_is_fitted(self, "segmenter_")
+        jobs = 1 if self.n_jobs is None else int(self.n_jobs)
+        return in_order(lambda part: self._finished(*part, 1), self._segmented(blocks), jobs)
+
+    def _segmented(self, blocks: Iterable[str]) -> Iterator[tuple[Words, Place]]:
+        """The words of each block, and how far the text before it goes."""
         place = Place()
-        return (self._predicted(text, place) for text in blocks)
+        for text in blocks:
+            words = self._words(text)
+            yield words, replace(place)
+            place.characters += len(text)
+            place.sentences += words.offsets.size - 1
 
     def _predicted(self, text: str, place: Place) -> Treebank:
         if not isinstance(text, str):
             raise DataError(f"expected text as a string, found {type(text).__name__}")
-        words = self._words(text)
+        return self._finished(self._words(text), place, self.n_jobs)
+
+    def _finished(self, words: Words, place: Place, jobs: int | None) -> Treebank:
+        """Tags, lemmas and trees."""
         columns = _columns(words.forms, words.offsets)
         codes = self.tagger_.codes(columns)
         names = ["\t".join(name) for name in self.tagger_.names]
         tags = [names[c] for c in codes.tolist()]
         lemmas = _lemmas(self.lemmatizer_, words.forms, codes, self.tagger_.names)
         bank = parse_conllu(conllu_of(words, tags, lemmas, place).encode())
-        return self._parsed(bank)
+        return self._parsed(bank, jobs)
 
     def _words(self, text: str) -> Words:
         segments = shortened(self.segmenter_.segments(text))
@@ -205,10 +225,10 @@ class Pipeline(SavingPipeline, BaseEstimator):  # type: ignore[misc]  # scikit-l
             first.append(len(forms))
         return Words(text, segments, tokens, forms, first)
 
-    def _parsed(self, bank: Treebank) -> Treebank:
+    def _parsed(self, bank: Treebank, jobs: int | None) -> Treebank:
         if self.parser_ is None or len(bank) == 0:
             return bank
-        self.parser_.n_jobs = self.n_jobs
+        self.parser_.n_jobs = jobs
         return self.parser_.predict(bank)
 
     def evaluate(self, X: Treebank) -> Measures:

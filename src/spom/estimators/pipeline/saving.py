@@ -17,7 +17,7 @@ from spom.estimators.saving import Arrays, Saving
 from spom.models.encoding import Encoder, decode
 
 # Features of characters are places of hashes: with other templates the weights of a file mean nothing.
-VERSION = 4
+VERSION, OLDEST = 5, 4
 
 
 class SavingPipeline(Saving):
@@ -47,8 +47,8 @@ class SavingPipeline(Saving):
     @classmethod
     def from_model_state(cls, state: dict[str, Any], arrays: Arrays) -> Self:
         """The pipeline again."""
-        if state.get("version") != VERSION:
-            found = state.get("version", 1)
+        found = state.get("version", 1)
+        if not OLDEST <= found <= VERSION:
             raise ModelFileError(f"a pipeline of version {found}, not {VERSION}: train it again with this spom")
         pipeline = cls(**state["params"])
         every = unpack(state["packed"], arrays)

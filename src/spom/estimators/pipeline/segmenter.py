@@ -19,8 +19,10 @@ from spom.estimators.pipeline.characters import (
     character_hashes,
     character_places,
     characters_of,
+    lowered,
     runs_of,
 )
+from spom.estimators.pipeline.sentences import SentenceEnds, Spans
 from spom.models.checks import check_indices, check_shape, take
 from spom.solvers.structured.chains.data import Tokens
 from spom.solvers.structured.chains.sparse.pairs import Singles
@@ -56,8 +58,15 @@ def fill(places: NDArray[np.int32], weights: Singles, slots: Slots) -> None:
         slots.rows[at] = weights[j]
 
 
-@kernel("void(Characters, Runs, Slots, int64, int64, int8[::1])")
-def label_piece(text: Characters, runs: Runs, slots: Slots, first: int, end: int, out: NDArray[np.int8]) -> None:
+class Labels(NamedTuple):
+    """Labels of characters, and how much better the end of a sentence is than that of a token alone."""
+
+    label: Annotated[NDArray[np.int8], "int8[::1]"]
+    margin: Annotated[Singles, "float32[::1]"]
+
+
+@kernel("void(Characters, Runs, Slots, int64, int64, Labels)")
+def label_piece(text: Characters, runs: Runs, slots: Slots, first: int, end: int, out: Labels) -> None:
     """The best labels of the characters first to end - 1, where a sentence ends at the last one that is no blank."""
     n, last = end - first, slots.keys.size - 1
     hashes, low = np.empty(TEMPLATES, dtype=np.uint64), np.float32(-1e9)
@@ -75,6 +84,7 @@ def label_piece(text: Characters, runs: Runs, slots: Slots, first: int, end: int
             if slots.keys[at] != 0:
                 for a in range(4):
                     score[a] += slots.rows[at, a]
+        out.margin[first + i] = score[2] - score[1]
         blank = text.kinds[first + i] == 1
         score[1 if blank else 3] = low
         if blank:
@@ -83,7 +93,7 @@ def label_piece(text: Characters, runs: Runs, slots: Slots, first: int, end: int
             # A paragraph ends: no token goes on.
             score[0] = low
             if not blank:
-                score[1] = low
+                score[1], out.margin[first + i] = low, -low
         for b in range(4):
             best, where = low * np.float32(4.0), 0
             for a in range(4):
@@ -100,9 +110,13 @@ def label_piece(text: Characters, runs: Runs, slots: Slots, first: int, end: int
     for b in range(4):
         if before[b] > before[at_label]:
             at_label = b
+    follows = 3
     for i in range(n - 1, -1, -1):
-        out[i] = at_label
-        at_label = back[i, at_label]
+        out.label[first + i], before_label = at_label, back[i, at_label]
+        if i > 0:
+            out.margin[first + i] += slots.chain[before_label, 2] - slots.chain[before_label, 1]
+        out.margin[first + i] += slots.chain[2, follows] - slots.chain[1, follows]
+        at_label, follows = before_label, at_label
 
 
 @kernel("int64(Characters, int8[::1], int64[::1], int64[::1], boolean[::1])")
@@ -141,6 +155,14 @@ class Segments:
         return np.concatenate([[0], np.flatnonzero(self.last) + 1]).astype(np.int64)
 
 
+def tokens_of(text: Characters, labels: NDArray[np.int8]) -> Segments:
+    """The tokens and sentences that labels give."""
+    n = labels.size
+    begin, end, last = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64), np.zeros(n, dtype=bool)
+    count = int(read_labels(text, labels, begin, end, last))
+    return Segments(begin[:count].copy(), end[:count].copy(), last[:count].copy())
+
+
 @dataclass(frozen=True)
 class Segmenter:
     """What was learnt: places of features, a row of four weights for each, and scores of neighbouring labels."""
@@ -148,23 +170,28 @@ class Segmenter:
     places: NDArray[np.int32]
     weights: Singles
     chain: Singles
+    ends: SentenceEnds | None
     slots: Slots
 
     @classmethod
-    def of(cls, places: NDArray[np.int32], weights: Singles, chain: Singles) -> Segmenter:
+    def of(cls, places: NDArray[np.int32], weights: Singles, chain: Singles, ends: SentenceEnds | None) -> Segmenter:
         """A segmenter with the table that it looks features up in."""
         size = 1 << max(4, int(2 * places.size).bit_length())
         slots = Slots(np.zeros(size, dtype=np.int32), np.zeros((size, 4), dtype=np.float32), chain)
         fill(places, weights, slots)
-        return cls(places, weights, chain, slots)
+        return cls(places, weights, chain, ends, slots)
 
     @classmethod
-    def fit(cls, surface: Surface, seed: int = 0, strength: float = STRENGTH) -> Segmenter:
-        """Learn from the tokens and sentences of a treebank."""
+    def fit(cls, surface: Surface, tags: Ints, seed: int = 0, strength: float = STRENGTH) -> Segmenter:
+        """Learn from the tokens and sentences of a treebank; `tags` are numbers of its words."""
         text, labels = labelled_text(surface)
         characters = characters_of(text)
+        lower = lowered(characters.points)
+        own = tokens_of(characters, labels.astype(np.int8))
+        spans, first = Spans(own.begin, own.end), tags[surface.words[:-1]]
+        ends = SentenceEnds.fit(characters, lower, spans, own.last, first, seed)
         places = np.empty((len(text), TEMPLATES), dtype=np.int32)
-        character_places(characters, runs_of(characters), 0, len(text), places)
+        character_places(characters, runs_of(characters, lower), 0, len(text), places)
         counts = np.bincount(places.reshape(-1) + 1, minlength=(1 << BITS) + 1)[1:]
         # A feature that occurs once says nothing of other texts; in a tiny treebank everything may.
         kept = np.flatnonzero(counts >= (2 if len(text) > 20_000 else 1))
@@ -186,22 +213,28 @@ class Segmenter:
         weights = np.zeros((used.size, 4), dtype=np.float32)
         row = np.repeat(np.arange(used.size), np.diff(found.pairs.starts)[used])
         weights[row, found.pairs.labels] = found.values
-        return cls.of(kept[used].astype(np.int32), weights, np.ascontiguousarray(found.chain[:4]))
+        return cls.of(kept[used].astype(np.int32), weights, np.ascontiguousarray(found.chain[:4]), ends)
 
     def segments(self, text: str) -> Segments:
         """The tokens and sentences of a text."""
         n = len(text)
         characters = characters_of(text)
-        runs, labels = runs_of(characters), np.full(n, OUTSIDE, dtype=np.int8)
+        lower = lowered(characters.points)
+        runs, labels = runs_of(characters, lower), Labels(np.full(n, OUTSIDE, dtype=np.int8), np.zeros(n, np.float32))
         for first, end in pieces(characters):
-            label_piece(characters, runs, self.slots, first, end, labels[first:end])
-        begin, end_, last = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64), np.zeros(n, dtype=bool)
-        count = int(read_labels(characters, labels, begin, end_, last))
-        return Segments(begin[:count].copy(), end_[:count].copy(), last[:count].copy())
+            label_piece(characters, runs, self.slots, first, end, labels)
+        found = tokens_of(characters, labels.label)
+        if found.end.size == 0 or self.ends is None:
+            return found
+        margin = labels.margin[found.end - 1] + self.ends.margins(characters, lower, Spans(found.begin, found.end))
+        last = margin > 0.0
+        last[-1] = True
+        return Segments(found.begin, found.end, last)
 
     def arrays(self) -> dict[str, Any]:
         """Everything as arrays, for a model file."""
-        return {"places": self.places, "weights": self.weights, "chain": self.chain}
+        ends = {} if self.ends is None else {f"ends.{name}": array for name, array in self.ends.arrays().items()}
+        return {"places": self.places, "weights": self.weights, "chain": self.chain, **ends}
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, Any]) -> Segmenter:
@@ -209,7 +242,9 @@ class Segmenter:
         places = check_indices(take(arrays, "places", "i"), 1 << BITS, "places").astype(np.int32)
         weights = check_shape(take(arrays, "weights", "f", 2), (places.size, 4), "weights").astype(np.float32)
         chain = check_shape(take(arrays, "chain", "f", 2), (4, 4), "chain").astype(np.float32)
-        return cls.of(places, weights, chain)
+        ends = {n.removeprefix("ends."): a for n, a in arrays.items() if n.startswith("ends.")}
+        # Files of version 4 have none.
+        return cls.of(places, weights, chain, SentenceEnds.from_arrays(ends) if ends else None)
 
 
 # A piece that is labelled at once ends with a paragraph, or after this many characters at the next blank.

@@ -81,7 +81,7 @@ def cut_segmenter(stage: Segmenter, share: float) -> Segmenter:
     """The same for weights of characters; features without a weight go."""
     weights = without_small(stage.weights, share)
     used = weights.any(axis=1)
-    return Segmenter.of(stage.places[used], np.ascontiguousarray(weights[used]), stage.chain)
+    return Segmenter.of(stage.places[used], np.ascontiguousarray(weights[used]), stage.chain, stage.ends)
 
 
 def cut_tags(stage: TagStage, share: float) -> TagStage:

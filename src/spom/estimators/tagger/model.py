@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from spom.core.arrays import Floats, Ints
+from spom.core.arrays import Floats, Ints, is_sparse
 from spom.decoders import Chain, ChainParts
 from spom.estimators.explanation import Explanation, emissions_of, explain_tokens
 from spom.estimators.tagger.given import forbid_others
@@ -19,8 +19,9 @@ from spom.estimators.tagger.kernel_chain import is_pair
 from spom.estimators.tagger.labels import Names, evaluate, in_sentences, label_codes, metric, split_labels
 from spom.metrics.phrases import PhraseScores
 from spom.solvers.mkl.norms import block_weights
-from spom.solvers.structured.chains.data import Singles, Tokens, as_tokens
+from spom.solvers.structured.chains.data import Tokens, as_tokens, entries
 from spom.solvers.structured.chains.predict import marginals, scores, tag
+from spom.solvers.structured.chains.sparse.decoding import SparseWeights
 
 # Sentences that are tagged at a time when they come one by one.
 BATCH = 512
@@ -30,7 +31,7 @@ class TaggerModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
     """A fitted tagger: features of sentences (`_source`), weights, and the block of the chain."""
 
     classes_: Names
-    weights_: Singles
+    weights_: Any
     chain_: Floats
     block_norms_: Floats
     blocks_: tuple[str, ...]
@@ -51,7 +52,7 @@ class TaggerModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
         if isinstance(X, Iterator):
             return self._stream(X)
         tokens = self._tokens(X)
-        return in_sentences(tag(tokens, self.weights_, self._scores_of_chain()), self.classes_, tokens.offsets)
+        return in_sentences(self._codes(tokens), self.classes_, tokens.offsets)
 
     def _predict_given(self, X: Any, given: list[Any]) -> list[list[Any]]:
         tokens, k, decoder = self._tokens(X), self.classes_.size, Chain()
@@ -97,7 +98,7 @@ class TaggerModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
         check_is_fitted(self)
         rows = self._source.transform(X)
         tokens = as_tokens(rows, self.weights_.shape[0])
-        codes = tag(tokens, self.weights_, self._scores_of_chain())
+        codes = self._codes(tokens)
         kernels = getattr(self._source.features, "emissions", None)
         every = None if kernels is None else kernels(X, self.blocks_)
         sentences = X[0] if is_pair(X) else X
@@ -122,10 +123,10 @@ class TaggerModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
         X, y = split_labels(X, y)
         tokens = self._tokens(X)
         gold, labels = label_codes(y, tokens.offsets)
-        found = tag(tokens, self.weights_, self._scores_of_chain())
+        found = self._codes(tokens)
         return evaluate(gold, labels, found, self.classes_, tokens.offsets)
 
-    def _measure(self, tokens: Tokens, gold: tuple[Ints, Names], weights: tuple[Singles, Floats]) -> float:
+    def _measure(self, tokens: Tokens, gold: tuple[Ints, Names], weights: tuple[Any, Floats]) -> float:
         """The score of other weights than the fitted ones, on development sentences."""
         W, chain = weights
         found = tag(tokens, W, chain + self._forbidden)
@@ -134,6 +135,16 @@ class TaggerModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
 
     def _tokens(self, X: Any) -> Tokens:
         return as_tokens(self._source.transform(X), self.weights_.shape[0])
+
+    def _codes(self, tokens: Tokens) -> Ints:
+        """The number of the best label of each token."""
+        if not is_sparse(self.weights_):
+            return tag(tokens, self.weights_, self._scores_of_chain())
+        ready = vars(self).get("_ready")
+        if ready is None or ready[0] is not self.weights_:
+            # The bounds of many labels take longer than a sentence.
+            ready = self._ready = self.weights_, SparseWeights.of(self.weights_, self._scores_of_chain())
+        return ready[1].tag(tokens)
 
     def _scores_of_chain(self) -> Floats:
         return np.asarray(self.chain_ + self._forbidden)
@@ -153,7 +164,7 @@ class TaggerModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
     @property
     def nonzeros_(self) -> int:
         """The number of weights of features that are not zero."""
-        return int(np.count_nonzero(self.weights_))
+        return int(np.count_nonzero(entries(self.weights_, 0, self.weights_.shape[0])))
 
     def features(self, label: Any = None, count: int = 20) -> list[tuple[str, Any, float]]:
         """The `count` largest weights by size, as (feature, label, weight); of one label, or of all."""
@@ -162,15 +173,17 @@ class TaggerModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
         names = self.classes_.tolist()
         if label is not None and label not in names:
             raise ValueError(f"there is no label {label!r}; there are: {', '.join(map(str, names))}")
-        columns = range(len(names)) if label is None else [names.index(label)]
-        part = np.abs(W[:, list(columns)])
-        order = np.argsort(-part, axis=None, kind="stable")[:count]
-        found = [(int(i) // len(columns), columns[int(i) % len(columns)]) for i in order]
-        return [(self._source.features.name(j), names[c], float(W[j, c])) for j, c in found]
+        rows, columns = W.nonzero()
+        if label is not None:
+            own = columns == names.index(label)
+            rows, columns = rows[own], columns[own]
+        values = np.asarray(W[rows, columns]).reshape(-1)
+        order = np.argsort(-np.abs(values), kind="stable")[:count].tolist()
+        return [(self._source.features.name(int(rows[i])), names[columns[i]], float(values[i])) for i in order]
 
     def __getstate__(self) -> dict[str, Any]:
         # What only the next partial_fit needs is many times the size of the model.
-        return {name: value for name, value in super().__getstate__().items() if name != "_going"}
+        return {name: value for name, value in super().__getstate__().items() if name not in ("_going", "_ready")}
 
 
 def _word(token: Any) -> str:

@@ -43,6 +43,11 @@ class TaggerParts:
         columns = check_shape(check_indices(take(arrays, "weights.labels", "i"), k, "weights"), values.shape, "weights")
         starts = check_shape(take(arrays, "weights.starts", "i"), (count + 1,), "weights")
         starts = check_offsets(starts, values.size, "weights")
+        if "chain" not in arrays:
+            from scipy.sparse import csr_matrix
+
+            many = csr_matrix((values.astype(np.float32), columns, starts), shape=(count, k))
+            return cls(source, many, *chain_from(arrays, k), classes)
         weights = np.zeros((count, padded(k)), dtype=np.float32)
         weights[np.repeat(np.arange(count), np.diff(starts)), columns] = values
         chain = check_shape(take(arrays, "chain", "f", 2), (k + 2, k), "chain")
@@ -55,3 +60,20 @@ class TaggerParts:
         """The number of the best label of each token."""
         tokens = as_tokens(self.source.transform(X), self.weights.shape[0])
         return tag(tokens, self.weights, np.asarray(self.chain + self.forbidden))
+
+
+def chain_arrays(chain: Floats, forbidden: Floats, many: bool) -> dict[str, Any]:
+    """Scores of the chain and what it forbids; of many labels only what is not zero."""
+    if not many:
+        return {"chain": chain, "forbidden": forbidden}
+    places, never = np.flatnonzero(chain), np.flatnonzero(forbidden)
+    return {"chain.places": places, "chain.values": chain.reshape(-1)[places], "forbidden.places": never}
+
+
+def chain_from(arrays: dict[str, Any], k: int) -> tuple[Floats, Floats]:
+    """What `chain_arrays` gave for many labels, checked."""
+    chain, forbidden = np.zeros((k + 2, k)), np.zeros((k + 2, k))
+    places = check_indices(take(arrays, "chain.places", "i"), chain.size, "chain")
+    chain.reshape(-1)[places] = check_shape(take(arrays, "chain.values", "f"), places.shape, "chain")
+    forbidden.reshape(-1)[check_indices(take(arrays, "forbidden.places", "i"), chain.size, "forbidden")] = -np.inf
+    return chain, forbidden

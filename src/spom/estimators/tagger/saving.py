@@ -8,9 +8,12 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from spom.core.arrays import is_sparse
 from spom.estimators.saving import Arrays, Saving, kept_epoch, last_entry
-from spom.estimators.tagger.parts import TaggerParts
+from spom.estimators.tagger.parts import TaggerParts, chain_arrays
 from spom.models.checks import check_shape, take
+from spom.solvers.structured.chains.data import entries
+from spom.solvers.structured.chains.predict import compacted
 
 # What `fit` leaves behind besides arrays.
 _FITTED = ("blocks_", "converged_", "n_epochs_", "penalty_")
@@ -29,14 +32,14 @@ class SavingTagger(Saving):
         source, W = held["_source"], held["weights_"][:, : classes.size]
         if held["_going"] is not None:
             # After partial_fit every feature is still there: only those with a weight are written.
-            used = np.flatnonzero(W.any(axis=1))
-            source, W = source.compact(used), W[used]
-        rows, columns = np.nonzero(W)
+            used, W = compacted(W)
+            source = source.compact(used)
+        rows, columns = W.nonzero()
         arrays: Arrays = {f"features.{name}": a for name, a in source.features.arrays().items()}
-        arrays["weights.values"] = np.ascontiguousarray(W[rows, columns])
+        arrays["weights.values"] = np.asarray(W[rows, columns]).reshape(-1)
         arrays["weights.labels"] = columns.astype(np.int32)
         arrays["weights.starts"] = np.searchsorted(rows, np.arange(W.shape[0] + 1)).astype(np.int64)
-        arrays["chain"], arrays["forbidden"] = held["chain_"], held["_forbidden"]
+        arrays |= chain_arrays(held["chain_"], held["_forbidden"], is_sparse(W))
         arrays["block_norms"] = held["block_norms_"]
         last = last_entry(held["history_"])
         state = {name: held[name] for name in (*_FITTED, *_CHOSEN)}
@@ -72,4 +75,5 @@ class SavingTagger(Saving):
         kept = {key: value for key, value in told.items() if np.isfinite(value)}
         W, k = held["weights_"], held["classes_"].size
         selected = int(np.count_nonzero(held["block_norms_"]))
-        return {**kept, "nonzeros": int(np.count_nonzero(W)), "weights": W.shape[0] * k, "blocks_kept": selected}
+        nonzeros = int(np.count_nonzero(entries(W, 0, W.shape[0])))
+        return {**kept, "nonzeros": nonzeros, "weights": W.shape[0] * k, "blocks_kept": selected}

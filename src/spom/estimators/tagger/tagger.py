@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
-from spom.core.arrays import Floats, Ints
+from spom.core.arrays import Floats, Ints, is_sparse
 from spom.core.registry import register
 from spom.core.state import State
 from spom.errors import DataError, Unsupported
@@ -32,6 +32,7 @@ from spom.estimators.tagger.labels import (
     recode,
     split_labels,
 )
+from spom.estimators.tagger.many import MANY, candidates_for
 from spom.estimators.tagger.model import TaggerModel
 from spom.estimators.tagger.optimum import (
     FieldLearner,
@@ -54,11 +55,12 @@ from spom.solvers.batch.path import check_grid, with_strength
 from spom.solvers.steps import InverseSqrtEpoch, LinearDecay
 from spom.solvers.structured.chains.adaptive_engine import AdaptiveEngine
 from spom.solvers.structured.chains.batch import BatchChain
-from spom.solvers.structured.chains.data import Tokens, as_blocks, as_tokens, padded, restricted
+from spom.solvers.structured.chains.data import Tokens, as_blocks, as_tokens, entries, padded, restricted
 from spom.solvers.structured.chains.knockoffs import discover
 from spom.solvers.structured.chains.predict import compacted, largest
 from spom.solvers.structured.chains.select import select
 from spom.solvers.structured.chains.solver import OnlineChain, block_norms, forbidden_scores
+from spom.solvers.structured.chains.sparse.engine import Candidates
 
 
 @register("estimator", "sequence-tagger", examples=lambda: [SequenceTagger()], cost="O(features + labels^2) per token")
@@ -111,6 +113,8 @@ class SequenceTagger(TakesCallbacks, SavingTagger, TaggerModel):
     Attributes
     ----------
     classes_ : the labels. weights_, chain_ : the weights of the features that are left, padded; those of the chain.
+        With more than 100 labels `weights_` is a CSR matrix: there are weights only for features and labels that were
+        seen together, or that a first pass confuses (`spom.estimators.tagger.many`).
     settings_ : what was chosen, in one line. templates_, loss_, penalty_, epochs_, constraints_ : the parts of it.
     blocks_ : the names of the templates. block_weights_ : their shares of the norm. selected_ : those that are not off.
     pruning_ : what `prune` did, a table when printed; None without it.
@@ -266,8 +270,9 @@ class SequenceTagger(TakesCallbacks, SavingTagger, TaggerModel):
             if not first:
                 trainer.history = list(self.history_)
             with trainer.running():
-                found = trainer.run(ChainLearner(lambda start: solver, 1))
-            self._keep((found.model["W"], found.model["chain"]), trainer, task, compact=False)
+                learner = ChainLearner(lambda start: solver, 1)
+                found = trainer.run(learner)
+            self._keep(learner.weights_of(found.model), trainer, task, compact=False)
             self._going = solver
         return self
 
@@ -322,7 +327,7 @@ class SequenceTagger(TakesCallbacks, SavingTagger, TaggerModel):
 
     def _task(self, source: Source, rows: Any, codes: Ints, labels: Names) -> _Task:
         self.classes_, blocks = labels, as_blocks(source.blocks)
-        check_labels_fit(labels.size, blocks.total)
+        check_labels_fit(labels.size, blocks.total if labels.size <= MANY else 0)
         self._allowed = defaults.chosen_constraints(self.constraints, labels, codes, rows.offsets)
         self.constraints_ = self._allowed.scheme
         self._forbidden = forbidden_scores(self._allowed.constraints, labels.size)
@@ -331,12 +336,22 @@ class SequenceTagger(TakesCallbacks, SavingTagger, TaggerModel):
     @property
     def settings_(self) -> str:
         """What was learnt with, in one line."""
-        return defaults.in_words(self.templates_, self.loss_, self.penalty_, self.epochs_, self.constraints_)
+        found = defaults.in_words(self.templates_, self.loss_, self.penalty_, self.epochs_, self.constraints_)
+        many = f"; {self.classes_.size} labels, weights for those that were seen with a feature"
+        return found + (many if is_sparse(self.weights_) else "")
 
     def _solver(
-        self, task: _Task, epochs: int, seed: Any, start: State | None = None, penalty: Any = None
+        self,
+        task: _Task,
+        epochs: int,
+        seed: Any,
+        start: State | None = None,
+        penalty: Any = None,
+        candidates: Candidates | None = None,
     ) -> OnlineChain:
         penalty = self.penalty_ if penalty is None else penalty
+        if candidates is None:
+            check_labels_fit(self.classes_.size, task.blocks.total)
         return OnlineChain(
             task.tokens,
             task.y,
@@ -346,6 +361,7 @@ class SequenceTagger(TakesCallbacks, SavingTagger, TaggerModel):
             penalty=penalty,
             update=self.update,
             step=defaults.chosen_step(self.step, task.tokens, penalty, self.update),
+            candidates=candidates,
             transitions=self.transitions,
             constraints=self._allowed.while_learning,
             cost=self.cost,
@@ -356,6 +372,11 @@ class SequenceTagger(TakesCallbacks, SavingTagger, TaggerModel):
             start=start,
             weight=task.weight,
         )
+
+    def _many(self, task: _Task) -> Candidates | None:
+        """How many labels are learnt; None where they are few."""
+        step = defaults.chosen_step(self.step, task.tokens, self.penalty_, self.update)
+        return candidates_for(self, self.classes_.size, task.y, step)
 
     def _seed(self) -> int:
         """The seed of a run: `random_state` itself where it is a number."""
@@ -373,21 +394,22 @@ class SequenceTagger(TakesCallbacks, SavingTagger, TaggerModel):
             self.penalty_ = self._times(self.pruning_.factor)
         given = self.random_state
         seed = given if isinstance(given, np.random.Generator) else trainer.seed(self._seed)
+        many = self._many(task)
         learner = ChainLearner(
-            lambda start: self._solver(task, self.epochs_, seed, start),
+            lambda start: self._solver(task, self.epochs_, seed, start, candidates=many),
             self.epochs_,
             self._dev(dev, task),
             None if self.tol is None or self.solver == "batch" else Certifying(lambda w: self._gap(task, w), self.tol),
         )
         found = trainer.run(learner)
+        W, chain = first = learner.weights_of(found.model)
         if self.solver == "batch":
-            first = found.model["W"], found.model["chain"]
             found = trainer.run(FieldLearner(lambda start: self._batch(task, start or first), Goal(self.tol)), "batch")
-        W = found.model["W"]
+            W, chain = found.model["W"], found.model["chain"]
         if self.pruning_ is not None:
             self.pruning_.refit_seconds = learner.solver.seconds
         if self.max_weights is None or np.count_nonzero(W) <= self.max_weights:
-            return (W, found.model["chain"]), task
+            return (W, chain), task
         support = largest(W, int(self.max_weights))
         used = np.flatnonzero(support.any(axis=1))
         fewer = task.only(used)
@@ -419,8 +441,8 @@ class SequenceTagger(TakesCallbacks, SavingTagger, TaggerModel):
 
     def _gap(self, task: _Task, weights: Weights) -> float:
         """The duality gap of a task at these weights."""
-        if task.weight is not None or task.y.min() < 0:
-            # With unknown labels the loss is not convex, and no gap is known.
+        if task.weight is not None or task.y.min() < 0 or is_sparse(weights[0]):
+            # With unknown labels the loss is not convex, and no gap is known; with many labels some weights are fixed.
             return np.nan
         return gap_at(task.tokens, task.y, task.blocks, weights, self)
 
@@ -547,7 +569,10 @@ class SequenceTagger(TakesCallbacks, SavingTagger, TaggerModel):
         """A solver for one more pass that goes on where the last call ended."""
         going = getattr(self, "_going", None)
         given = self.random_state
-        solver = self._solver(task, 1, given if isinstance(given, np.random.Generator) else self._seed())
+        seed = given if isinstance(given, np.random.Generator) else self._seed()
+        # What the first call chose stays: later ones add labels and pairs.
+        many = self._many(task) if before is None else Candidates() if is_sparse(self.weights_) else None
+        solver = self._solver(task, 1, seed, candidates=many)
         if isinstance(solver.step, LinearDecay):
             # There is no last call that a step could fall to zero for.
             solver.step = InverseSqrtEpoch(solver.step.eta0)
@@ -558,8 +583,10 @@ class SequenceTagger(TakesCallbacks, SavingTagger, TaggerModel):
             solver.engine.take(going.engine, place)
             solver.rounds, solver.random, solver.step = going.rounds, going.random, going.step
         else:
-            W = np.zeros((task.blocks.total, padded(k)), dtype=np.float32)
-            W[:, place] = self.weights_[:, : before.size]
+            W = self.weights_
+            if many is None:
+                W = np.zeros((task.blocks.total, padded(k)), dtype=np.float32)
+                W[:, place] = self.weights_[:, : before.size]
             chain = np.zeros((k + 2, k))
             chain[np.append(place, [k, k + 1])[:, None], place] = self.chain_
             solver.start_at(W, chain)
@@ -575,7 +602,7 @@ class SequenceTagger(TakesCallbacks, SavingTagger, TaggerModel):
         if compact:
             used, W = compacted(W)
             self._source = task.source.compact(used if task.ids is None else task.ids[used])
-        if self.classes_.size > 1 and not W.any():
+        if self.classes_.size > 1 and not entries(W, 0, W.shape[0]).any():
             warnings.warn("every weight is zero: give a smaller strength, or penalty='auto'", stacklevel=3)
         self.weights_, self.chain_ = W, chain
         self.history_, self.converged_ = trainer.history, trainer.stopped == "converged"

@@ -10,11 +10,13 @@ import numpy as np
 from spom.core.arrays import Floats
 from spom.core.state import State
 from spom.estimators.training import Arrays, Learner
-from spom.solvers.structured.chains.data import Singles, padded
+from spom.solvers.structured.chains.data import padded
 from spom.solvers.structured.chains.objective import penalty_value, summarised
 from spom.solvers.structured.chains.solver import OnlineChain
+from spom.solvers.structured.chains.sparse.engine import PairEngine
 
-Weights = tuple[Singles, Floats]
+# Weights of features, a table or, for many labels, a CSR matrix; and weights of the chain.
+Weights = tuple[Any, Floats]
 
 NONE: Floats = np.zeros(0)
 
@@ -94,17 +96,24 @@ class ChainLearner(Learner):
     def model(self, state: State) -> Arrays:
         """The weights now."""
         W, chain = self.solver.weights() if self._weights is None else self._weights
-        return {"W": W, "chain": chain}
+        return {"W": W.data if isinstance(self.solver.engine, PairEngine) else W, "chain": chain}
+
+    def weights_of(self, model: Arrays) -> Weights:
+        """What `model` gave, as weights."""
+        engine, W = self.solver.engine, model["W"]
+        return engine.matrix(W) if isinstance(engine, PairEngine) else W, model["chain"]
 
     def like(self, state: State | None) -> Arrays:
         """Empty tables of the right shape."""
-        k, features = self.solver.labels, self.solver.blocks.total
-        return {"W": np.zeros((features, padded(k)), dtype=np.float32), "chain": np.zeros((k + 2, k))}
+        k, engine = self.solver.labels, self.solver.engine
+        dense = (self.solver.blocks.total, padded(k))
+        shape = engine.table.sums.shape if isinstance(engine, PairEngine) else dense
+        return {"W": np.zeros(shape, dtype=np.float32), "chain": np.zeros((k + 2, k))}
 
     def score(self, model: Arrays) -> float:
         """The score on development sentences."""
         assert self.dev is not None
-        return self.dev((model["W"], model["chain"]))
+        return self.dev(self.weights_of(model))
 
     def snapshot(self, state: State, copy: bool = True) -> State:
         """The tables of the solver; the weights follow from them."""

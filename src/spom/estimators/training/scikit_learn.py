@@ -68,7 +68,7 @@ class Tasks:
             self._root.call_on_fit_task_end(estimator=self.estimator)
 
     def open(self, name: str, epochs: int | None) -> None:
-        """Begin a stage of at most so many epochs."""
+        """Begin a stage of at most `epochs` epochs."""
         if self._root is not None:
             self.close()
             self._stage = self._root.subcontext(task_name=name or "epochs", max_subtasks=epochs)
@@ -118,7 +118,7 @@ class ForScikitLearn:
         self._calls.end()
 
     def on_fit_task_begin(self, estimator: Any, context: Any) -> None:
-        """Nothing is told of a beginning."""
+        """Do nothing: our callbacks are not called at the beginning."""
 
     def on_fit_task_end(self, estimator: Any, context: Any) -> bool:
         """Tell of the end of a task without tasks below it."""

@@ -28,7 +28,7 @@ class Stream:
     With the same seed, the same examples come in the same order, whatever the blocks of the source are. A source whose
     `iter` starts anew can be read again, and is shuffled differently in each pass; an iterator is read once.
 
-    >>> windows = Stream(((np.array([float(i)]), i) for i in range(5)), window=3, seed=1)
+    >>> windows = Stream(((np.array([float(i)]), i) for i in range(5)), window=3)
     >>> [(X.ravel().tolist(), y.tolist()) for X, y in windows]
     [([2.0, 0.0, 1.0], [2, 0, 1]), ([4.0, 3.0], [4, 3])]
     """

@@ -194,7 +194,7 @@ class Trainer:
 
     @contextmanager
     def running(self) -> Iterator[Trainer]:
-        """Around all stages: however the block ends, what is being written is waited for, and callbacks are told."""
+        """Around all stages: however the block ends, wait for what is being written, and call the callbacks."""
         with self._tasks.running():
             yield from self._around()
 
@@ -243,7 +243,7 @@ class Trainer:
             raise DataError(f"the checkpoint has nothing of the stage {stage!r}; start without resume", str(path))
         if kept.asked.get(stage) != learner.epochs:
             what = f"the stage {stage!r} is over, with {kept.asked.get(stage)} epochs"
-            raise DataError(f"{what}; it cannot go on to {learner.epochs}: start without resume", str(path))
+            raise DataError(f"{what}; it cannot continue to {learner.epochs}: start without resume", str(path))
         self._asked[stage] = learner.epochs
         self._done[stage] = check_like(kept.done[stage], learner.like(None), path)
         return Outcome(self._done[stage], "end", 0)
@@ -291,7 +291,7 @@ class Trainer:
                 if not self.interrupts or stage.state is None or interrupts.count > 1:
                     raise
                 reason = "interrupted"
-                # What stands in the middle of a pass cannot be resumed to the same bits.
+                # A state from the middle of a pass cannot be resumed to the same bits.
                 stage.saved = stage.saved or not stage.between
         if reason == "interrupted" and not self.interrupts:
             raise KeyboardInterrupt

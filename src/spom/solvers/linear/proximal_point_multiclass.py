@@ -22,6 +22,9 @@ from spom.solvers.linear.lazy_multiclass import ENTRIES, LINF_ROWS, RowPenalty, 
 from spom.solvers.linear.problem import Arrays, Problem, RowLoss, compiled_row_loss
 from spom.solvers.linear.proximal_point import DOWN, LEAST, MOST, ROOM, UP, first_scale
 
+# Rows of a table that are changed at a time.
+PART = 4096
+
 
 class RowSteps(NamedTuple):
     """What the steps of a pass change and use: u, 1 / (M + l2), the derivatives of the examples, and L of the loss."""
@@ -154,11 +157,15 @@ class ProximalPointRows:
         metric = self.scale * self.metric
         inverse = 1.0 / (metric + self.row_penalty.l2)
         inverse[-1] = 1.0 / metric[-1]
-        u = metric[:, None] * self.anchor + self.dual
+        u = metric[:, None] * self.anchor
+        u += self.dual
         state = RowSteps(u, inverse, self.slopes, self.smoothness, self.intercept)
         total = self._steps(rows.examples(order), state)
         point = self._point(state)
-        self.dual = u - metric[:, None] * self.anchor
+        # In parts, in place of u: tables of many classes are what takes the memory.
+        for low in range(0, metric.size, PART):
+            u[low : low + PART] -= metric[low : low + PART, None] * self.anchor[low : low + PART]
+        self.dual = u
         value = self._value(rows, self._sample, point)
         if self._good(rows, point, value):
             self.scale *= DOWN if value < self.kept else 1.0

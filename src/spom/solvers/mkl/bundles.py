@@ -66,7 +66,8 @@ class Data(NamedTuple):
 class Rule(NamedTuple):
     """How a round decodes and shrinks: the loss, the prox of the vector of block norms, the penalty of transitions.
 
-    `limit` bounds the norm of all blocks: a ball that SPOM projects to, the scale of the steps of dual averaging.
+    `limit` bounds the norm of all blocks: a ball that SPOM projects to, the scale of the steps of dual averaging, which
+    projects to the ball of `radius`.
     """
 
     structure: Structure
@@ -78,6 +79,7 @@ class Rule(NamedTuple):
     learnt: Annotated[bool, "boolean"]
     strength: Annotated[float, "float64"]
     limit: Annotated[float, "float64"]
+    radius: Annotated[float, "float64"] = np.inf
 
 
 class Errors(NamedTuple):

@@ -18,6 +18,8 @@ from spom.core.jit import kernel
 from spom.errors import Unsupported
 
 PERCEPTRON, HINGE, MIRA, LOG, SOFTMAX_MARGIN = range(5)
+# All outputs count in these, by their probability, and not the best alone.
+SUMS = (LOG, SOFTMAX_MARGIN)
 LOSSES = {"hinge": HINGE, "perceptron": PERCEPTRON, "log": LOG, "softmax-margin": SOFTMAX_MARGIN, "mira": MIRA}
 
 
@@ -37,7 +39,7 @@ def takes_cost(code: int) -> bool:
 @kernel("boolean(int64)")
 def is_sum(code: int) -> bool:
     """Whether all outputs count, by their probability, and not the best alone."""
-    return code in (LOG, SOFTMAX_MARGIN)
+    return code in SUMS
 
 
 def loss_code(name: Any, names: Sequence[str], what: str) -> int:

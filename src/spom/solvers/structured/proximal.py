@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from typing import Annotated, Any, NamedTuple
 
-from spom.core.arrays import Floats, Ints
+from spom.core.arrays import Floats, Ints, check_positive
 from spom.core.jit import PROX
 from spom.solvers.pointers import pointer
 
@@ -21,3 +22,8 @@ def compiled_prox(penalty: Any, count: int) -> Prox:
     """The prox of a penalty of `count` numbers."""
     kernel, reals, ints = penalty.compiled((count,))
     return Prox(pointer(kernel), reals, ints)
+
+
+def check_radius(radius: float) -> float:
+    """A radius above zero; infinity is no ball."""
+    return math.inf if radius == math.inf else check_positive(radius, "radius", zero=False)

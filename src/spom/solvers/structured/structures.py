@@ -17,6 +17,7 @@ from spom.decoders.nonprojective import matrix_tree
 from spom.decoders.quick_marginals import quick_marginals
 from spom.decoders.viterbi import viterbi
 from spom.solvers.pointers import pointer
+from spom.solvers.structured.losses import SUMS, Loss
 from spom.solvers.structured.partial import augment_known, partial_best, partial_sums
 from spom.solvers.structured.paths import add_path, path_score
 from spom.solvers.structured.residual import AUGMENT, DECODE, Parts, Structure
@@ -198,7 +199,13 @@ KINDS = {
 }
 
 
+def structure(kind: str, loss: Loss) -> Structure:
+    """The structure of a kind of output, one of `KINDS`; the decoder that the loss does not call is not compiled."""
+    return _structure(kind, loss.code in SUMS)
+
+
 @cache
-def structure(kind: str) -> Structure:
-    """The structure of a kind of output: one of `KINDS`."""
-    return Structure(*(pointer(function) for function in KINDS[kind]))
+def _structure(kind: str, sums: bool) -> Structure:
+    augment, best, expected = KINDS[kind]
+    decoder = pointer(expected if sums else best)
+    return Structure(pointer(augment), decoder, decoder)

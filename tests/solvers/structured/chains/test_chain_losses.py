@@ -22,7 +22,8 @@ def call(name: str, unary: np.ndarray, chain: np.ndarray, y: np.ndarray, cost: f
     n, k = unary.shape
     out = Parts(np.full((n, k), np.nan), np.full((k + 2, k), np.nan))
     scores, scratch = Parts(unary.copy(), chain), np.empty(scratch_size(n, k))
-    value = residual(structure(kind), Loss(LOSSES[name], cost), scores, y, scratch, out)
+    loss = Loss(LOSSES[name], cost)
+    value = residual(structure(kind, loss), loss, scores, y, scratch, out)
     return value, out.unary, out.shared
 
 

@@ -40,7 +40,15 @@ def with_groups(penalty: Any, p: Any, learnt: bool) -> Any:
 
 
 def naive_blocks(
-    p: Any, loss: str, penalty: Any, dual: bool, steps: Any, epochs: int, learnt: bool, cost: float
+    p: Any,
+    loss: str,
+    penalty: Any,
+    dual: bool,
+    steps: Any,
+    epochs: int,
+    learnt: bool,
+    cost: float,
+    radius: float = np.inf,
 ) -> Any:
     """Forward-backward or dual averaging with the prox of the whole vector in each round; (last, mean of iterates)."""
     size = p.features * p.k
@@ -64,6 +72,7 @@ def naive_blocks(
                 theta = omega.prox(point, scale)
             else:
                 theta = np.concatenate([_blocks_only(omega, point[:size], scale), point[size:] / (1 + scale * squared)])
+            theta = theta * min(1.0, radius / max(float(np.linalg.norm(theta)), 1e-300))
             mean += theta
     return theta, mean / t, total / (epochs * (len(p.rows.offsets) - 1))
 
@@ -129,6 +138,43 @@ def test_the_mean_of_iterates_is_that_of_every_round(penalty: Any, dual: bool) -
     _, expected, loss = naive_blocks(p, "hinge", penalty, dual, lambda t: 0.5, 3, True, 1.0)
     np.testing.assert_allclose(state.theta, expected, atol=2e-5)
     assert np.isfinite(loss)
+
+
+@pytest.mark.parametrize("dual", [False, True], ids=["forward-backward", "dual-averaging"])
+@pytest.mark.parametrize("learnt", [False, True])
+@pytest.mark.parametrize("radius", [0.3, 0.7])
+def test_each_round_is_projected_onto_a_ball(radius: float, learnt: bool, dual: bool) -> None:
+    p, penalty = problem(3, sentences=12), SparseMKL(0.1)
+    common = {"blocks": p.blocks, "loss": "log", "penalty": penalty, "step": 0.5, "epochs": 3, "radius": radius}
+    common |= {"update": "dual-averaging" if dual else "forward-backward", "skip": 1.0}
+    kind = "learnt" if learnt else "fixed"
+    found = naive_blocks(p, "log", penalty, dual, lambda t: 0.5, 3, learnt, 1.0, radius)
+    free = naive_blocks(p, "log", penalty, dual, lambda t: 0.5, 3, learnt, 1.0)
+    assert np.linalg.norm(free[0]) > radius
+    for average, expected in zip((False, True), found, strict=False):
+        solver = OnlineChain(p.rows, p.y, p.k, **common, transitions=kind, average=average, shuffle=False)
+        np.testing.assert_allclose(list(solver)[-1].theta, expected, atol=2e-5)
+
+
+def test_single_weights_are_projected_after_each_pass() -> None:
+    p, radius, eta, l1 = problem(12, sentences=12), 0.8, 0.4, 0.02
+    common = {"blocks": p.blocks, "penalty": L1(l1), "update": "dual-averaging", "step": eta, "shuffle": False}
+    common |= {"epochs": 3, "skip": 1.0, "transitions": "learnt", "radius": radius}
+    states = list(OnlineChain(p.rows, p.y, p.k, **common))
+    G, t, inside = np.zeros(states[0].theta.size), 0, 1.0
+    for state in states:
+        for i in range(len(p.rows.offsets) - 1):
+            a, b = p.rows.offsets[i : i + 2]
+            theta = -inside * eta * np.sign(G) * np.maximum(np.abs(G) - t * l1, 0.0)
+            if b > a:
+                G += loss_and_gradient("log", theta, dense(p, i), p.y[a:b], p.k, 0.0)[1]
+            t += 1
+        theta = -eta * np.sign(G) * np.maximum(np.abs(G) - t * l1, 0.0)
+        assert np.linalg.norm(theta) > radius
+        inside = radius / np.linalg.norm(theta)
+        np.testing.assert_allclose(state.theta, inside * theta, atol=2e-5)
+    resumed = list(OnlineChain(p.rows, p.y, p.k, **common, start=states[0]))
+    np.testing.assert_array_equal(resumed[-1].theta, states[-1].theta)
 
 
 def test_blocks_go_off_and_on_again() -> None:

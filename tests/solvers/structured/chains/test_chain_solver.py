@@ -27,6 +27,7 @@ from spom.solvers.iterate import last, take
 from spom.solvers.steps import AdaGrad
 from spom.solvers.structured.chains import OnlineChain
 from spom.solvers.structured.chains.data import as_blocks, as_tokens, block_weights
+from spom.solvers.structured.chains.dispatch import selection_form
 from spom.solvers.structured.chains.select import select
 from tests.solvers.structured.chains.naive_chains import dense, loss_and_gradient, problem
 
@@ -106,8 +107,10 @@ def test_constraints_hold_while_learning() -> None:
     ("more", "message"),
     [
         ({"loss": "squared"}, "there is no loss 'squared' for chains"),
-        ({"penalty": LInf(1.0)}, "chains take penalties of single weights"),
-        ({"penalty": GroupLasso(1.0, groups=2)}, "leave groups= out"),
+        ({"penalty": LInf(1.0)}, "update='select' takes a penalty of block norms"),
+        ({"penalty": GroupLasso(1.0, groups=[[0, 1], [2]]), "update": "forward-backward"}, "take update='select'"),
+        ({"penalty": SparseGroupLasso(1.0), "update": "dual-averaging"}, "take update='select'"),
+        ({"radius": 0.0}, "radius must be finite and > 0"),
         ({"penalty": GroupLasso(1.0, weights=[1.0])}, "one for each of the 3 blocks"),
         ({"penalty": L1(1.0), "update": "forward-backward"}, "needs update='dual-averaging'"),
         ({"update": "newton"}, "there is no update 'newton'"),
@@ -210,6 +213,24 @@ def test_a_selection_takes_penalties_with_a_form_on_blocks() -> None:
     p = problem(24)
     with pytest.raises(Unsupported, match="update='select' takes a penalty of block norms"):
         OnlineChain(p.rows, p.y, p.k, blocks=p.blocks, penalty=LInf(1.0), update="select")
+
+
+def test_penalties_of_weights_and_blocks_together_select_by_default() -> None:
+    rows, y, blocks = noisy(60, 5)
+    tree = TreeGroupLasso(0.3, groups=[[0, 3], [3], [1], [2], [4]])
+    for penalty in (
+        SparseGroupLasso(0.3, l1_ratio=0.01),
+        tree,
+        Sum([tree, L1(1e-3)]),
+        Sum([GroupLasso(0.3), L1(1e-3)]),
+    ):
+        solver = OnlineChain(rows, y, 4, blocks=blocks, penalty=penalty, epochs=2, random_state=0)
+        assert solver.update == "select"
+        assert 0 < np.count_nonzero(last(solver).block_norms) < len(blocks.names)
+    form = selection_form(Sum([tree, L1(1e-3), SquaredL2(0.2)]), 5)
+    assert form.elastic == (1e-3, 0.2)
+    norms = np.array([1.0, 0.2, 0.1, 2.0, 0.05])
+    np.testing.assert_allclose(form.norms.prox(norms, 0.5), tree.prox(norms, 0.5))
 
 
 def test_weights_of_blocks_are_the_fourth_roots_of_squared_shares() -> None:

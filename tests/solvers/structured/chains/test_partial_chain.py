@@ -52,7 +52,7 @@ def test_loss_and_derivative_against_all_sequences(name: str, size: float) -> No
         out = Parts(np.full((n, k), np.nan), np.full((k + 2, k), np.nan))
         loss = Loss(LOSSES[name], 0.9)
         scratch = np.empty(scratch_size(n, k))
-        value = residual(structure("partial-chain"), loss, Parts(unary.copy(), chain), y, scratch, out)
+        value = residual(structure("partial-chain", loss), loss, Parts(unary.copy(), chain), y, scratch, out)
         theta = np.concatenate([unary.ravel(), chain.ravel()])
         expected, gradient = enumerated(name, theta, np.eye(n), y, k, 0.9)
         assert value == pytest.approx(expected, rel=1e-5, abs=1e-5 * size)

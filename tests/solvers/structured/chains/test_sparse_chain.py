@@ -141,6 +141,35 @@ def test_pairs_are_those_that_occur() -> None:
     assert sorted(expected) == found
 
 
+def test_confused_pairs_are_those_of_enumeration() -> None:
+    features, k, least = 9, 3, 0.2
+    tokens = sentences(3, [3, 1, 2, 4, 2, 3], features, 3)
+    y = np.random.default_rng(5).integers(0, k, tokens.total)
+    solver = SparseChain(tokens, y, k, features=features, reach=1e6, epochs=1)
+    engine = solver.engine
+    engine.asked = engine.asked._replace(confused=least)
+    engine.add_confused(tokens, y, 0.5, 1.0)
+    W, chain = naive_round(tokens, y, range(len(tokens)), k, features, 0.0, 0.0)
+    seen, times = np.zeros((features, k), dtype=bool), np.zeros((features, k))
+    for a, b in pairwise(tokens.offsets.tolist()):
+        rows = [tokens.indices[tokens.indptr[t] : tokens.indptr[t + 1]] for t in range(a, b)]
+        unary, paths = np.array([W[row].sum(axis=0) for row in rows]), list(product(range(k), repeat=b - a))
+        p = np.exp([path_score(unary, chain, path) for path in paths])
+        for t, row in enumerate(rows):
+            seen[row, y[a + t]] = True
+            for label in range(k):
+                wrong = sum(q for path, q in zip(paths, p, strict=True) if path[t] == label) / p.sum()
+                times[row, label] += label != y[a + t] and wrong >= least
+    expected = seen | (times > 1)
+    assert 0 < expected.sum() - seen.sum() < features * k - seen.sum()
+    found = np.zeros((features, k), dtype=bool)
+    pairs = engine.table.pairs
+    found[np.repeat(np.arange(features), np.diff(pairs.starts)), pairs.labels] = True
+    np.testing.assert_array_equal(found, expected)
+    assert not engine.table.sums.any()
+    assert not engine.table.chain_sums.any()
+
+
 def test_same_seed_same_bits_and_learns() -> None:
     tokens = sentences(1, [4] * 50, 30, 3)
     y = np.random.default_rng(2).integers(0, 30, 30)[tokens.indices[::3]]

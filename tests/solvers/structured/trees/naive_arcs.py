@@ -142,8 +142,10 @@ def all_trees(n: int) -> list[tuple[int, ...]]:
 class NaiveLearner:
     """One sentence after another, with theta written out and its sum over rounds too."""
 
-    def __init__(self, templates: list[str], loss: str, step: float, penalty: Any = None) -> None:
-        self.templates, self.loss, self.step, self.penalty = templates, loss, step, penalty
+    def __init__(
+        self, templates: list[str], loss: str, step: float, penalty: Any = None, radius: float = np.inf
+    ) -> None:
+        self.templates, self.loss, self.step, self.penalty, self.radius = templates, loss, step, penalty, radius
         self.theta: dict[str, float] = defaultdict(float)
         self.total: dict[str, float] = defaultdict(float)
         self.progress = dict.fromkeys(templates, 0.0)
@@ -201,6 +203,9 @@ class NaiveLearner:
             self.theta[f] += size * c
         if self.penalty is not None:
             self.shrink(step)
+        size = math.sqrt(sum(w * w for w in self.theta.values()))
+        if size > self.radius:
+            self.theta = defaultdict(float, {f: w * self.radius / size for f, w in self.theta.items()})
         for f, w in self.theta.items():
             self.total[f] += w
         self.rounds += 1

@@ -58,11 +58,11 @@ def run_both(
 ) -> Any:
     """Both after a pass with the smooth loss, which leaves no two trees with the same score, and two with `loss`."""
     names = ArcTemplates(names).blocks
-    solver = solver_for(bank, names, guide, penalty=penalty, step=STEP, loss="log")
+    solver = solver_for(bank, names, guide, penalty=penalty, step=STEP, loss="log", radius=more.get("radius", np.inf))
     solver.epoch()
     solver.loss = more["loss"]
     last = [solver.epoch() for _ in range(2)][-1]
-    naive = NaiveLearner(names, "log", STEP, on_norms)
+    naive = NaiveLearner(names, "log", STEP, on_norms, more.get("radius", np.inf))
     for epoch in range(3):
         naive.loss = "log" if epoch == 0 else more["loss"]
         for s in range(len(bank)):
@@ -107,6 +107,15 @@ def test_a_strong_penalty_switches_blocks_off_and_the_average_survives() -> None
     on_norms = GroupLasso(0.8, groups=1)
     solver, _ = run_both(random_bank(12), SOME, loss="log", penalty=GroupLasso(0.8), on_norms=on_norms)
     assert 0 < np.count_nonzero(solver.norms == 0.0) < len(SOME)
+
+
+@pytest.mark.parametrize("penalty", [None, SparseMKL(0.1)])
+def test_each_round_is_projected_onto_a_ball(penalty: Any) -> None:
+    on_norms = None if penalty is None else SparseMKL(0.1, groups=1)
+    solver, _ = run_both(random_bank(4), SOME, loss="log", penalty=penalty, on_norms=on_norms, radius=0.15)
+    free, _ = run_both(random_bank(4), SOME, loss="log", penalty=penalty, on_norms=on_norms)
+    assert np.linalg.norm(solver.norms) <= 0.15 + 1e-6
+    assert np.linalg.norm(free.norms) > np.linalg.norm(solver.norms)
 
 
 def test_templates_of_a_second_stage() -> None:

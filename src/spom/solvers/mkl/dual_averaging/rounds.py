@@ -72,8 +72,7 @@ def product(a: Floats, f: Any) -> float:
     return s
 
 
-@kernel([f"void({f}[:, :, ::1], {f}[:, ::1], Grams, Dual, int64)" for f in REALS])
-def bring_up(F: Any, store: Any, grams: Grams, dual: Dual, m: int) -> None:
+def _bring_up(F: Any, store: Any, grams: Grams, dual: Dual, m: int) -> None:
     """F[m] = alpha K_m again: a row of the Gram matrix for each token whose alpha has changed; its exact norm."""
     k, n = dual.alpha.shape
     for i in range(n):
@@ -89,6 +88,11 @@ def bring_up(F: Any, store: Any, grams: Grams, dual: Dual, m: int) -> None:
     dual.table[SQUARE, m] = product(dual.alpha.reshape(-1), F[m].reshape(-1))
     dual.table[SPREAD, m] = 0.0
     dual.spread[m] = 0.0
+
+
+_BRING_UP = [f"void({f}[:, :, ::1], {f}[:, ::1], Grams, Dual, int64)" for f in REALS]
+bring_up = kernel(_BRING_UP)(_bring_up)
+bring_up_single, bring_up_double = (kernel(s)(_bring_up) for s in _BRING_UP)
 
 
 @kernel([f"int64({f}[:, :, ::1], {f}[:, ::1], Data, Dual, Rule, float64[::1])" for f in REALS])
@@ -121,6 +125,13 @@ def find_scales(F: Any, store: Any, data: Data, dual: Dual, rule: Rule, norms: F
     if data.sequences.chain and not rule.learnt:
         table[SCALE, last] = 1.0 / (beta + dual.sums[TOTAL] * rule.strength)
         table[NORM, last] = table[SCALE, last] * root(table[SQUARE, last])
+    square = 0.0
+    for m in range(table.shape[1]):
+        square += table[NORM, m] * table[NORM, m]
+    size = root(square)
+    if size > rule.radius:
+        table[SCALE] *= rule.radius / size
+        table[NORM] *= rule.radius / size
     return -1
 
 
@@ -224,10 +235,7 @@ def take_step(F: Any, store: Any, data: Data, dual: Dual, work: Work, wrong: Wro
                 dual.T[p, y] += c * errors.moves[p, y]
 
 
-@kernel(
-    [f"float64(int64[::1], float64[::1], {f}[:, :, ::1], {f}[:, ::1], Data, Dual, Rule, Work)" for f in REALS],
-)
-def rounds(order: Ints, weights: Floats, F: Any, store: Any, data: Data, dual: Dual, rule: Rule, work: Work) -> float:
+def _rounds(order: Ints, weights: Floats, F: Any, store: Any, data: Data, dual: Dual, rule: Rule, work: Work) -> float:
     """Rounds from counts[AT] on; stops early where counts[WANTED] is not zero. The sum of losses."""
     counts, sequences, errors, total = dual.counts, data.sequences, work.errors, 0.0
     counts[WANTED] = 0
@@ -261,3 +269,7 @@ def rounds(order: Ints, weights: Floats, F: Any, store: Any, data: Data, dual: D
     behind = find_scales(F, store, data, dual, rule, work.norms)
     counts[WANTED] = -1 - behind if behind >= 0 else 0
     return total
+
+
+_ROUNDS = [f"float64(int64[::1], float64[::1], {f}[:, :, ::1], {f}[:, ::1], Data, Dual, Rule, Work)" for f in REALS]
+rounds_single, rounds_double = (kernel(s)(_rounds) for s in _ROUNDS)

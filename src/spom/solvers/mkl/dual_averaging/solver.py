@@ -31,8 +31,10 @@ from spom.solvers.mkl.dual_averaging.rounds import (
     WANTED,
     Dual,
     Work,
-    bring_up,
-    rounds,
+    bring_up_double,
+    bring_up_single,
+    rounds_double,
+    rounds_single,
 )
 from spom.solvers.mkl.frank_wolfe.gram import parts_of
 from spom.solvers.mkl.norms import on_norms, reach
@@ -41,6 +43,7 @@ from spom.solvers.mkl.settings import LOSSES, TOLERANCE, check_choices, check_se
 from spom.solvers.mkl.store import Store, likely_wrong
 from spom.solvers.pointers import pointer
 from spom.solvers.structured.losses import Loss
+from spom.solvers.structured.proximal import check_radius
 from spom.solvers.structured.structures import structure
 
 OUTPUTS = ("average", "last")
@@ -61,7 +64,7 @@ class DualAveragingKernels:
     with the *same* coefficients, so one array of them serves all kernels; each block is theta_m = scale_m G_m, and the
     scales follow from the prox of the penalty on the vector of block norms. Zeros are exact, and a kernel that is off
     can come back. Kernels that are off cost no scores, and their Gram rows are read only when a bound of their norm
-    no longer shows that they are off (see `rounds`).
+    no longer shows that they are off (see `rounds.py`).
 
     Blocks are scaled: a kernel is divided by the mean of its diagonal, an explicit block by the mean squared length of
     its rows. beta_t = sqrt(sum of squared norms of the steps, of the block where they are largest) / limit, as in
@@ -82,6 +85,7 @@ class DualAveragingKernels:
     step : `"auto"`, or `limit` as a number.
     output : `"average"` of the dual variables over passes (see `average`), or the `"last"` iterate.
     scale : whether blocks are scaled.
+    radius : each round projects theta (as scaled) onto the ball of this radius, and so does the average.
     slots : how many rows are kept where Gram matrices are computed; see `spom.kernels.memory`.
     copies : whether states own their arrays; without, they are good until the next pass begins.
     start : a state to resume from, to the same bits.
@@ -110,6 +114,7 @@ class DualAveragingKernels:
         output: str = "average",
         cost: float = 1.0,
         scale: bool = True,
+        radius: float = np.inf,
         shuffle: bool = True,
         slots: int | None = None,
         tolerance: float = TOLERANCE,
@@ -125,6 +130,7 @@ class DualAveragingKernels:
         self.penalty = on_norms(given, self.count)
         self.strength = float(getattr(self.penalty, "strength", 0.0))
         self.cost, self.shuffle, self.slots = check_positive(cost, "cost"), shuffle, slots
+        self.radius = check_radius(radius)
         self.tolerance = check_positive(tolerance, "tolerance") if loss == "log" else 0.0
         self.random_state, self.copies, self.start = random_state, copies, start
         self.sizes = block_sizes(problem) if scale else np.ones(problem.n_blocks + 1)
@@ -148,9 +154,10 @@ class DualAveragingKernels:
         if self.start is not None:
             done, seconds = self._resume(self.start, rng), self.start.seconds
         kernel, reals, ints = self.penalty.compiled((self.count,))
+        kind = Loss(LOSSES[self.loss], self.cost)
         rule = Rule(
-            *(structure("chain"), Loss(LOSSES[self.loss], self.cost), self.tolerance, pointer(kernel), reals, ints),
-            *(self.learnt, self.strength, self.limit),
+            *(structure("chain", kind), kind, self.tolerance, pointer(kernel), reals, ints),
+            *(self.learnt, self.strength, self.limit, self.radius),
         )
         work = Work(
             errors_of(store.longest, p.n_labels),
@@ -190,6 +197,7 @@ class DualAveragingKernels:
     def _pass(self, order: Any, store: Store, rule: Rule, work: Work) -> float:
         """One pass; rows and kernels that are wanted and not there are computed on the way. The sum of losses."""
         dual, total = self._dual, 0.0
+        rounds = rounds_single if self._F.dtype == np.float32 else rounds_double
         dual.counts[AT] = 0
         while True:
             total += rounds(order, np.ones(order.size), self._F, store.rows, store.data, dual, rule, work)
@@ -219,6 +227,7 @@ class DualAveragingKernels:
         dual, M = self._dual, len(self.problem.grams)
         table, kept = dual.table, self._average.scores
         on = np.flatnonzero(table[SCALE, :M])
+        bring_up = bring_up_single if self._F.dtype == np.float32 else bring_up_double
         for m in sorted({*on.tolist(), *kept}):
             if passes % FRESH == 0 or (store.computed and table[SPREAD, m] > 0.0 and m in store.dense):
                 self._renew(m)
@@ -245,7 +254,9 @@ class DualAveragingKernels:
         if self.problem.transitions and not self.learnt:
             scale[-1] = 1.0 / (beta + self.strength)
             norms[-1] = scale[-1] * np.linalg.norm(self._average.T)
-        return scale, norms
+        size = float(np.linalg.norm(norms))
+        inside = self.radius / size if size > self.radius else 1.0
+        return inside * scale, inside * norms
 
     def _prox(self, norms: Floats, step: float) -> Floats:
         return np.asarray(self.penalty.prox(norms, step))

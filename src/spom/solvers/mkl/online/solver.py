@@ -180,9 +180,8 @@ class OnlineKernels:
         count = self.problem.n_blocks + (self.problem.transitions and self.learnt)
         kernel, reals, ints = self.penalty.compiled((count,))
         loss, prox = Loss(LOSSES[self.loss], self.cost), pointer(kernel)
-        return Rule(
-            *(structure("chain"), loss, self.tolerance, prox, reals, ints, self.learnt, self.strength, self.radius)
-        )
+        chain = structure("chain", loss)
+        return Rule(chain, loss, self.tolerance, prox, reals, ints, self.learnt, self.strength, self.radius)
 
     def _objective(self, work: Workspace, rule: Rule) -> float:
         """Rounds of step zero change nothing but counters, and add the losses up."""

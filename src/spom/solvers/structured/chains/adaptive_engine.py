@@ -29,7 +29,11 @@ GRADIENTS, RATES = range(2)
 
 
 class Rates(NamedTuple):
-    """l1 and l2 of features and of the chain; with `adaptive` the rates are AdaGrad's, that begin at `delta`."""
+    """l1 and l2 of features and of the chain; with `adaptive` the rates are AdaGrad's, that begin at `delta`.
+
+    Weights are multiplied by `inside`: what brought those at the end of the last pass into the ball of `radius`. Every
+    round changes all of them, so that a projection in each would cost all weights each time.
+    """
 
     l1: Annotated[float, "float64"]
     l2: Annotated[float, "float64"]
@@ -38,6 +42,8 @@ class Rates(NamedTuple):
     delta: Annotated[float, "float64"]
     adaptive: Annotated[bool, "boolean"]
     learn_chain: Annotated[bool, "boolean"]
+    radius: Annotated[float, "float64"] = np.inf
+    inside: Annotated[float, "float64"] = 1.0
 
 
 class Sums(NamedTuple):
@@ -102,13 +108,13 @@ def chain_weights(sums: Sums, rates: Rates, t: float, eta: float, out: Floats) -
         for b in range(out.shape[1]):
             g = total[a, b]
             size = max(abs(g) - cut, 0.0)
-            out[a, b] = forbidden[a, b] - math.copysign(eta * size / (rate[a, b] + shift), g)
+            out[a, b] = forbidden[a, b] - math.copysign(rates.inside * eta * size / (rate[a, b] + shift), g)
 
 
 @kernel("Shrink(Rates, float64, float64)")
 def shrink_at(rates: Rates, t: float, eta: float) -> Any:
     """How sums of t rounds become weights."""
-    return Shrink(np.float32(rates.l1 * t), np.float32(eta * rates.l2 * t), np.float32(eta))
+    return Shrink(np.float32(rates.l1 * t), np.float32(eta * rates.l2 * t), np.float32(rates.inside * eta))
 
 
 @kernel("UniTuple(float64, 2)(Rounds, Sums, Rates)")
@@ -183,11 +189,20 @@ class AdaptiveEngine:
         result = adaptive_rounds(rounds, self.sums, self.rates)
         self.rounds += rounds.order.size
         self.eta = float(rounds.steps[-1]) if rounds.steps.size else self.eta
+        self._project()
         return float(result[0]), float(result[1])
 
+    def _project(self) -> None:
+        """Into the ball, if there is one."""
+        if self.rates.radius < np.inf:
+            self.rates = self.rates._replace(inside=1.0)
+            now = self.summary()
+            size = float(np.sqrt(np.vdot(now.norms, now.norms) + np.vdot(now.chain, now.chain)))
+            self.rates = self.rates._replace(inside=min(1.0, self.rates.radius / size) if size > 0.0 else 1.0)
+
     def _shrink(self) -> Shrink:
-        t, rates = float(self.rounds), self.rates
-        return Shrink(np.float32(rates.l1 * t), np.float32(self.eta * rates.l2 * t), np.float32(self.eta))
+        t, eta, rates = float(self.rounds), self.eta, self.rates
+        return Shrink(np.float32(rates.l1 * t), np.float32(eta * rates.l2 * t), np.float32(rates.inside * eta))
 
     def weights(self) -> tuple[Singles, Floats]:
         """(features, padded labels) and (k + 2, k) weights now."""
@@ -214,6 +229,7 @@ class AdaptiveEngine:
         self.sums.table[:, lanes:], self.sums.chain[RATES] = rate, rate
         self.sums.table[:, :lanes] = -W * np.float32(rate / eta)
         self.sums.chain[GRADIENTS] = -chain * (rate / eta)
+        self._project()
 
     def take(self, other: AdaptiveEngine, place: Ints) -> None:
         """Resume from another engine that has fewer labels: its label a is place[a] here."""
@@ -223,6 +239,7 @@ class AdaptiveEngine:
         rows = np.append(place, [self.k, self.k + 1])
         self.sums.chain[:, rows[:, None], place] = other.sums.chain
         self.rounds, self.eta = other.rounds, other.eta
+        self._project()
 
     def pack(self) -> Arrays:
         """What a saved run needs to resume: the arrays themselves, which the next pass changes."""
@@ -233,3 +250,4 @@ class AdaptiveEngine:
         """Resume from a saved run."""
         self.sums.table[:], self.sums.chain[:] = arrays["table"], arrays["chain"]
         self.rounds, self.eta = int(arrays["scalars"][0]), float(arrays["scalars"][1])
+        self._project()

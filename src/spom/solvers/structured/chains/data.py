@@ -8,7 +8,7 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from spom.core.arrays import Floats, Ints
+from spom.core.arrays import Floats, Ints, is_sparse
 from spom.core.jit import kernel
 from spom.errors import DataError
 from spom.features.rows import Blocks
@@ -49,15 +49,15 @@ class Tokens(NamedTuple):
         chosen = np.asarray(sentences, dtype=np.int64)
         lengths = np.diff(self.offsets)[chosen]
         offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-        tokens = _ranges(self.offsets[chosen], lengths)
+        tokens = ranges(self.offsets[chosen], lengths)
         sizes = np.diff(self.indptr)[tokens]
         indptr = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-        entries = _ranges(self.indptr[tokens], sizes)
+        entries = ranges(self.indptr[tokens], sizes)
         values = self.values[entries] if self.values.size else self.values
         return Tokens(indptr, self.indices[entries], values, offsets)
 
 
-def _ranges(starts: Ints, lengths: Ints) -> Ints:
+def ranges(starts: Ints, lengths: Ints) -> Ints:
     """The numbers starts[i] .. starts[i] + lengths[i] - 1, one range after another."""
     total = int(lengths.sum())
     before = np.cumsum(lengths) - lengths
@@ -98,6 +98,12 @@ class Summary:
     nonzeros: int
     sizes: float
     chain: Floats
+
+
+def entries(W: Any, low: int, high: int) -> Singles:
+    """The weights of some rows of a table, one after another; of a CSR matrix those that it has."""
+    found = W.data[W.indptr[low] : W.indptr[high]] if is_sparse(W) else W[low:high].reshape(-1)
+    return np.asarray(found, dtype=np.float32)
 
 
 @kernel("int64(Tokens, int32[::1], Tokens)")

@@ -6,18 +6,21 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from spom.core.arrays import Floats, check_positive
+from spom.core.arrays import Floats, Ints, check_positive
 from spom.errors import Unsupported
 from spom.features.rows import Blocks
-from spom.penalties.forms import NO_ELASTIC, Elastic, Split
+from spom.penalties.forms import Elastic, Split
 from spom.solvers.steps import AdaGrad, Auto, Constant, LinearDecay, Step, as_step
 from spom.solvers.structured.chains.adaptive_engine import AdaptiveEngine, Rates
+from spom.solvers.structured.chains.data import Tokens
 from spom.solvers.structured.chains.scaled_engine import BlockEngine
 from spom.solvers.structured.chains.scaled_rounds import BlockRule
 from spom.solvers.structured.chains.selecting_engine import SelectingEngine
+from spom.solvers.structured.chains.sparse.engine import Candidates, PairEngine
+from spom.solvers.structured.losses import Loss
 from spom.solvers.structured.proximal import compiled_prox
 
-Engine = AdaptiveEngine | BlockEngine | SelectingEngine
+Engine = AdaptiveEngine | BlockEngine | SelectingEngine | PairEngine
 
 UPDATES = ("auto", "forward-backward", "dual-averaging", "select")
 TRANSITIONS = ("fixed", "learnt", None)
@@ -38,6 +41,7 @@ class Combination(NamedTuple):
     # Of a selection: the metric of the blocks, and how many rounds it lasts.
     metric: Floats | None = None
     selecting: int = 0
+    radius: float = np.inf
 
 
 def on_coordinates(penalty: Any, update: str) -> bool:
@@ -75,17 +79,22 @@ def chain_step(step: Any, penalty: Any, update: str, loss: str, epochs: int) -> 
 
 
 def chain_update(update: str, penalty: Any, count: int) -> str:
-    """`"auto"`: dual averaging where single weights are to be zero, SPOM's own step for penalties of `count` blocks."""
+    """`"auto"`: dual averaging where single weights are to be zero, SPOM's own step for penalties of `count` blocks.
+
+    Penalties of both, and of groups of blocks, take a selection.
+    """
     if update not in UPDATES:
         raise Unsupported(f"there is no update {update!r} for chains; the updates are: {', '.join(UPDATES)}")
-    if update == "select":
+    grouped = getattr(penalty, "groups", None) is not None
+    single, blocks = penalty.elastic() is not None, not grouped and _norms(penalty, count) is not None
+    if update == "select" or (update == "auto" and not single and not blocks):
         selection_form(penalty, count)
-        return update
-    if getattr(penalty, "groups", None) is not None:
-        raise Unsupported(f"the groups of {penalty!r} are the blocks of features: leave groups= out")
-    single, blocks = penalty.elastic() is not None, _norms(penalty, count) is not None
+        return "select"
     if not single and not blocks:
-        raise Unsupported(f"chains take penalties of single weights or of the norms of blocks; not {penalty!r}")
+        raise Unsupported(
+            f"update={update!r} takes penalties of single weights or of the norms of blocks without groups=; for "
+            f"{penalty!r} take update='select'"
+        )
     if update == "auto":
         return "dual-averaging" if single else "forward-backward"
     if update == "forward-backward" and not blocks:
@@ -107,7 +116,7 @@ def make_engine(blocks: Blocks, forbidden: Floats, asked: Combination) -> Engine
         if isinstance(asked.step, AdaGrad):
             delta = check_positive(asked.step.delta, "delta", zero=False)
         l1, l2 = elastic
-        rates = Rates(l1, l2, l1 if learnt else 0.0, l2, delta, adaptive, on)
+        rates = Rates(l1, l2, l1 if learnt else 0.0, l2, delta, adaptive, on, asked.radius)
         if form is None:
             return AdaptiveEngine(blocks, forbidden, rates)
         metric = np.ones(count) if asked.metric is None else asked.metric
@@ -120,18 +129,52 @@ def make_engine(blocks: Blocks, forbidden: Floats, asked: Combination) -> Engine
         0.0 if learnt else fixed_strength(penalty),
         asked.update == "dual-averaging",
         on,
+        asked.radius,
     )
     return BlockEngine(blocks, forbidden, rule, asked.average)
 
 
+def make_pair_engine(
+    data: tuple[Tokens, Ints],
+    blocks: Blocks,
+    forbidden: Floats,
+    asked: Combination,
+    candidates: Candidates,
+    loss: tuple[str, Loss],
+) -> PairEngine:
+    """The engine for many labels at zero."""
+    step, elastic = asked.step, asked.penalty.elastic()
+    if asked.update != "dual-averaging" or elastic is None or not isinstance(step, AdaGrad):
+        raise Unsupported("many labels take dual averaging of single weights by AdaGrad: a penalty such as L1, or none")
+    if np.isfinite(asked.radius):
+        raise Unsupported("many labels are learnt without a projection: leave radius= out")
+    if data[1].size and data[1].min() < 0:
+        raise Unsupported("with so many labels every token must have one: leave sentences with unknown labels out")
+    l1, l2 = elastic
+    delta, on = check_positive(step.delta, "delta", zero=False), asked.transitions is not None
+    rates = Rates(l1, l2, l1 if asked.transitions == "learnt" else 0.0, l2, delta, True, on)
+    engine = PairEngine(data, blocks, forbidden, rates, candidates, loss[0])
+    if candidates.confused is not None:
+        engine.add_confused(*data, step.eta0, loss[1].cost)
+    return engine
+
+
 def selection_form(penalty: Any, count: int) -> Split:
     """The penalty as a part on single weights and a part on the norms of `count` blocks, or on groups of blocks."""
-    norms = penalty.on_rows(count) if getattr(penalty, "groups", None) is not None else None
-    found: Split | None = penalty.split(count) if norms is None else Split(NO_ELASTIC, norms)
+    every = getattr(penalty, "terms", [penalty])
+    given = [term for term in every if getattr(term, "groups", None) is not None]
+    forms = [term.elastic() for term in every if not any(term is one for one in given)]
+    if len(given) == 1 and None not in forms:
+        # First single weights, then groups of blocks: the order of Lemma 2.
+        norms = given[0].on_rows(count)
+        elastic = Elastic(sum(form.l1 for form in forms), sum(form.l2 for form in forms))
+        found: Split | None = None if norms is None else Split(elastic, norms)
+    else:
+        found = penalty.split(count)
     if found is None:
         raise Unsupported(
             f"update='select' takes a penalty of block norms, of groups of blocks, or a sum of one such and of single "
-            f"weights whose order of proxes is exact; not {penalty!r}"
+            f"weights whose order of proxes is exact (Lemma 2 of SPOM); not {penalty!r}"
         )
     # A squared l2 norm beside the norms acts on the weights that are left.
     terms = getattr(found.norms, "terms", [found.norms])

@@ -9,7 +9,7 @@ import numpy as np
 
 from spom.core.arrays import Floats, Ints
 from spom.core.jit import kernel
-from spom.solvers.structured.chains.data import Singles, Summary, Tokens
+from spom.solvers.structured.chains.data import Singles, Summary, Tokens, entries
 from spom.solvers.structured.chains.dispatch import fixed_strength, of_norms, selection_form
 from spom.solvers.structured.chains.scores import plain_scores
 from spom.solvers.structured.chains.sentence import Rounds, longest_of, make_work, sentence_gradient
@@ -43,7 +43,7 @@ def kind_of(y: Ints) -> str:
 def losses(tokens: Tokens, y: Ints, order: Ints, weights: tuple[Singles, Floats], loss: Loss) -> Floats:
     """(sentences, 2): the loss, and norm(expected - gold)^2 over tokens: that of a block without repetitions."""
     out = np.empty((order.size, 2))
-    rounds = Rounds(tokens, y, order, np.empty(0), structure(kind_of(y)), loss, 1.0, 0)
+    rounds = Rounds(tokens, y, order, np.empty(0), structure(kind_of(y), loss), loss, 1.0, 0)
     sentence_losses(rounds, *weights, out)
     return out
 
@@ -59,11 +59,11 @@ def gradient_noise(tokens: Tokens, y: Ints, some: Ints, weights: tuple[Singles, 
     return float(np.sqrt(squares.mean())) if some.size else 1.0
 
 
-def summarised(W: Singles, chain: Floats, starts: Ints) -> Summary:
+def summarised(W: Any, chain: Floats, starts: Ints) -> Summary:
     """Norms of blocks, non-zeros and sizes of weights."""
-    spans = list(pairwise(starts.tolist()))
-    norms = np.asarray(np.sqrt([float(np.vdot(W[a:b], W[a:b])) for a, b in spans]))
-    return Summary(norms, int(np.count_nonzero(W)), float(np.abs(W).sum(dtype=np.float64)), chain)
+    parts = (entries(W, a, b) for a, b in pairwise(starts.tolist()))
+    norms, every = np.asarray(np.sqrt([float(np.vdot(part, part)) for part in parts])), entries(W, 0, W.shape[0])
+    return Summary(norms, int(np.count_nonzero(every)), float(np.abs(every).sum(dtype=np.float64)), chain)
 
 
 def penalty_value(penalty: Any, found: Summary, transitions: str | None) -> float:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
-from spom.core.arrays import Floats, Ints
+from spom.core.arrays import Floats, Ints, is_sparse
 from spom.core.jit import kernel
 from spom.decoders.forward_backward import forward_backward
 from spom.decoders.viterbi_lanes import Lanes, lay_out, viterbi_lanes
@@ -13,6 +15,7 @@ from spom.errors import DataError
 from spom.solvers.structured.chains.data import Singles, Tokens
 from spom.solvers.structured.chains.scores import plain_scores
 from spom.solvers.structured.chains.sentence import longest_of
+from spom.solvers.structured.chains.sparse.decoding import SparseWeights
 
 
 @kernel("int64(Tokens, float32[:, ::1], float64[:, ::1], int64[::1])")
@@ -50,6 +53,20 @@ def marginal_rows(tokens: Tokens, table: Singles, chain: Floats, out: Floats) ->
     return -1
 
 
+@kernel("int64(float64[:, ::1], int64[::1], float64[:, ::1], float64[:, ::1])")
+def marginals_of(unary: Floats, offsets: Ints, chain: Floats, out: Floats) -> int:
+    """The same from the scores of labels."""
+    k = chain.shape[1]
+    steps, edges = np.zeros((k, k)), np.empty((0, k, k))
+    for i in range(offsets.size - 1):
+        first, last = offsets[i], offsets[i + 1]
+        if last > first:
+            nodes, scores = out[first:last], unary[first:last]
+            if forward_backward(scores, chain[:k], chain[k], chain[k + 1], nodes, steps, edges) == -np.inf:
+                return i
+    return -1
+
+
 @kernel("void(Tokens, float32[:, ::1], float64[:, ::1])")
 def score_rows(tokens: Tokens, table: Singles, out: Floats) -> None:
     """The scores of the labels at each token."""
@@ -61,29 +78,41 @@ def _checked(bad: int) -> None:
         raise DataError(f"sentence {bad}: the constraints and its scores forbid every sequence of its length")
 
 
-def tag(tokens: Tokens, table: Singles, chain: Floats) -> Ints:
+def tag(tokens: Tokens, table: Any, chain: Floats) -> Ints:
     """The number of the best label of each token."""
+    if is_sparse(table):
+        return SparseWeights.of(table, chain).tag(tokens)
     out = np.empty(tokens.total, dtype=np.int64)
     _checked(int(tag_rows(tokens, table, chain, out)))
     return out
 
 
-def marginals(tokens: Tokens, table: Singles, chain: Floats) -> Floats:
+def marginals(tokens: Tokens, table: Any, chain: Floats) -> Floats:
     """(tokens, labels): the probability of each label at each token."""
     out = np.empty((tokens.total, chain.shape[1]))
+    if is_sparse(table):
+        _checked(int(marginals_of(scores(tokens, table, chain.shape[1]), tokens.offsets, chain, out)))
+        return out
     _checked(int(marginal_rows(tokens, table, chain, out)))
     return out
 
 
-def scores(tokens: Tokens, table: Singles, labels: int) -> Floats:
+def scores(tokens: Tokens, table: Any, labels: int) -> Floats:
     """(tokens, labels): the score of each label at each token, without the chain's."""
+    if is_sparse(table):
+        return SparseWeights.of(table, np.zeros((labels + 2, labels))).scores(tokens)
     out = np.empty((tokens.total, labels))
     score_rows(tokens, table, out)
     return out
 
 
-def compacted(W: Singles) -> tuple[Ints, Singles]:
+def compacted(W: Any) -> tuple[Ints, Any]:
     """(the features with a weight that is not zero, their rows)."""
+    if is_sparse(W):
+        W = W.copy()
+        W.eliminate_zeros()
+        some = np.flatnonzero(np.diff(W.indptr))
+        return some, W[some]
     used: NDArray[np.int64] = np.flatnonzero(W.any(axis=1))
     return used, np.ascontiguousarray(W[used])
 

@@ -52,7 +52,8 @@ class BlockRule(NamedTuple):
     """The prox acts on the first `penalised` blocks; a chain that is not among them pays l2_chain/2 norm2^2.
 
     Dual averaging measures block m by metric[m] norm(theta_m), in the penalty as in the distance to zero: a_m =
-    -prox_(eta t)(b)_m / (metric[m] norm(v_m)) with b_m = eta norm(v_m) / metric[m].
+    -prox_(eta t)(b)_m / (metric[m] norm(v_m)) with b_m = eta norm(v_m) / metric[m]. Each round ends with the projection
+    of all blocks onto the ball of `radius` (Algorithm 3 of SPOM).
     """
 
     prox: Prox
@@ -61,6 +62,7 @@ class BlockRule(NamedTuple):
     l2_chain: Annotated[float, "float64"]
     dual: Annotated[bool, "boolean"]
     learn_chain: Annotated[bool, "boolean"]
+    radius: Annotated[float, "float64"] = np.inf
 
 
 @kernel("void(Tokens, int64, int64, Work, float64[::1], Scaled)")
@@ -216,6 +218,19 @@ def primal_scales(
             fold_chain(to, False)
 
 
+@kernel("void(Scaled, float64)")
+def into_ball(to: Scaled, radius: float) -> None:
+    """theta <- min(1, radius / norm(theta)) theta: the norms of the blocks are known, and only scales change."""
+    numbers, square = to.numbers, 0.0
+    for m in range(numbers.shape[1]):
+        square += numbers[SCALE, m] ** 2 * max(numbers[SQUARED, m], 0.0)
+    if square > radius * radius:
+        for m in range(numbers.shape[1]):
+            # A block at zero keeps its scale, by which forward-backward divides its next step.
+            if numbers[SQUARED, m] > 0.0:
+                numbers[SCALE, m] *= radius / math.sqrt(square)
+
+
 @kernel("void(Scaled, BlockRule, float64, float64[::1])")
 def step_factors(to: Scaled, rule: BlockRule, eta: float, factor: Floats) -> None:
     """What a gradient is multiplied with in each block: one, or -eta / a_m."""
@@ -253,6 +268,8 @@ def block_rounds(rounds: Rounds, to: Scaled, rule: BlockRule) -> tuple[float, fl
             dual_scales(to, rule, eta, t, norms)
         else:
             primal_scales(to, rule, eta, norms, empty, tokens, first, n)
+        if rule.radius < np.inf:
+            into_ball(to, rule.radius)
         for m in range(last + 1):
             numbers[SUM, m] += numbers[SCALE, m]
     return total, touched

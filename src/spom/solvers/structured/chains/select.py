@@ -68,11 +68,15 @@ def select(
     *,
     transitions: str | None = "fixed",
     random_state: Any = None,
+    part: Ints | None = None,
 ) -> Selection:
-    """The blocks to keep: `how` is `"auto"`, a number of blocks (an integer), or a strength (a float)."""
+    """The blocks to keep: `how` is `"auto"`, a number of blocks (an integer), or a strength (a float).
+
+    It looks at the sentences `part`, by default at some that are drawn.
+    """
     begin = time.perf_counter()
     random = np.random.default_rng(random_state)
-    part, learnt = _some(len(tokens), random), transitions is not None
+    part, learnt = _some(len(tokens), random) if part is None else part, transitions is not None
     chain = Chain(forbidden, learnt, random.integers(2**32))
     run = sample_run(tokens, y, blocks, block_weights(tokens, blocks), chain, part)
     by_number = isinstance(how, (int, np.integer)) and not isinstance(how, bool)
@@ -160,7 +164,8 @@ class Run:
 
     def _pass(self, engine: BlockEngine, order: Ints) -> None:
         steps = np.full(order.size, ETA)
-        loss, kind = Loss(LOG, 0.0), structure("quick-chain")
+        loss = Loss(LOG, 0.0)
+        kind = structure("quick-chain", loss)
         engine.run(Rounds(self.tokens, self.y, order, steps, kind, loss, SKIP, engine.rounds))
 
     def at(self, strength: float) -> Selection:

@@ -26,6 +26,7 @@ from spom.solvers.structured.chains.data import (
     block_weights,
     check_gold,
     check_sentence_weights,
+    entries,
 )
 from spom.solvers.structured.chains.dispatch import (
     Combination,
@@ -33,12 +34,15 @@ from spom.solvers.structured.chains.dispatch import (
     chain_step,
     chain_update,
     make_engine,
+    make_pair_engine,
     on_coordinates,
 )
 from spom.solvers.structured.chains.objective import kind_of, losses, penalty_value, summarised
 from spom.solvers.structured.chains.sentence import Rounds
+from spom.solvers.structured.chains.sparse.engine import NO_STRUCTURE, Candidates, PairEngine
 from spom.solvers.structured.losses import Loss, loss_code
 from spom.solvers.structured.partial import agrees
+from spom.solvers.structured.proximal import check_radius
 from spom.solvers.structured.structures import structure
 
 LOSSES = ("hinge", "perceptron", "log", "softmax-margin")
@@ -93,7 +97,7 @@ class OnlineChain:
         `ElasticNetMKL`, with groups left out, on the norms of blocks. None is no penalty.
     update : `"forward-backward"` (SPOM), `"dual-averaging"`, `"select"` (one pass of group dual averaging switches
         blocks off, then those that are left are learnt alone; exact zeros, also under penalties of groups of blocks,
-        `SparseGroupLasso` and sums), or `"auto"`.
+        `SparseGroupLasso` and sums, for which it is `"auto"`), or `"auto"`.
     step : `"auto"`, `"adagrad"` (0.5, delta 0.1), `"linear"` (falls to zero over the epochs), `"sqrt"`, `"epoch"`, a
         number, a rule, or a function of the round.
     transitions : the chain's block is `"fixed"` (always on; it pays the squared l2 part of the penalty, if there is
@@ -103,8 +107,14 @@ class OnlineChain:
     average : the mean of all iterates instead of the last one; `"auto"`: for losses with a margin under penalties of
         blocks whose step does not fall to zero.
     skip : tokens whose gold label has a probability above this get no update (log and softmax-margin).
+    radius : project onto the ball of this radius after each round (Algorithm 3 of SPOM), in dual averaging of single
+        weights and in the second part of `"select"` after each pass. `spom.theory.structured_radius` has one that
+        holds the optimum.
     epochs, shuffle, random_state : as everywhere.
     start : a state to resume from, to the same bits.
+    candidates : `sparse.engine.Candidates`, for many labels: there are weights only for features and labels that were
+        seen together, and expectations go over the labels of a token that score best. For the log loss and
+        softmax-margin under dual averaging of single weights with AdaGrad's rates. None: every weight, exactly.
 
     Examples
     --------
@@ -136,10 +146,12 @@ class OnlineChain:
         epochs: int = 8,
         shuffle: bool = True,
         skip: float = 0.999,
+        radius: float = np.inf,
         objective: bool = False,
         random_state: Any = None,
         start: State | None = None,
         weight: ArrayLike | None = None,
+        candidates: Candidates | None = None,
     ) -> None:
         self.blocks = as_blocks(blocks, _features(rows))
         self.tokens = as_tokens(rows, self.blocks.total)
@@ -153,11 +165,11 @@ class OnlineChain:
             raise ValueError(f"epochs must be an integer >= 0; it is {epochs!r}")
         self.epochs, self.shuffle, self.objective = int(epochs), shuffle, objective
         self.step = chain_step(step, self.penalty, self.update, loss, self.epochs)
-        self.skip = check_positive(skip, "skip")
+        self.skip, self.radius = check_positive(skip, "skip"), check_radius(radius)
         self._loss = Loss(loss_code(loss, LOSSES, "chains"), check_positive(cost, "cost"))
         self.transitions, self.constraints = transitions, constraints
         self.average = self._averages() if average == "auto" else bool(average)
-        self.random_state, self.start = random_state, start
+        self.random_state, self.start, self.candidates = random_state, start, candidates
         self.forbidden = forbidden_scores(constraints, self.labels)
         self._check_gold_allowed()
         self.engine: Engine = self._engine()
@@ -169,7 +181,10 @@ class OnlineChain:
         return margin and not single and type(self.step).__name__ in ("Constant", "InverseSqrt")
 
     def _engine(self) -> Engine:
-        asked = Combination(self.penalty, self.update, self.step, self.transitions, self.average)
+        asked = Combination(self.penalty, self.update, self.step, self.transitions, self.average, radius=self.radius)
+        if self.candidates is not None:
+            data = self.tokens, self.y
+            return make_pair_engine(data, self.blocks, self.forbidden, asked, self.candidates, (self.loss, self._loss))
         if self.update == "select":
             asked = asked._replace(metric=block_weights(self.tokens, self.blocks), selecting=len(self.tokens))
         return make_engine(self.blocks, self.forbidden, asked)
@@ -231,7 +246,8 @@ class OnlineChain:
         begin, n = time.perf_counter(), len(self.tokens)
         order = self.random.permutation(n) if self.shuffle else np.arange(n)
         steps = self.step.sizes(self.rounds + 1, n, n)
-        done, kind = self.engine.rounds, structure(self._kind)
+        done = self.engine.rounds
+        kind = NO_STRUCTURE if isinstance(self.engine, PairEngine) else structure(self._kind, self._loss)
         rounds = Rounds(self.tokens, self.y, order, steps, kind, self._loss, self.skip, done, self.weight)
         total, touched = self.engine.run(rounds)
         self.rounds += n
@@ -251,8 +267,11 @@ class OnlineChain:
 
     # --- what it has learnt ----------------------------------------------------------------------------
 
-    def weights(self) -> tuple[Singles, Floats]:
-        """(features, labels padded to whole vectors) and (labels + 2, labels): what a tagger tags with."""
+    def weights(self) -> tuple[Any, Floats]:
+        """(features, labels padded to whole vectors) and (labels + 2, labels): what a tagger tags with.
+
+        With `candidates` the first is a CSR matrix, (features, labels).
+        """
         return self.engine.weights()
 
     def block_norms(self, W: Singles | None = None) -> Floats:
@@ -270,7 +289,8 @@ class OnlineChain:
     def state(self, epoch: Epoch | None = None) -> State:
         """The run so far, as a copy that can be saved and resumed from."""
         W, chain = self.weights()
-        theta = np.concatenate([W[:, : self.labels].astype(np.float64).reshape(-1), chain.reshape(-1)])
+        own = W.data if self.candidates else W[:, : self.labels].reshape(-1)
+        theta = np.concatenate([own.astype(np.float64), chain.reshape(-1)])
         internal: dict[str, Any] = {f"engine.{name}": a.copy() for name, a in self.engine.pack().items()}
         internal["epoch"] = np.array(self.done)
         return State(
@@ -287,9 +307,9 @@ class OnlineChain:
         )
 
 
-def block_norms(W: Singles, starts: Ints) -> Floats:
+def block_norms(W: Any, starts: Ints) -> Floats:
     """norm2 of the rows of each block."""
-    parts = [np.asarray(W[a:b], dtype=np.float32).reshape(-1) for a, b in pairwise(starts)]
+    parts = (entries(W, a, b) for a, b in pairwise(starts.tolist()))
     return np.asarray(np.sqrt([float(np.dot(part, part)) for part in parts]))
 
 

@@ -77,7 +77,10 @@ class Task(NamedTuple):
 
 
 class TreeRule(NamedTuple):
-    """The trees, the loss, the prox on the norms of the templates at `places`, and whether progress is summed up."""
+    """The trees, the loss, the prox on the norms of the templates at `places`, and whether progress is summed up.
+
+    Each round ends with the projection onto the ball of `radius` (Algorithm 3 of SPOM).
+    """
 
     structure: Structure
     loss: Loss
@@ -85,6 +88,7 @@ class TreeRule(NamedTuple):
     places: Annotated[Ints, TABLE]
     penalised: Annotated[bool, "boolean"]
     ranking: Annotated[bool, "boolean"]
+    radius: Annotated[float, "float64"]
 
 
 @kernel("void(Layout, Space, int64, float64, Learnt, boolean)")
@@ -174,6 +178,23 @@ def proximal_step(layout: Layout, step: float, rule: TreeRule, to: Learnt) -> No
             fold(layout, f, slot, to)
 
 
+@kernel("void(Layout, TreeRule, Learnt)")
+def into_ball(layout: Layout, rule: TreeRule, to: Learnt) -> None:
+    """theta <- min(1, radius / norm(theta)) theta: the norm is known from those of the templates."""
+    blocks, places, square = to.blocks, rule.places, 0.0
+    for b in range(places.shape[0]):
+        square += max(blocks[NORM, places[b, 0], places[b, 1]], 0.0)
+    if square <= rule.radius * rule.radius:
+        return
+    ratio = rule.radius / math.sqrt(square)
+    for b in range(places.shape[0]):
+        f, slot = places[b, 0], places[b, 1]
+        blocks[SCALE, f, slot] *= ratio
+        blocks[NORM, f, slot] *= ratio * ratio
+        if blocks[SCALE, f, slot] < LEAST:
+            fold(layout, f, slot, to)
+
+
 @kernel("int64(Sentence, Layout, Task, Space, Learnt, Parts)")
 def score_sentence(sentence: Sentence, layout: Layout, task: Task, space: Space, to: Learnt, out: Parts) -> int:
     """The scores of all arcs as a matrix; returns how many arcs there are."""
@@ -236,6 +257,8 @@ def learn(task: Task, order: Ints, steps: Floats, layout: Layout, rule: TreeRule
             change_arcs(layout, space, count, step, change, to, True)
         if rule.penalised:
             proximal_step(layout, steps[t], rule, to)
+        if rule.radius < np.inf:
+            into_ball(layout, rule, to)
         for f in range(F):
             for slot in range(3):
                 to.blocks[SUM, f, slot] += to.blocks[SCALE, f, slot]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
@@ -77,11 +78,7 @@ class ArcModel:
         def part(bounds: tuple[int, int]) -> int:
             return int(parse_sentences(corpus, np.arange(*bounds), *self.compiled, projective, out, nowhere))
 
-        if n_jobs == 1 or end - begin < 2 * n_jobs:
-            return out, part((begin, end))
-        cuts = np.linspace(begin, end, 4 * n_jobs + 1).astype(np.int64).tolist()
-        with ThreadPoolExecutor(n_jobs) as pool:
-            return out, sum(pool.map(part, itertools.pairwise(cuts)))
+        return out, sum(in_threads(part, begin, end, n_jobs))
 
     def scores(self, codes: ArcCodes, sentence: int, guides: Ints | None = None) -> Floats:
         """The scores of a sentence, head by modifier, -inf for what is no arc or is filtered out."""
@@ -134,6 +131,15 @@ class ArcModel:
             old = before[templates.families[f].name]
             block_view(weights, layout, f, slot)[:] = block_view(self.weights, self.layout, old, slot)
         return ArcModel(templates, layout, self.limits, weights)
+
+
+def in_threads(part: Callable[[tuple[int, int]], int], begin: int, end: int, n_jobs: int) -> list[int]:
+    """part(bounds) of runs of sentences between begin and end, in threads where there are sentences enough."""
+    if n_jobs <= 1 or end - begin < 2 * n_jobs:
+        return [part((begin, end))]
+    cuts = np.linspace(begin, end, 4 * n_jobs + 1).astype(np.int64).tolist()
+    with ThreadPoolExecutor(n_jobs) as pool:
+        return list(pool.map(part, itertools.pairwise(cuts)))
 
 
 def block_view(weights: Singles, layout: ArcLayout, f: int, slot: int) -> Singles:

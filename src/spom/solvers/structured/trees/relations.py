@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Self, cast
 
@@ -19,7 +17,7 @@ from spom.features.arc_spaces import LINE, read_only
 from spom.features.arcs import ArcCodes, ArcLayout, ArcTemplates
 from spom.solvers import examples
 from spom.solvers.structured.trees.arc_filter import words_of
-from spom.solvers.structured.trees.model import corpus_of
+from spom.solvers.structured.trees.model import corpus_of, in_threads
 from spom.solvers.structured.trees.relation_kernels import LabelSums, Relations, find_labels, learn_labels
 from spom.solvers.structured.trees.space import Singles, layout_of
 
@@ -67,16 +65,11 @@ class LabelModel:
         corpus, layout = corpus_of(codes, trees), layout_of(self.templates, self.layout)
         relations, weights = relations_of(len(self.names), self.root), read_only(self.weights)
 
-        def part(bounds: tuple[int, int]) -> None:
+        def part(bounds: tuple[int, int]) -> int:
             find_labels(corpus, np.arange(*bounds), layout, relations, weights, out)
+            return bounds[1] - bounds[0]
 
-        n_jobs = min(n_jobs, codes.first.size)
-        if n_jobs <= 1:
-            part((0, codes.first.size))
-            return out
-        cuts = np.linspace(0, codes.first.size, 4 * n_jobs + 1).astype(np.int64).tolist()
-        with ThreadPoolExecutor(n_jobs) as pool:
-            list(pool.map(part, itertools.pairwise(cuts)))
+        in_threads(part, 0, codes.first.size, n_jobs)
         return out
 
 

@@ -138,8 +138,9 @@ def select_arcs(
     sums = table(blocks)
     now = sums._replace(blocks=blocks.copy())
     now.blocks[SCALE] = 0.0
-    trees = structure("projective-tree" if projective else "tree")
-    rule = TreeRule(trees, Loss(LOG, 0.0), compiled_prox(form.norms, count), read_only(places), True, False)
+    loss = Loss(LOG, 0.0)
+    trees = structure("projective-tree" if projective else "tree", loss)
+    rule = TreeRule(trees, loss, compiled_prox(form.norms, count), read_only(places), True, False, np.inf)
     select_rounds(task, order, layout, rule, metric, 1.0 / count, sums, now)
     norms = np.sqrt(np.maximum(sums.blocks[NORM][places[:, 0], places[:, 1]], 0.0))
     kept = np.flatnonzero(now.blocks[SCALE][places[:, 0], places[:, 1]])

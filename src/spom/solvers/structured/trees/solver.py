@@ -19,7 +19,7 @@ from spom.features.arcs import ArcCodes, ArcTemplates
 from spom.penalties import Zero
 from spom.solvers import examples
 from spom.solvers.structured.losses import Loss, loss_code
-from spom.solvers.structured.proximal import compiled_prox
+from spom.solvers.structured.proximal import check_radius, compiled_prox
 from spom.solvers.structured.structures import structure
 from spom.solvers.structured.trees.arc_filter import arc_limits
 from spom.solvers.structured.trees.learning import ACTIVE, NORM, PROGRESS, SCALE, SUM, Learnt, Task, TreeRule, learn
@@ -63,7 +63,9 @@ class ArcSolver:
     `"perceptron"` or `"log"` (a random field over trees). `penalty` is None or one of the block norms (`SparseMKL`:
     SPOM, `GroupLasso`, `LqMKL`, `ElasticNetMKL`, ...), each template a block. `step` defaults to a multiple of one over
     the number of templates, and falls as one over the square root of the epoch for all losses but MIRA. With `ranking`
-    the progressive score of each template is summed up on the way (`progress`). Iterating yields a
+    the progressive score of each template is summed up on the way (`progress`). Each round ends with the projection
+    onto the ball of `radius` (Algorithm 3 of SPOM); `spom.theory.structured_radius` has one that holds the optimum.
+    Iterating yields a
     `State` after each epoch, without end: its `theta` is the iterate (a copy unless `copies=False`), `internal` has
     the sums of the average. `start` resumes from a state, to the same bits.
 
@@ -91,6 +93,7 @@ class ArcSolver:
         shuffle: bool = True,
         seed: Any = 0,
         ranking: bool = False,
+        radius: float = np.inf,
         copies: bool = True,
         start: State | None = None,
     ) -> None:
@@ -99,7 +102,7 @@ class ArcSolver:
         self.loss, self.projective, self.shuffle, self.ranking, self.copies = loss, projective, shuffle, ranking, copies
         self.layout = templates.layout()
         self.places = np.array(templates.places, dtype=np.int64).reshape(-1, 2)
-        self.cost = check_positive(cost, "cost")
+        self.cost, self.radius = check_positive(cost, "cost"), check_radius(radius)
         self.step = STEPS[loss] / len(self.places) if step is None else check_positive(step, "step", zero=False)
         self.guides = guides
         self.limits = arc_limits(codes, templates.columns.index(FILTER), templates.radix(FILTER), gold, limits)
@@ -125,12 +128,16 @@ class ArcSolver:
         chosen = np.arange(self.codes.first.size) if only is None else np.asarray(only, dtype=np.int64)
         order = self.random.permutation(chosen) if self.shuffle else chosen
         size = self.step if self.loss == "mira" else self.step / np.sqrt(self.k + 1.0)
-        task = Task(corpus_of(self.codes, self.guides), read_only(self.gold), read_only(self.limits))
-        loss = float(learn(task, order, np.full(order.size, size), self._compiled(), self._rule(), self._learnt()))
+        loss = self._pass(order, size)
         self.k += 1
         self.rounds += int((self.codes.sizes[order] > 0).sum())
         self.seconds += time.perf_counter() - begin
         return self._state(loss / max(order.size, 1), size)
+
+    def _pass(self, order: Ints, size: float) -> float:
+        """One round for each sentence of `order`; the sum of the losses."""
+        task = Task(corpus_of(self.codes, self.guides), read_only(self.gold), read_only(self.limits))
+        return float(learn(task, order, np.full(order.size, size), self._compiled(), self._rule(), self._learnt()))
 
     def _compiled(self) -> Layout:
         return layout_of(self.templates, self.layout)
@@ -140,9 +147,9 @@ class ArcSolver:
 
     def _rule(self) -> TreeRule:
         loss = Loss(loss_code(self.loss, list(STEPS), "trees"), self.cost)
-        trees = structure("projective-tree" if self.projective else "tree")
+        trees = structure("projective-tree" if self.projective else "tree", loss)
         prox = compiled_prox(self.on_norms, len(self.places))
-        return TreeRule(trees, loss, prox, read_only(self.places), self.penalty is not None, self.ranking)
+        return TreeRule(trees, loss, prox, read_only(self.places), self.penalty is not None, self.ranking, self.radius)
 
     def feed(self, codes: ArcCodes, gold: Ints, guides: Ints | None = None) -> None:
         """Learn from other sentences, of the same words and templates."""
@@ -150,12 +157,19 @@ class ArcSolver:
         self.limits = arc_limits(codes, column, self.templates.radix(FILTER), gold, self.limits)
         self.codes, self.gold, self.guides = codes, gold, guides
 
-    def model(self, averaged: bool = True) -> ArcModel:
+    def model(self, averaged: bool = True) -> Any:
         """The weights as a model: their mean over all rounds, or the last ones."""
+        return self.model_of(self.mean(float(self.rounds) if averaged else 0.0))
+
+    def model_of(self, weights: Singles) -> Any:
+        """These weights as a model."""
+        return ArcModel(self.templates, self.layout, self.limits, weights)
+
+    def mean(self, rounds: float) -> Singles:
+        """The mean of theta over the rounds; with no rounds, theta."""
         out = aligned_singles(self.weights.size)
-        rounds = float(self.rounds) if averaged else 0.0
         averages(self._compiled(), self._learnt(), rounds, out)
-        return ArcModel(self.templates, self.layout, self.limits, out)
+        return out
 
     @property
     def progress(self) -> Floats:

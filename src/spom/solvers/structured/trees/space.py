@@ -84,19 +84,31 @@ def make_space(longest: int, families: int, sets: int) -> Any:
 @kernel(f"int64(Sentence, Layout, {LIMITS}, Space)")
 def prepare(sentence: Sentence, layout: Layout, limits: Shorts, space: Space) -> int:
     """Everything that scoring a sentence needs, in `space`; returns how many arcs there are."""
-    families, sets = layout.families, layout.sets
+    prepare_words(sentence, layout, space)
+    count = int(candidates(sentence, layout.column, limits, space.arcs))
+    prepare_pairs(sentence, layout, count, space)
+    return count
+
+
+@kernel("void(Sentence, Layout, Space)")
+def prepare_words(sentence: Sentence, layout: Layout, space: Space) -> None:
+    """What words add to the rows of each family, and the tags between them."""
     sides = np.empty((layout.ends.size - 1, sentence.n + 1), dtype=np.int64)
     side_codes(sentence, layout.ends, layout.atoms, sides)
-    addends(families, sides, sentence.n, space.heads, space.modifiers)
-    count = candidates(sentence, layout.column, limits, space.arcs)
-    for k in range(sets.size):
-        tags_between(sentence, sets[k], space.tags[k], space.counts[k])
+    addends(layout.families, sides, sentence.n, space.heads, space.modifiers)
+    for k in range(layout.sets.size):
+        tags_between(sentence, layout.sets[k], space.tags[k], space.counts[k])
+
+
+@kernel("void(Sentence, Layout, int64, Space)")
+def prepare_pairs(sentence: Sentence, layout: Layout, count: int, space: Space) -> None:
+    """The attributes of arcs as pairs."""
+    families = layout.families
     for which in range(space.pairs.shape[0]):
         for f in range(families.shape[0]):
             if families[f, PAIR] == which:
                 pair_codes(sentence, layout.upos, space.arcs, count, which, space.pairs[which])
                 break
-    return int(count)
 
 
 @kernel(f"int64({VECTOR}, int64)")

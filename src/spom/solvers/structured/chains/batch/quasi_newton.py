@@ -7,6 +7,7 @@ frequent features would otherwise move a thousand times slower than rare ones.
 
 from __future__ import annotations
 
+from collections import deque
 from typing import NamedTuple
 
 import numpy as np
@@ -16,11 +17,15 @@ from scipy.optimize import Bounds, minimize
 from spom.core.arrays import Floats, Ints
 from spom.features.rows import Blocks
 from spom.penalties.forms import Elastic
+from spom.solvers.structured.chains.batch.mixture import Visited
 from spom.solvers.structured.chains.data import restricted
 from spom.solvers.structured.chains.field import Expectations, Field
 
-# Pairs of steps that L-BFGS remembers. On CoNLL-2000's training sentences 30 and 10 differ by .1 % of the objective.
-MEMORY = 30
+# Pairs of steps that L-BFGS remembers. On 1,000 training sentences of CoNLL-2000 the certified gap after 180 iterations
+# was .16 with 30 and .07 with 100, the objective the same to 1e-5; 10 and 30 differ by .1 % of it on all sentences.
+MEMORY = 60
+# How many of the last points are kept for a mixture: with 20, 40 and 60 the gap of 300 iterations was .011, .006, .006.
+KEPT = 40
 # What is added to the curvature of a weight: half an example. Not tuned.
 LEAST = 0.5
 
@@ -88,8 +93,11 @@ def improve(
     forms: tuple[Elastic, Elastic],
     unit: Floats,
     iterations: int,
-) -> Weights:
-    """Weights after some iterations on a working set; `forms` are the penalties of features and chain, times N."""
+) -> tuple[Weights, deque[Visited]]:
+    """Weights after some iterations on a working set, and the last points visited.
+
+    `forms` are the penalties of features and chain, times N.
+    """
     W, chain = weights
     inside = restricted(field.tokens, Blocks(("all",), np.array([0, W.shape[0]])), working.rows)[0]
     part = Field(inside, field.y, field.forbidden, field.exact)
@@ -97,22 +105,28 @@ def improve(
     l1, l2 = (np.repeat([forms[0][i], forms[1][i]], [features, steps]) for i in range(2))
     split = Split(features, l1, l2, unit)
     table, pairs = np.zeros(working.on.shape), chain.copy()
+    visited: deque[Visited] = deque(maxlen=KEPT)
 
     def value(z: Floats) -> tuple[float, Floats]:
         w = split.weights(z)
         table[working.on], pairs[working.chain] = w[:features], w[features:]
         found = part.at(table, pairs)
-        g = np.concatenate([found.gradient[working.on], found.chain_gradient[working.chain]]) + l2 * w
+        g = np.concatenate([found.gradient[working.on], found.chain_gradient[working.chain]])
+        visited.append(Visited(w, g, found.losses, found.entropies))
         # Both halves of a split weight pay, so that this is an upper bound until one of them is zero.
         sizes = float((z[: l1.size] * l1 * unit)[l1 > 0.0].sum() + (z[l1.size :] * (l1 * unit)[l1 > 0.0]).sum())
-        return float(found.losses.sum()) + sizes + 0.5 * float(l2 @ (w * w)), split.gradient(g)
+        return float(found.losses.sum()) + sizes + 0.5 * float(l2 @ (w * w)), split.gradient(g + l2 * w)
 
     start = split.variables(np.concatenate([W[working.rows][working.on], chain[working.chain]]))
     options = {"maxiter": iterations, "maxcor": MEMORY, "ftol": 1e-13, "gtol": 1e-9}
     best = minimize(value, start, jac=True, method="L-BFGS-B", bounds=split.bounds(), options=options)
-    w = split.weights(np.asarray(best.x))
-    moved, after = np.zeros_like(working.on, dtype=np.float64), chain.copy()
-    moved[working.on], after[working.chain] = w[:features], w[features:]
-    out = np.zeros_like(W)
-    out[working.rows] = moved
-    return out, after
+    return placed(split.weights(np.asarray(best.x)), working, weights), visited
+
+
+def placed(w: Floats, working: Working, weights: Weights) -> Weights:
+    """The weights of a working set in tables of all; other features are zero, other entries of the chain stay."""
+    W, after = np.zeros_like(weights[0]), weights[1].copy()
+    features, part = int(working.on.sum()), np.zeros(working.on.shape)
+    part[working.on], after[working.chain] = w[:features], w[features:]
+    W[working.rows] = part
+    return W, after

@@ -1,30 +1,61 @@
-"""The best labels under weights of pairs; labels that cannot be on a best path are left out by exact bounds."""
+"""The best labels under weights of pairs, exactly: most labels of a token stand behind one bound.
+
+At each token the labels that score best are looked at one by one, and all others stand behind a single node whose score
+is at least that of any of them. Where the best path goes through such a node, more labels come out from behind it, and
+the search is repeated; where it does not, no label behind a bound can be better (Kaji et al. 2010, staggered decoding).
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, NamedTuple
+from functools import cached_property
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
-from spom.core.arrays import Ints
+from spom.core.arrays import Floats, Ints
 from spom.core.jit import kernel
+from spom.errors import DataError
 from spom.solvers.structured.chains.data import Ids, Tokens
 from spom.solvers.structured.chains.sparse.pairs import Pairs, Singles, add_parts, longest, part_count
 
+# Labels are looked at one by one from the start where they score within this of the best one.
+REACH = 1.5
+# Where the best path goes through a node of others, the reach there grows by this factor.
+GROWTH = 1.5
+# Labels b with the same b % LANES share a peak, so that most of them are passed over together.
+LANES = 64
+
 
 class Frozen(NamedTuple):
-    """Weights of pairs, scores of steps, beginnings and ends, and their bounds for each label.
+    """Weights of pairs, scores of steps, beginnings and ends, and the best step to each label and from it.
 
-    most_in[b] is the largest score of a step to b; most_out[a] and least_out[a] bound the steps from a, and its end.
+    most_in[0] is zero, for the first token; most_in[1] has the steps.
     """
 
     pairs: Pairs
     values: Annotated[Singles, "float32[::1]"]
     chain: Annotated[Singles, "float32[:, ::1]"]
-    most_in: Annotated[Singles, "float32[::1]"]
+    most_in: Annotated[Singles, "float32[:, ::1]"]
     most_out: Annotated[Singles, "float32[::1]"]
-    least_out: Annotated[Singles, "float32[::1]"]
+
+
+class Search(NamedTuple):
+    """Memory for one sentence. Token t has `counts[t]` labels of its own; the node after them stands for the others.
+
+    scores : of each label. peaks : the best of those that share a lane, each with the best step to it.
+    others : what a path through the node of the others gains there at most. reach : how far labels are looked at.
+    """
+
+    every: Annotated[Singles, "float32[::1]"]
+    scores: Annotated[Singles, "float32[:, ::1]"]
+    peaks: Annotated[Singles, "float32[:, ::1]"]
+    labels: Annotated[Ids, "int32[:, ::1]"]
+    counts: Annotated[Ints, "int64[::1]"]
+    alpha: Annotated[Floats, "float64[:, ::1]"]
+    back: Annotated[Ids, "int32[:, ::1]"]
+    others: Annotated[Floats, "float64[::1]"]
+    reach: Annotated[Singles, "float32[::1]"]
 
 
 @kernel("void(Tokens, int64, Frozen, float32[::1])")
@@ -44,82 +75,146 @@ def frozen_scores(rows: Tokens, t: int, model: Frozen, out: Singles) -> None:
     add_parts(model.pairs.parts, out)
 
 
-@kernel("int64(Frozen, float32[::1], float32[::1], int32[::1], int64, int32[::1])")
-def possible(model: Frozen, scores: Singles, alpha: Singles, before: Ids, count: int, out: Ids) -> int:
-    """Labels that may be on a best path, given the labels `before` of the last token with their best scores `alpha`.
+@kernel("void(Tokens, Frozen, float32[::1], float64[:, ::1])")
+def frozen_rows(rows: Tokens, model: Frozen, every: Singles, out: Floats) -> None:
+    """The scores of all labels at each token."""
+    for t in range(out.shape[0]):
+        frozen_scores(rows, t, model, every)
+        for b in range(out.shape[1]):
+            out[t, b] = every[b]
 
-    With a* the best of them, some path through b' scores alpha[a*] + chain[a*, b'] + score[b'] + least_out[b'] or more
-    up to the step after it. A label b that reaches less than that with most_in[b] and most_out[b] is on no best path.
+
+@kernel("void(Search, int64, int64, Frozen)")
+def find_peaks(search: Search, t: int, n: int, model: Frozen) -> None:
+    """The scores of token t with its beginning or end, and their peaks with the best step to each label."""
+    k, scores, peaks, into = model.chain.shape[1], search.scores[t], search.peaks[t], model.most_in[min(t, 1)]
+    scores[:] = search.every[:k]
+    if t == 0:
+        scores += model.chain[k]
+    if t == n - 1:
+        scores += model.chain[k + 1]
+    peaks[:] = np.float32(-np.inf)
+    for low in range(0, k, LANES):
+        for q in range(min(LANES, k - low)):
+            gain = scores[low + q] + into[low + q]
+            peaks[q] = gain if gain > peaks[q] else peaks[q]
+
+
+@kernel("void(Search, int64, Frozen)")
+def look_at(search: Search, t: int, model: Frozen) -> None:
+    """The labels of token t within its reach, and what the others gain at most."""
+    k, scores, peaks, into = model.chain.shape[1], search.scores[t], search.peaks[t], model.most_in[min(t, 1)]
+    top, others, count = peaks[0], np.float32(-np.inf), 0
+    for q in range(1, LANES):
+        top = max(top, peaks[q])
+    low = top - search.reach[t]
+    for q in range(min(LANES, k)):
+        if peaks[q] < low:
+            others = max(others, peaks[q])
+            continue
+        for b in range(q, k, LANES):
+            gain = scores[b] + into[b]
+            if gain < low:
+                others = max(others, gain)
+            else:
+                search.labels[t, count] = b
+                count += 1
+    search.counts[t], search.others[t] = count, others
+
+
+@kernel("void(Search, int64)")
+def order(search: Search, t: int) -> None:
+    """Put the labels of token t into the order of their paths' scores, best first; ties by label."""
+    labels, alpha, back = search.labels[t], search.alpha[t], search.back[t]
+    for i in range(1, search.counts[t]):
+        label, score, where, at = labels[i], alpha[i], back[i], i
+        while at > 0 and (alpha[at - 1] < score or (alpha[at - 1] == score and labels[at - 1] > label)):
+            labels[at], alpha[at], back[at] = labels[at - 1], alpha[at - 1], back[at - 1]
+            at -= 1
+        labels[at], alpha[at], back[at] = label, score, where
+
+
+@kernel("void(Search, int64, Frozen)")
+def forward(search: Search, t: int, model: Frozen) -> None:
+    """The best scores of paths that end in the labels of token t, and in its node of the others.
+
+    A step is looked up only where its bound could make a path the best; ties go to the lower label.
     """
-    best = 0
+    count, labels, alpha, back = search.counts[t], search.labels[t], search.alpha[t], search.back[t]
+    if t == 0:
+        for i in range(count):
+            alpha[i] = search.scores[0, labels[i]]
+        alpha[count] = search.others[0]
+        return
+    before, last, size, into = search.labels[t - 1], search.alpha[t - 1], search.counts[t - 1], model.most_in[1]
     for i in range(count):
-        if alpha[i] > alpha[best]:
-            best = i
-    top, row = alpha[best], model.chain[before[best]]
-    low = np.float32(-np.inf)
-    for b in range(scores.size):
-        low = max(low, top + row[b] + scores[b] + model.least_out[b])
-    found = 0
-    for b in range(scores.size):
-        if top + model.most_in[b] + scores[b] + model.most_out[b] >= low:
-            out[found] = b
-            found += 1
-    return found
+        b, top, where = labels[i], -np.inf, 0
+        for j in range(size):
+            if last[j] + into[b] < top:
+                break
+            if last[j] + model.most_out[before[j]] >= top:
+                s = last[j] + model.chain[before[j], b]
+                if s > top or (s == top and before[j] < before[where]):
+                    top, where = s, j
+        if last[size] + into[b] >= top:
+            top, where = last[size] + into[b], size
+        alpha[i], back[i] = top + search.scores[t, b], where
+    where = size if last[size] >= last[0] else 0
+    alpha[count], back[count] = last[where] + search.others[t], where
 
 
-@kernel("void(Tokens, int64, Frozen, float32[::1], int32[:, ::1], float32[:, ::1], int32[:, ::1], int64[::1])")
-def tag_sentence(
-    rows: Tokens, first: int, model: Frozen, every: Singles, labels: Ids, alpha: Singles, back: Ids, out: Ints
-) -> None:
-    """Viterbi over the labels that may be on a best path; `every` is for the scores of labels and parts."""
-    k, n = model.most_in.size, out.size
-    scores, counts = every[:k], np.empty(n, dtype=np.int64)
+@kernel("boolean(Tokens, int64, Frozen, Search, int64[::1])")
+def tag_sentence(rows: Tokens, first: int, model: Frozen, search: Search, out: Ints) -> bool:
+    """The best labels of a sentence; False where every sequence is forbidden."""
+    k, n = model.chain.shape[1], out.size
     for t in range(n):
-        frozen_scores(rows, first + t, model, every)
-        if t == n - 1:
-            scores += model.chain[k + 1]
-        if t == 0:
-            scores += model.chain[k]
-            count = k
-            for b in range(k):
-                labels[0, b], alpha[0, b], back[0, b] = b, scores[b], 0
-        else:
-            count = possible(model, scores, alpha[t - 1], labels[t - 1], counts[t - 1], labels[t])
-            for i in range(count):
-                b, top, where = labels[t, i], np.float32(-np.inf), 0
-                for j in range(counts[t - 1]):
-                    s = alpha[t - 1, j] + model.chain[labels[t - 1, j], b]
-                    if s > top:
-                        top, where = s, j
-                alpha[t, i], back[t, i] = top + scores[b], where
-        # Of those, only labels whose best continuation can reach the worst one of the best label.
-        low, kept = np.float32(-np.inf), 0
-        for i in range(count):
-            low = max(low, alpha[t, i] + model.least_out[labels[t, i]])
-        for i in range(count):
-            if alpha[t, i] + model.most_out[labels[t, i]] >= low:
-                labels[t, kept], alpha[t, kept], back[t, kept] = labels[t, i], alpha[t, i], back[t, i]
-                kept += 1
-        counts[t] = kept
-    at = 0
-    for i in range(counts[n - 1]):
-        if alpha[n - 1, i] > alpha[n - 1, at]:
-            at = i
-    for t in range(n - 1, -1, -1):
-        out[t] = labels[t, at]
-        at = back[t, at]
+        frozen_scores(rows, first + t, model, search.every)
+        find_peaks(search, t, n, model)
+        search.reach[t] = np.float32(REACH)
+        look_at(search, t, model)
+    begin = 0
+    while begin < n:
+        for t in range(begin, n):
+            forward(search, t, model)
+            order(search, t)
+        count, alpha = search.counts[n - 1], search.alpha[n - 1]
+        at, begin = count if alpha[count] >= alpha[0] else 0, n
+        for t in range(n - 1, -1, -1):
+            if at < search.counts[t]:
+                out[t] = search.labels[t, at]
+            elif search.counts[t] == k:
+                return False
+            else:
+                begin = t
+                search.reach[t] *= np.float32(GROWTH) if search.reach[t] < 1e6 else np.float32(np.inf)
+                look_at(search, t, model)
+            at = search.back[t, at]
+    return True
 
 
-@kernel("void(Tokens, Frozen, int64, int64, int64[::1])")
-def tag_all(rows: Tokens, model: Frozen, longest: int, total: int, out: Ints) -> None:
-    """The best labels of all sentences; `total` is the number of labels and parts."""
-    k = model.most_in.size
-    labels, back = np.empty((longest, k), dtype=np.int32), np.empty((longest, k), dtype=np.int32)
-    alpha, every = np.empty((longest, k), dtype=np.float32), np.empty(total, dtype=np.float32)
+@kernel("int64(Tokens, Frozen, Search, int64[::1])")
+def tag_all(rows: Tokens, model: Frozen, search: Search, out: Ints) -> int:
+    """The best labels of all sentences; returns a sentence for which every sequence is forbidden, or -1."""
     for i in range(rows.offsets.size - 1):
         first, n = rows.offsets[i], rows.offsets[i + 1] - rows.offsets[i]
-        if n > 0:
-            tag_sentence(rows, first, model, every, labels, alpha, back, out[first : first + n])
+        if n > 0 and not tag_sentence(rows, first, model, search, out[first : first + n]):
+            return i
+    return -1
+
+
+def make_search(length: int, k: int, total: int) -> Search:
+    """Memory for sentences of up to `length` tokens with k labels; `total` counts labels and parts."""
+    return Search(
+        np.empty(total, dtype=np.float32),
+        np.empty((length, k), dtype=np.float32),
+        np.empty((length, LANES), dtype=np.float32),
+        np.empty((length, k), dtype=np.int32),
+        np.empty(length, dtype=np.int64),
+        np.empty((length, k + 1)),
+        np.empty((length, k + 1), dtype=np.int32),
+        np.empty(length),
+        np.empty(length, dtype=np.float32),
+    )
 
 
 @dataclass(frozen=True)
@@ -130,18 +225,33 @@ class SparseWeights:
     values: Singles
     chain: Singles
 
+    @classmethod
+    def of(cls, W: Any, chain: Floats) -> SparseWeights:
+        """From a CSR matrix, (features, labels), and scores of the chain."""
+        parts = np.zeros((chain.shape[1], 0), dtype=np.int32)
+        pairs = Pairs(W.indptr.astype(np.int64), W.indices.astype(np.int32), parts)
+        return cls(pairs, np.ascontiguousarray(W.data, dtype=np.float32), chain.astype(np.float32))
+
+    @cached_property
     def frozen(self) -> Frozen:
-        """The weights with their bounds. An end counts as a step out, with the score zero: it is in the last scores."""
-        k = self.chain.shape[1]
-        steps = self.chain[:k]
-        zero = np.zeros(k, dtype=np.float32)
-        bounds = (steps.max(axis=0), np.maximum(steps.max(axis=1), zero), np.minimum(steps.min(axis=1), zero))
-        return Frozen(self.pairs, self.values, self.chain, *(np.ascontiguousarray(b) for b in bounds))
+        """The weights with the best step to and from each label."""
+        steps = self.chain[: self.chain.shape[1]]
+        into = np.stack([np.zeros(steps.shape[1], dtype=np.float32), steps.max(axis=0)])
+        return Frozen(self.pairs, self.values, self.chain, into, np.ascontiguousarray(steps.max(axis=1)))
 
     def tag(self, tokens: Tokens) -> Ints:
         """The number of the best label of each token; ties go to the lower label."""
         out = np.empty(tokens.total, dtype=np.int64)
-        tag_all(tokens, self.frozen(), longest(tokens), part_count(self.pairs.parts), out)
+        search = make_search(longest(tokens), self.chain.shape[1], part_count(self.pairs.parts))
+        bad = int(tag_all(tokens, self.frozen, search, out))
+        if bad >= 0:
+            raise DataError(f"sentence {bad}: the constraints and its scores forbid every sequence of its length")
+        return out
+
+    def scores(self, tokens: Tokens) -> Floats:
+        """(tokens, labels): the score of each label at each token, without the chain's."""
+        out = np.empty((tokens.total, self.chain.shape[1]))
+        frozen_rows(tokens, self.frozen, np.empty(part_count(self.pairs.parts), dtype=np.float32), out)
         return out
 
     def used(self) -> Ints:

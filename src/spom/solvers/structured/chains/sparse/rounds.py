@@ -10,32 +10,39 @@ speak, and gets no gradient.
 from __future__ import annotations
 
 import math
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
 from spom.core.arrays import Floats, Ints
 from spom.core.jit import kernel
-from spom.solvers.structured.chains.data import Tokens
+from spom.solvers.structured.chains.data import Ids, Tokens
+from spom.solvers.structured.chains.sentence import longest_of
 from spom.solvers.structured.chains.sparse.pairs import Pairs, Singles, add_parts
 
 
 class Table(NamedTuple):
-    """Sums of gradients and rates: of the pairs, and of steps, beginnings and ends ((labels + 2) x labels)."""
+    """Sums of gradients and rates: of the pairs, and of steps, beginnings and ends ((labels + 2) x labels).
+
+    `forbidden` has -inf for steps that must not be, else 0; it has no rows where there are none.
+    """
 
     pairs: Pairs
     sums: Annotated[Singles, "float32[::1]"]
     rates: Annotated[Singles, "float32[::1]"]
     chain_sums: Annotated[Singles, "float32[:, ::1]"]
     chain_rates: Annotated[Singles, "float32[:, ::1]"]
+    forbidden: Annotated[Singles, "float32[:, ::1]"]
 
 
 class Rule(NamedTuple):
-    """Numbers of a run: strengths, step, delta, margin, the probability from which on a token is skipped, candidates,
-    whether steps are learnt, and how many labels and parts there are."""
+    """Numbers of a run: strengths of features and of steps, step, delta, margin, the probability from which on a token
+    is skipped, candidates, whether steps are learnt, and how many labels and parts there are."""
 
     l1: Annotated[np.float32, "float32"]
     l2: Annotated[np.float32, "float32"]
+    chain_l1: Annotated[np.float32, "float32"]
+    chain_l2: Annotated[np.float32, "float32"]
     eta: Annotated[np.float32, "float32"]
     delta: Annotated[np.float32, "float32"]
     cost: Annotated[float, "float64"]
@@ -47,7 +54,10 @@ class Rule(NamedTuple):
 
 
 class Lattice(NamedTuple):
-    """The candidates of each token of a sentence, `counts[t]` of them, with their scores and probabilities."""
+    """The candidates of each token of a sentence, `counts[t]` of them, with their scores and probabilities.
+
+    weight[0] is the weight of the sentence.
+    """
 
     labels: Annotated[Ints, "int64[:, ::1]"]
     counts: Annotated[Ints, "int64[::1]"]
@@ -56,6 +66,7 @@ class Lattice(NamedTuple):
     back: Annotated[Floats, "float64[:, ::1]"]
     steps: Annotated[Floats, "float64[:, :, ::1]"]
     gold: Annotated[Ints, "int64[::1]"]
+    weight: Annotated[Floats, "float64[::1]"]
 
 
 @kernel("void(Tokens, int64, Table, float32, float32, float32, float32[::1])")
@@ -100,13 +111,14 @@ def candidates(scores: Singles, gold: int, reach: np.float32, width: int, labels
     return found
 
 
-@kernel("float64(float32[:, ::1], float32[:, ::1], int64, int64, float32, float32, float32)")
-def step_weight(
-    sums: Singles, rates: Singles, a: int, b: int, cut: np.float32, shift: np.float32, eta: np.float32
-) -> float:
-    """The weight of a step, a beginning or an end."""
-    zero, g = np.float32(0.0), sums[a, b]
-    return float(-eta * (max(g - cut, zero) + min(g + cut, zero)) / (rates[a, b] + shift))
+@kernel("float64(Table, Rule, float32, int64, int64)")
+def step_weight(table: Table, rule: Rule, rounds: np.float32, a: int, b: int) -> float:
+    """The weight of a step, a beginning or an end; -inf where it is forbidden."""
+    if table.forbidden.shape[0] and table.forbidden[a, b] < 0.0:
+        return -np.inf
+    zero, g, cut, shift = np.float32(0.0), table.chain_sums[a, b], rule.chain_l1 * rounds, rule.chain_l2 * rounds
+    size = max(g - cut, zero) + min(g + cut, zero)
+    return float(-rule.eta * size / (table.chain_rates[a, b] + rule.eta * shift))
 
 
 @kernel("float64(Lattice, int64)")
@@ -131,6 +143,8 @@ def expectations(lattice: Lattice, n: int) -> float:
             lattice.back[t, b] = math.exp(lattice.scores[t, b] - top)
             lattice.nodes[t, b] = into * lattice.back[t, b]
             norm += lattice.nodes[t, b]
+        # The gold path is always allowed: a norm of zero is an underflow.
+        norm = max(norm, 1e-300)
         for b in range(count):
             lattice.nodes[t, b] /= norm
             lattice.back[t, b] /= norm
@@ -161,7 +175,7 @@ def fill_lattice(
     """Candidates, and scores of candidates and steps; returns the score of the gold labels, without a margin."""
     n, k = y.size, table.chain_sums.shape[1]
     cut, shift = rule.l1 * rounds, rule.eta * rule.l2 * rounds
-    sums, rates, gold = table.chain_sums, table.chain_rates, 0.0
+    gold = 0.0
     for t in range(n):
         pair_scores(rows, first + t, table, cut, shift, rule.eta, scores)
         labels, values = lattice.labels[t], lattice.scores[t]
@@ -169,9 +183,9 @@ def fill_lattice(
         lattice.counts[t] = count
         for b in range(count):
             if t == 0:
-                values[b] += step_weight(sums, rates, k, labels[b], cut, shift, rule.eta)
+                values[b] += step_weight(table, rule, rounds, k, labels[b])
             if t == n - 1:
-                values[b] += step_weight(sums, rates, k + 1, labels[b], cut, shift, rule.eta)
+                values[b] += step_weight(table, rule, rounds, k + 1, labels[b])
             if labels[b] == y[t]:
                 lattice.gold[t] = b
                 gold += values[b]
@@ -179,8 +193,7 @@ def fill_lattice(
                 values[b] += rule.cost
             if t > 0:
                 for a in range(lattice.counts[t - 1]):
-                    before = lattice.labels[t - 1, a]
-                    lattice.steps[t, a, b] = step_weight(sums, rates, before, labels[b], cut, shift, rule.eta)
+                    lattice.steps[t, a, b] = step_weight(table, rule, rounds, lattice.labels[t - 1, a], labels[b])
         if t > 0:
             gold += lattice.steps[t, lattice.gold[t - 1], lattice.gold[t]]
     return gold
@@ -192,7 +205,8 @@ def collect_token(rows: Tokens, first: int, table: Table, rule: Rule, lattice: L
     starts, labels, parts = table.pairs.starts, table.pairs.labels, table.pairs.parts
     for b in range(lattice.counts[t]):
         label = lattice.labels[t, b]
-        slope[label] = np.float32(lattice.nodes[t, b] - (1.0 if b == lattice.gold[t] else 0.0))
+        here = lattice.nodes[t, b] - (1.0 if b == lattice.gold[t] else 0.0)
+        slope[label] = np.float32(lattice.weight[0] * here)
         for i in range(parts.shape[1]):
             slope[parts[label, i]] += slope[label]
     for e in range(rows.indptr[first + t], rows.indptr[first + t + 1]):
@@ -223,11 +237,12 @@ def collect_step(table: Table, rule: Rule, a: int, b: int, slope: float) -> None
 @kernel("void(Table, Rule, Lattice, int64, int64)")
 def collect_chain(table: Table, rule: Rule, lattice: Lattice, n: int, k: int) -> None:
     """The gradients of all steps, of the beginning and of the end of a sentence."""
+    weight = lattice.weight[0]
     for t in range(n):
         for b in range(lattice.counts[t]):
             label = lattice.labels[t, b]
             right = b == lattice.gold[t]
-            slope = lattice.nodes[t, b] - (1.0 if right else 0.0)
+            slope = weight * (lattice.nodes[t, b] - (1.0 if right else 0.0))
             if t == 0:
                 collect_step(table, rule, k, label, slope)
             if t == n - 1:
@@ -236,16 +251,13 @@ def collect_chain(table: Table, rule: Rule, lattice: Lattice, n: int, k: int) ->
                 both = right and a == lattice.gold[t - 1]
                 g = lattice.steps[t, a, b] - (1.0 if both else 0.0)
                 if abs(g) > 1e-4:
-                    collect_step(table, rule, lattice.labels[t - 1, a], label, g)
+                    collect_step(table, rule, lattice.labels[t - 1, a], label, weight * g)
 
 
-@kernel("UniTuple(float64, 2)(Tokens, int64[::1], int64[::1], Table, Rule, int64, int64)")
-def sparse_rounds(
-    rows: Tokens, y: Ints, order: Ints, table: Table, rule: Rule, done: int, longest: int
-) -> tuple[float, float]:
-    """One round for each sentence in `order`; the sum of losses and the number of tokens with an update."""
-    k, width = table.chain_sums.shape[1], rule.width + 1
-    lattice = Lattice(
+@kernel("Lattice(int64, int64)")
+def make_lattice(longest: int, width: int) -> Any:
+    """Memory for sentences of up to `longest` tokens with up to `width` candidates each."""
+    return Lattice(
         np.empty((longest, width), dtype=np.int64),
         np.empty(longest, dtype=np.int64),
         np.empty((longest, width)),
@@ -253,15 +265,30 @@ def sparse_rounds(
         np.empty((longest, width)),
         np.empty((longest, width, width)),
         np.empty(longest, dtype=np.int64),
+        np.ones(1),
     )
+
+
+@kernel("UniTuple(float64, 2)(Tokens, int64[::1], int64[::1], float64[::1], Table, Rule, int64)")
+def sparse_rounds(
+    rows: Tokens, y: Ints, order: Ints, weight: Floats, table: Table, rule: Rule, done: int
+) -> tuple[float, float]:
+    """One round for each sentence in `order`; the sum of losses and the number of tokens with an update.
+
+    `weight` has a weight for each sentence, and is empty where all are one.
+    """
+    k, width, longest = table.chain_sums.shape[1], rule.width + 1, max(1, longest_of(rows, order))
+    lattice = make_lattice(longest, width)
     scores, slope = np.empty(rule.total, dtype=np.float32), np.zeros(rule.total, dtype=np.float32)
     total, touched = 0.0, 0.0
     for r in range(order.size):
         first, n = rows.offsets[order[r]], rows.offsets[order[r] + 1] - rows.offsets[order[r]]
         if n == 0:
             continue
+        if weight.size:
+            lattice.weight[0] = weight[order[r]]
         gold = fill_lattice(rows, first, y[first : first + n], table, rule, np.float32(done + r), scores, lattice)
-        total += max(0.0, expectations(lattice, n) - gold)
+        total += lattice.weight[0] * max(0.0, expectations(lattice, n) - gold)
         active = 0
         for t in range(n):
             if lattice.nodes[t, lattice.gold[t]] <= rule.skip:
@@ -282,3 +309,23 @@ def final_weights(
     for p in range(out.size):
         g = sums[p]
         out[p] = -eta * (max(g - cut, zero) + min(g + cut, zero)) / (rates[p] + shift)
+
+
+@kernel("int64(Tokens, int64[::1], Table, Rule, int64, float64, int32[:, ::1])")
+def find_confused(rows: Tokens, y: Ints, table: Table, rule: Rule, done: int, least: float, out: Ids) -> int:
+    """How many (token, label) there are whose label is wrong with a probability of `least` or more: rows of `out`."""
+    every = np.arange(rows.offsets.size - 1)
+    lattice, count = make_lattice(max(1, longest_of(rows, every)), rule.width + 1), 0
+    scores = np.empty(rule.total, dtype=np.float32)
+    for i in every:
+        first, n = rows.offsets[i], rows.offsets[i + 1] - rows.offsets[i]
+        if n == 0:
+            continue
+        fill_lattice(rows, first, y[first : first + n], table, rule, np.float32(done), scores, lattice)
+        expectations(lattice, n)
+        for t in range(n):
+            for b in range(lattice.counts[t]):
+                if b != lattice.gold[t] and lattice.nodes[t, b] >= least and count < out.shape[0]:
+                    out[count, 0], out[count, 1] = first + t, lattice.labels[t, b]
+                    count += 1
+    return count

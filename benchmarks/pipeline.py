@@ -1,0 +1,140 @@
+"""Pipelines from raw text beside UDPipe 1 on every treebank: `python -m benchmarks pipeline[:treebank[,treebank]]`.
+
+Both learn from the same training file with their defaults; UDPipe is given the development file too, ours is not. A
+treebank that has no training file is learnt from its development file. The measures are those of CoNLL 2018 on the
+text of the test file. UDPipe takes minutes to hours, so results are kept in `results/pipeline.json`, and only what is
+missing there is run: `python -m benchmarks.pipeline udpipe|spom NAME ...` runs what is named again. UDPipe's results
+of Turkish and Vietnamese are of an earlier day, and lack some measures.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from benchmarks.defaults.sentence_sets import files, treebanks
+from benchmarks.defaults.udpipe import packed, sentences
+from spom import Pipeline
+from spom.data.conllu import parse_conllu, read_conllu
+from spom.data.surface import Surface
+from spom.data.treebank import Treebank
+from spom.metrics.conll2018 import conll2018
+
+RESULTS = Path(__file__).parent / "results" / "pipeline.json"
+MEASURES = ("words", "sentences", "upos", "xpos", "feats", "lemmas", "uas", "las")
+# UDPipe takes more than an hour for each.
+TOO_LONG = ("ar_padt_v1.3", "es_ancora", "ewt", "pt_bosque", "zh_gsd_v1.3")
+
+
+def rounded(gold: Treebank, found: Treebank) -> dict[str, float]:
+    """The measures in percent."""
+    scores = conll2018(gold, found)
+    return {name: round(100 * scores[name], 2) for name in MEASURES}
+
+
+def udpipe(found: dict[str, Path]) -> dict[str, Any]:
+    """UDPipe 1 with the defaults of its tokenizer, tagger and parser."""
+    from ufal import udpipe as peer
+
+    train, error = sentences(found["train"]), peer.ProcessingError()
+    held = sentences(found["dev"]) if "dev" in found else []
+    begin = time.process_time()
+    data = peer.Trainer.train("morphodita_parsito", packed(train), packed(held), "", "", "", error)
+    seconds = time.process_time() - begin
+    if not data:
+        raise RuntimeError(error.message)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model.udpipe"
+        path.write_bytes(data)
+        model = peer.Model.load(str(path))
+        runner = peer.Pipeline(model, "tokenize", peer.Pipeline.DEFAULT, peer.Pipeline.DEFAULT, "conllu")
+        result: dict[str, Any] = {}
+        for part in ("dev", "test"):
+            if part in found:
+                gold = read_conllu(found[part])
+                text = Surface.of(gold).text()
+                begin = time.process_time()
+                written = runner.process(text, error)
+                used = time.process_time() - begin
+                result[part] = rounded(gold, parse_conllu(written.encode()))
+    return {**result, "seconds": round(seconds, 1), "bytes": len(data), "words_per_second": round(gold.n_words / used)}
+
+
+def spom(found: dict[str, Path]) -> dict[str, Any]:
+    """`Pipeline()`."""
+    bank, begin = read_conllu(found["train"]), time.process_time()
+    pipeline = Pipeline(verbose=0).fit(bank)
+    seconds = time.process_time() - begin
+    result: dict[str, Any] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model.spom"
+        pipeline.save(path)
+        size = path.stat().st_size
+    for part in ("dev", "test"):
+        if part in found:
+            gold = read_conllu(found[part])
+            text = Surface.of(gold).text()
+            begin = time.process_time()
+            written = pipeline.predict(text)
+            used = time.process_time() - begin
+            result[part] = rounded(gold, written)
+    return {**result, "seconds": round(seconds, 1), "bytes": size, "words_per_second": round(gold.n_words / used)}
+
+
+LEARNERS = {"spom": spom, "udpipe": udpipe}
+
+
+def stored() -> dict[str, dict[str, Any]]:
+    """The results by treebank and learner."""
+    return json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+
+
+def run(learner: str, name: str) -> None:
+    """Run one and keep its result."""
+    found = LEARNERS[learner](files(name))
+    done = stored()
+    done.setdefault(name, {})[learner] = found
+    RESULTS.parent.mkdir(exist_ok=True)
+    RESULTS.write_text(json.dumps(done, indent=1, sort_keys=True) + "\n")
+    print(learner, name, found["test"], f"{found['seconds']} s", flush=True)
+
+
+def table(done: dict[str, dict[str, Any]]) -> str:
+    """Ours and UDPipe's of each treebank as a table in reStructuredText; ours is in italics where it is behind."""
+    rows = [["treebank", "", *(name if len(name) > 4 else name.upper() for name in MEASURES), "CPU s", "MB", "words/s"]]
+    for name in treebanks():
+        peer = done.get(name, {}).get("udpipe", {}).get("test", {})
+        for learner, found in sorted(done.get(name, {}).items()):
+            cells = []
+            for measure in MEASURES:
+                own = found["test"].get(measure)
+                behind = learner == "spom" and own is not None and own < peer.get(measure, 0.0)
+                cells.append("" if own is None else f"*{own:.2f}*" if behind else f"{own:.2f}")
+            size, speed = found.get("bytes"), found.get("words_per_second")
+            last = ["" if size is None else f"{size / 1e6:.1f}", "" if speed is None else f"{speed:,}"]
+            rows.append([name, "spom" if learner == "spom" else "UDPipe 1", *cells, f"{found['seconds']:.0f}", *last])
+    lines = [".. list-table:: Raw text of the test files, in percent", "   :header-rows: 1", ""]
+    for row in rows:
+        lines += [f"   {'* -' if k == 0 else '  -'} {cell}".rstrip() for k, cell in enumerate(row)]
+    return "\n".join(lines)
+
+
+def main(part: str = "") -> None:
+    """Run what is missing, and print the table."""
+    for name in part.split(",") if part else treebanks():
+        for learner in LEARNERS:
+            if learner not in stored().get(name, {}) and not (learner == "udpipe" and name in TOO_LONG):
+                run(learner, name)
+    print(table(stored()))
+
+
+if __name__ == "__main__":
+    if len(sys.argv) > 2:
+        for treebank in sys.argv[2:]:
+            run(sys.argv[1], treebank)
+    else:
+        print(table(stored()))

@@ -1,0 +1,183 @@
+"""The engine of chains with many labels: sums of gradients and rates of the pairs that were seen."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spom.core.arrays import Floats, Ints
+from spom.errors import Unsupported
+from spom.features.rows import Blocks
+from spom.solvers.structured.chains.adaptive_engine import Rates
+from spom.solvers.structured.chains.data import Ids, Singles, Summary, Tokens, ranges
+from spom.solvers.structured.chains.sparse.pairs import Pairs, part_count, seen_pairs
+from spom.solvers.structured.chains.sparse.rounds import Rule, Table, final_weights, find_confused, sparse_rounds
+
+Arrays = dict[str, NDArray[Any]]
+LOSSES = ("log", "softmax-margin")
+# Its rounds have loops of their own, and no structure of the dense ones to compile.
+NO_STRUCTURE: Any = None
+
+
+class Candidates(NamedTuple):
+    """Expectations go over labels within `reach` of a token's best, at most `width`; `parts` are what labels share.
+
+    confused : beside the pairs that were seen there are those of a feature and a label that is wrong at two of its
+        tokens or more, with at least this probability after a first pass. None: only pairs that were seen.
+    """
+
+    reach: float = 10.0
+    width: int = 16
+    parts: Any = None
+    confused: float | None = None
+
+
+class PairEngine:
+    """Dual averaging with AdaGrad's rates, with a weight only for a feature and a label that were seen together.
+
+    Weights of features are a CSR matrix with an entry for each pair, zeros included, in an order that does not change.
+    """
+
+    def __init__(
+        self, seen: tuple[Tokens, Ints], blocks: Blocks, forbidden: Floats, rates: Rates, asked: Candidates, loss: str
+    ) -> None:
+        if loss not in LOSSES:
+            raise Unsupported(f"there is no loss {loss!r} for many labels; the losses are: {', '.join(LOSSES)}")
+        self.blocks, self.k, self.rates, self.asked = blocks, forbidden.shape[1], rates, asked
+        parts, shape = checked_parts(asked.parts, self.k), (self.k + 2, self.k)
+        self.margin, self.total = loss == "softmax-margin", part_count(parts)
+        pairs = seen_pairs(*seen, blocks.total, parts)
+        limits = forbidden.astype(np.float32) if forbidden.any() else np.zeros((0, self.k), dtype=np.float32)
+        chain = np.zeros(shape, dtype=np.float32), np.full(shape, rates.delta, dtype=np.float32)
+        self.table = Table(pairs, *self._fresh(pairs.labels.size), *chain, limits)
+        self.rounds, self.eta = 0, 0.0
+
+    def _fresh(self, count: int) -> tuple[Singles, Singles]:
+        """Sums and rates of so many pairs before the first round."""
+        return np.zeros(count, dtype=np.float32), np.full(count, self.rates.delta, dtype=np.float32)
+
+    def _rule(self, cost: float, skip: float) -> Rule:
+        l1, l2, chain_l1, chain_l2 = (np.float32(s) for s in self.rates[:4])
+        step, delta, reach = np.float32(self.eta), np.float32(self.rates.delta), np.float32(self.asked.reach)
+        margin, width, learnt = cost if self.margin else 0.0, int(self.asked.width), self.rates.learn_chain
+        return Rule(l1, l2, chain_l1, chain_l2, step, delta, margin, skip, reach, width, learnt, self.total)
+
+    def add_confused(self, tokens: Tokens, y: Ints, eta: float, cost: float) -> None:
+        """Add pairs of features and labels that a first pass takes for likely and that are wrong; then forget it.
+
+        Without them no weight could speak against a label that a feature was never seen with.
+        """
+        assert self.asked.confused is not None
+        self.eta, found = eta, np.empty((4 * tokens.total, 2), dtype=np.int32)
+        rule, every = self._rule(cost, 0.999), np.arange(len(tokens))
+        sparse_rounds(tokens, y, every, np.zeros(0), self.table, rule, 0)
+        count = find_confused(tokens, y, self.table, rule, every.size, self.asked.confused, found)
+        where, labels = found[:count, 0], found[:count, 1].astype(np.int64)
+        sizes = np.diff(tokens.indptr)[where]
+        features = tokens.indices[ranges(tokens.indptr[where], sizes)].astype(np.int64)
+        keys, times = np.unique(features * self.total + np.repeat(labels, sizes), return_counts=True)
+        keys = keys[times > 1]
+        self._merge(self._pairs(keys), *self._fresh(keys.size), np.arange(self.total))
+        self.table.sums[:], self.table.chain_sums[:] = 0.0, 0.0
+        self.table.rates[:], self.table.chain_rates[:] = self.rates.delta, self.rates.delta
+
+    def run(self, rounds: Any) -> tuple[float, float]:
+        """Rounds over sentences: the sum of losses met, and the tokens with an update."""
+        self.eta = float(rounds.steps[-1]) if rounds.steps.size else self.eta
+        rule = self._rule(rounds.loss.cost, rounds.skip)
+        found = sparse_rounds(rounds.tokens, rounds.y, rounds.order, rounds.weight, self.table, rule, self.rounds)
+        self.rounds += rounds.order.size
+        return float(found[0]), float(found[1])
+
+    # --- weights -------------------------------------------------------------------------------------------
+
+    def values(self) -> tuple[Singles, Singles]:
+        """The weights of the pairs and of the chain now."""
+        t, table, rates = float(self.rounds), self.table, self.rates
+        values, chain = np.empty_like(table.sums), np.empty_like(table.chain_sums)
+        places = ((table.sums, table.rates, values), (table.chain_sums, table.chain_rates, chain))
+        for (l1, l2), (sums, own, out) in zip((rates[:2], rates[2:4]), places, strict=True):
+            cut, shift = np.float32(l1 * t), np.float32(self.eta * l2 * t)
+            final_weights(sums.reshape(-1), own.reshape(-1), cut, shift, np.float32(self.eta), out.reshape(-1))
+        return values, chain
+
+    def weights(self) -> tuple[Any, Floats]:
+        """(features, labels) as a CSR matrix and (labels + 2, labels): the weights now."""
+        values, chain = self.values()
+        return self.matrix(values), chain.astype(np.float64)
+
+    def matrix(self, values: Singles) -> Any:
+        """Weights of the pairs as a CSR matrix."""
+        from scipy.sparse import csr_matrix
+
+        pairs = self.table.pairs
+        return csr_matrix((values, pairs.labels, pairs.starts), shape=(self.blocks.total, self.k))
+
+    def summary(self) -> Summary:
+        """Norms of blocks, non-zeros and sizes of the weights now."""
+        values, chain = self.values()
+        spans = pairwise(self.table.pairs.starts[self.blocks.starts].tolist())
+        norms = np.array([float(np.dot(values[a:b], values[a:b])) for a, b in spans])
+        return Summary(
+            np.sqrt(norms), int(np.count_nonzero(values)), float(np.abs(values).sum(dtype=np.float64)),
+            chain.astype(np.float64),
+        )  # fmt: skip
+
+    # --- resuming ------------------------------------------------------------------------------------------
+
+    def start_at(self, W: Any, chain: Floats, eta: float) -> None:
+        """Resume from weights alone: the sums that give them at round 0, at rates as if each had a gradient of one."""
+        rate = self.rates.delta + 1.0
+        kept = W.tocsr()
+        kept.sort_indices()
+        own = Pairs(kept.indptr.astype(np.int64), kept.indices.astype(np.int32), self.table.pairs.parts)
+        sums = (kept.data * np.float32(-rate / eta)).astype(np.float32)
+        self._merge(own, sums, np.full(sums.size, rate, dtype=np.float32), np.arange(chain.shape[1]))
+        self.eta = eta
+        self.table.chain_sums[:], self.table.chain_rates[:] = -chain * (rate / eta), rate
+
+    def take(self, other: PairEngine, place: Ints) -> None:
+        """Resume from another engine that has fewer labels: its label a is place[a] here."""
+        self._merge(other.table.pairs, other.table.sums, other.table.rates, place)
+        rows = np.append(place, [self.k, self.k + 1])[:, None]
+        self.table.chain_sums[rows, place] = other.table.chain_sums
+        self.table.chain_rates[rows, place] = other.table.chain_rates
+        self.rounds, self.eta = other.rounds, other.eta
+
+    def _merge(self, other: Pairs, sums: Singles, rates: Singles, place: Ints) -> None:
+        """The pairs of both, with the sums and rates of the other's."""
+        own = self.table.pairs
+        features = np.arange(self.blocks.total, dtype=np.int64)
+        before = np.repeat(features, np.diff(other.starts)) * self.total + place[other.labels]
+        keys = np.union1d(before, np.repeat(features, np.diff(own.starts)) * self.total + own.labels)
+        table, where = self._fresh(keys.size), np.searchsorted(keys, before)
+        table[0][where], table[1][where] = sums, rates
+        self.table = Table(self._pairs(keys), *table, *self.table[3:])
+
+    def _pairs(self, keys: Ints) -> Pairs:
+        """Pairs from rising numbers feature * total + label."""
+        starts = np.searchsorted(keys, np.arange(self.blocks.total + 1) * self.total).astype(np.int64)
+        return Pairs(starts, (keys % self.total).astype(np.int32), self.table.pairs.parts)
+
+    def pack(self) -> Arrays:
+        """What a saved run needs to resume: the arrays themselves, which the next pass changes."""
+        table, scalars = self.table, np.array([float(self.rounds), self.eta])
+        own = {"sums": table.sums, "rates": table.rates, "scalars": scalars}
+        return {**own, "chain_sums": table.chain_sums, "chain_rates": table.chain_rates}
+
+    def unpack(self, arrays: Arrays) -> None:
+        """Resume from a saved run."""
+        self.table.sums[:], self.table.rates[:] = arrays["sums"], arrays["rates"]
+        self.table.chain_sums[:], self.table.chain_rates[:] = arrays["chain_sums"], arrays["chain_rates"]
+        self.rounds, self.eta = int(arrays["scalars"][0]), float(arrays["scalars"][1])
+
+
+def checked_parts(parts: Any, labels: int) -> Ids:
+    """The parts of each label, one row for each label; none by default."""
+    found = np.zeros((labels, 0)) if parts is None else np.asarray(parts)
+    if found.shape[0] != labels or (found.size and found.min() < labels):
+        raise ValueError(f"parts must have a row for each of {labels} labels, with numbers from {labels} on")
+    return np.ascontiguousarray(found, dtype=np.int32)
