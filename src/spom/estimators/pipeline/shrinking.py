@@ -111,8 +111,14 @@ def cut_parser(parser: DependencyParser, share: float) -> DependencyParser:
     return found
 
 
+# Stages before the parser keep this many times the share of weights that the parser keeps: their errors become its own.
+# EWT's dev set at 5 MB: LAS .770 with .6, .797 with 1, .803 with 1.6; .809 whole.
+_FIRST = 1.6
+
+
 def cut(stages: dict[str, Any], share: float) -> dict[str, Any]:
-    """All stages of a pipeline with the same share of their weights gone."""
+    """All stages of a pipeline with a share of their weights gone, less of them in the stages before the parser."""
+    before = max(0.0, 1.0 - _FIRST * (1.0 - share)) if stages["parser_"] is not None else share
     found = dict(stages)
     for name, how in (
         ("segmenter_", cut_segmenter),
@@ -121,7 +127,7 @@ def cut(stages: dict[str, Any], share: float) -> dict[str, Any]:
         ("parser_", cut_parser),
     ):
         if stages[name] is not None:
-            found[name] = how(stages[name], share)
+            found[name] = how(stages[name], share if name == "parser_" else before)
     return found
 
 
@@ -129,6 +135,7 @@ def shrink(pipeline: Any, size: int) -> None:
     """Take as few weights as it needs for a model file of `size` bytes: the smallest share that is enough.
 
     A second stage of the parser goes first where half of all weights would have to: it is worth less than they are.
+    Second order is worth more, and goes where nothing else is small enough.
     """
     stages = {name: vars(pipeline)[name] for name in ("segmenter_", "tagger_", "lemmatizer_", "parser_")}
 
@@ -137,7 +144,8 @@ def shrink(pipeline: Any, size: int) -> None:
         return file_bytes(pipeline) <= size
 
     parser = stages["parser_"]
-    if parser is not None and parser.second_ is not None and not fits(0.5):
+    most = (_STEPS - 1) / _STEPS if getattr(parser, "order_", 1) == 2 else 0.5
+    if parser is not None and parser.second_ is not None and not fits(most):
         stages["parser_"] = DependencyParser(**parser.get_params(deep=False))
         stages["parser_"].__dict__.update({**vars(parser), "second_": None})
     low, high = 0, _STEPS - 1
