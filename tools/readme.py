@@ -104,11 +104,31 @@ def beside() -> str:
     return "\n".join(lines).rstrip("\n")
 
 
+def pipelines() -> str:
+    """Raw text to trees on test sets: ours and, where it was trained here, UDPipe 1."""
+    done = json.loads((BENCHMARKS / "pipeline.json").read_text(encoding="utf-8"))
+    shown = ("words", "sentences", "upos", "xpos", "lemmas", "uas", "las")
+    lines = [f"| | | {' | '.join(shown)} | CPU s | MB |", "| --- " * (len(shown) + 4) + "|"]
+    for name, found in done.items():
+        for learner, run in sorted(found.items()):
+            scores = " | ".join(f"{run['test'][key]:.1f}" if key in run["test"] else "" for key in shown)
+            size = f"{run['bytes'] / 1e6:.1f}" if "bytes" in run else ""
+            who = "ours" if learner == "spom" else "UDPipe 1"
+            lines.append(f"| {name} | {who} | {scores} | {run['seconds']:.0f} | {size} |")
+    return "\n".join(lines)
+
+
 def _cell(text: str) -> str:
     return text.replace("|", "\\|")
 
 
-BLOCKS: dict[str, Callable[[], str]] = {"papers": papers, "words": words, "defaults": defaults, "beside": beside}
+BLOCKS: dict[str, Callable[[], str]] = {
+    "papers": papers,
+    "words": words,
+    "defaults": defaults,
+    "beside": beside,
+    "pipelines": pipelines,
+}
 
 
 def filled(text: str) -> str:
