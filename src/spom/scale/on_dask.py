@@ -14,6 +14,8 @@ from spom.errors import Unsupported
 from spom.scale.executor import Held, NoWorkers, WorkerLost
 from spom.scale.sending import Moved, answered, once, opened, packed
 
+# Seconds in which a scheduler has to answer: Dask tries a wrong address again and again.
+CONNECT = 10.0
 # Seconds between two looks at whether there are workers.
 LOOK = 0.5
 
@@ -30,7 +32,7 @@ class Dask:
             ) from None
         self._own = isinstance(client, str)
         try:
-            self.client = Client(client, timeout=timeout, set_as_default=False) if self._own else client
+            self.client = Client(client, timeout=min(timeout, CONNECT), set_as_default=False) if self._own else client
         except (OSError, TimeoutError, ValueError) as error:
             raise NoWorkers(f"there is no Dask scheduler at {client} ({error})") from None
         self.timeout, self.moved = timeout, Moved()

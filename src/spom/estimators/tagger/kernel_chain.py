@@ -155,7 +155,7 @@ def stacked(parts: Any) -> tuple[Any, Ints]:
     widths = {part.shape[1]: i for i, part in reversed(list(enumerate(listed))) if part.shape[0]}
     if len(widths) > 1:
         first, other = sorted(widths.items(), key=lambda item: item[1])[:2]
-        raise DataError(f"sentence {other[1]} has {other[0]} features a token; expected {first[0]}")
+        raise DataError(f"sentence {other[1]} has {other[0]} features per token; expected {first[0]}")
     offsets = np.concatenate([[0], np.cumsum([part.shape[0] for part in listed])]).astype(np.int64)
     full = [part for part in listed if part.shape[0]]
     if not full:
