@@ -44,6 +44,8 @@ _SHOWN = ("compare", "draw")
 PROBE_SEED = 3
 # Numbers kept of a tiny run: enough to notice a change, few enough to store.
 _MOST = 200
+# Places that differ by more between processors: a Frank-Wolfe run of few passes on ill-conditioned kernels ends anywhere.
+_BY_MACHINE = {"spom-fig2": "optimum."}
 
 
 def digest(code: Any) -> str:
@@ -129,6 +131,8 @@ def stale(experiment: Experiment, result: Result, now: Numbers) -> str | None:
     if not kept:
         return "it was stored without the numbers of a tiny run"
     for place, number in restored(kept).items():
+        if place.startswith(_BY_MACHINE.get(experiment.id, "\0")):
+            continue
         if place not in now:
             return f"a tiny run has no number {place} any more"
         if not _same(number, now[place]):
