@@ -44,7 +44,7 @@ _SHOWN = ("compare", "draw")
 PROBE_SEED = 3
 # Numbers kept of a tiny run: enough to notice a change, few enough to store.
 _MOST = 200
-# Places that differ by more between processors: a Frank-Wolfe run of few passes on ill-conditioned kernels ends anywhere.
+# Places that differ by more between processors: where a Frank-Wolfe run of few passes ends on ill-conditioned kernels.
 _BY_MACHINE = {"spom-fig2": "optimum."}
 
 
