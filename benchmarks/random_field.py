@@ -6,8 +6,8 @@ passes; times are CPU seconds without features and compilation. CRFsuite itself 
 its objective was 16,807.8 after 530 iterations (about 320 s), and still falling by .4 in ten iterations.
 
 The floors (certified gap 1e-2 in 30 s, 1e-3 in 120 s) are missed by far: the gap was .75, .68 and .54 after 33, 58 and
-82 s on a busy machine. The objective is not what is missing: it was 16,807.8 after 140 s with a smaller working set, where
-the gap was .34. The gap asks for each of 200,000 gradients to be within its bound.
+82 s on a busy machine. The objective is not what is missing: it was 16,807.8 after 140 s with a smaller working set,
+where the gap was .34. The gap asks for each of 200,000 gradients to be within its bound.
 """
 
 from __future__ import annotations
