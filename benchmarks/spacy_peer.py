@@ -139,6 +139,9 @@ def entities(folder: Path, name: str) -> None:
 
 
 def beside(folder: Path) -> None:
-    """Both."""
+    """Both, where spaCy is installed."""
+    if subprocess.run([PYTHON, "-c", "import spacy"], capture_output=True, check=False).returncode:
+        print("  (skipped: pip install spacy, or set SPOM_SPACY to a Python that has it)")
+        return
     trees(folder, TREEBANK)
     entities(folder, ENTITIES)
