@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.defaults.rows import Row, timed
+from benchmarks.defaults.rows import Row, is_stored, timed
 from benchmarks.defaults.sentence_sets import files, treebanks
 from benchmarks.defaults.udpipe import RESULTS
 from spom import DependencyParser
@@ -38,6 +38,8 @@ def run(kind: str, sets: str = "", learner: str = "") -> Iterator[Row]:
         DependencyParser(verbose=0, epochs=1, label_epochs=1).fit(train[:20])
         for label, params in LEARNERS.items():
             for seed in range(seeds) if label.startswith(learner) else ():
+                if is_stored(kind, name, label, seed):
+                    continue
                 made = DependencyParser(random_state=seed, verbose=0, **params)
                 parser, seconds = timed(lambda made=made, train=train: made.fit(train))
                 result = parser.evaluate(test)
