@@ -97,3 +97,8 @@ def test_one_template_can_have_fewer_weights() -> None:
     full, pruned = fit(["w[0]|pos[0]"]), fit(["w[0]|pos[0]"], prune="auto")
     assert pruned.pruning_.dropped == ()
     assert pruned.nonzeros_ <= full.nonzeros_
+
+
+def test_weights_that_are_all_equal_can_be_compared() -> None:
+    warm = [[("a",), ("b",)]] * 80, [["X", "Y"]] * 80
+    assert SequenceTagger(verbose=0, prune="auto", random_state=0).fit(*warm).score(*warm) == 1.0

@@ -83,7 +83,7 @@ class Trial:
             full = self.learn(*learnt, support)
         if share == 1.0:
             return full
-        return self.learn(*learnt, largest(full[0], int(share * np.count_nonzero(full[0]))))
+        return self.learn(*learnt, largest(full[0], max(1, int(share * np.count_nonzero(full[0])))))
 
 
 @dataclass

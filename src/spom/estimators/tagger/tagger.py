@@ -409,7 +409,7 @@ class SequenceTagger(TakesCallbacks, SavingTagger, TaggerModel):
             self.pruning_.refit_seconds = learner.solver.seconds
         most = np.inf if self.max_weights is None else self.max_weights
         if isinstance(self.pruning_, HeldOutPruning):
-            most = min(most, int(self.pruning_.share * np.count_nonzero(W)))
+            most = min(most, max(1, int(self.pruning_.share * np.count_nonzero(W))))
         if np.count_nonzero(W) <= most:
             return (W, chain), task
         support = largest(W, int(most))
