@@ -1,15 +1,17 @@
 """`prune="auto"`: weights and templates go only where held-out sentences say that they can.
 
-1. A tenth of the sentences ranks templates. The others are divided in three, and taggers with all templates learn from
-   two thirds, for each third in turn (fewer of them where there are many sentences).
+1. A tenth of the sentences ranks templates. The others are divided into three runs, and taggers with all templates
+   learn from two of them, for each run in turn (not for all where there are many sentences).
 2. On the tenth, each template m gets a factor beta_m >= 0 for what it adds to the scores of labels, under an l1 penalty
    that falls step by step (the non-negative garrote, by the likelihood of each label given its neighbours). All factors
    are found together, so that two templates that say the same stand in for each other, whatever their order. The
    evidence for a template is the largest penalty at which its factor is not zero, over the largest of all.
-3. Smaller taggers learn from the same thirds: with the templates of most evidence that hold half of the weights, and of
+3. Smaller taggers learn from the same runs: with the templates of most evidence that hold half of the weights, and of
    these the largest two thirds of the weights alone; then with the largest half, two thirds and four fifths of the
-   weights of all templates. The first is taken whose score on the held-out thirds is not lower by more than .002 at a
-   risk of one in 200: fall + 2.576 standard errors, paired sentence by sentence. Otherwise everything stays.
+   weights of all templates. The first is taken whose score on the held-out runs is lower by at most .002 at a risk of
+   one in forty (paired sentence by sentence: fall + 1.96 standard errors), where a gain counts as no fall: the noise of
+   the difference will be as large on other sentences. It is taken, too, where its score is higher at a risk of one in
+   a thousand. Otherwise everything stays.
 
 Under a penalty of templates single weights are not chosen: the templates of most evidence are compared with all.
 """
@@ -40,8 +42,8 @@ FEWEST = 60
 # The share of the weights whose templates are tried, and the shares of single weights: of those, and of all. How the
 # shares, the risk and the fall were chosen is told in the guide's page on defaults.
 TEMPLATES, OF_SOME, OF_ALL = 0.5, 0.67, (0.5, 0.67, 0.8)
-# The risk as a normal quantile, and what the score may fall by.
-QUANTILE, FALL = 2.576, 0.002
+# The risk as a normal quantile, what the score may fall by, and the quantile of a clear gain.
+QUANTILE, FALL, CLEAR = 1.96, 0.002, 3.09
 # How much smaller a model must be to be worth it.
 SMALLER = 0.85
 # Steps of the penalty, from the one that switches all templates off, each half of the one before.
@@ -157,10 +159,11 @@ def _candidates(trial: Trial, some: Ints) -> list[tuple[Ints, float]]:
 def _split(n: int, seed: int) -> tuple[Ints, list[tuple[Ints, Ints]]]:
     """Sentences to rank by, and for each part those to learn from and those to judge by."""
     order = np.random.default_rng(seed).permutation(n)
-    ranked, others = np.sort(order[: min(RANKED, int(RANK * n))]), order[min(RANKED, int(RANK * n)) :]
-    size = min(JUDGED, -(-others.size // PARTS))
-    starts = range(0, min(others.size, JUDGED), max(1, size))
-    held = [np.sort(others[a : a + size]) for a in starts]
+    few = min(RANKED, int(RANK * n))
+    ranked, others = np.sort(order[:few]), np.sort(order[few:])
+    # Runs of sentences, so that a document is hardly ever on both sides.
+    size = max(1, min(JUDGED, -(-others.size // PARTS)))
+    held = [others[a : a + size] for a in range(0, min(others.size, JUDGED), size)]
     return ranked, [(np.setdiff1d(others, part), part) for part in held]
 
 
@@ -188,12 +191,13 @@ def _compared(trial: Trial, parts: list[_Part], some: Ints, share: float) -> tup
         fall, error = paired_fall(np.concatenate(full), np.concatenate(smaller))
         if fall - QUANTILE * error > FALL:
             break
-    taken = fall + QUANTILE * error <= FALL and weights[1] <= SMALLER * weights[0]
+    safe = max(fall, 0.0) + QUANTILE * error <= FALL or fall + CLEAR * error <= 0.0
+    taken = safe and weights[1] <= SMALLER * weights[0]
     scores = [f1_of(np.concatenate(counts)) for counts in (full, smaller)]
     what = f"{some.size} templates" + ("" if share == 1.0 else f" with {100 * share:.0f} % of their weights")
     return taken, (
         f"{what} against {len(trial.blocks)} on {sum(len(c) for c in full)} sentences: score {scores[0]:.4f} to "
-        f"{scores[1]:.4f}, at worst {-fall - QUANTILE * error:+.4f} at a risk of .005; weights "
+        f"{scores[1]:.4f}, at most {QUANTILE * error:.4f} of noise at a risk of .025; weights "
         f"{100 * weights[1] / max(1, weights[0]):.0f} %: {'taken' if taken else 'refused'}"
     )
 
