@@ -29,11 +29,25 @@ KINDS = {
 
 
 # Folders of src/spom that a row of each module depends on; peers depend on the version of scikit-learn alone.
-SHARED = ("core", "losses", "penalties", "solvers/steps.py")
+SHARED = ("core", "losses", "penalties", "solvers/steps.py", "estimators/comparing.py")
 CODE = {
     "linear": ("estimators/linear", "solvers/linear", "solvers/batch", *SHARED),
-    "taggers": ("estimators/tagger", "solvers/structured/chains", "features", "decoders", *SHARED),
-    "parsers": ("estimators/parser", "solvers/structured/trees", "features", "decoders", *SHARED),
+    "taggers": (
+        "estimators/tagger",
+        "estimators/comparing.py",
+        "solvers/structured/chains",
+        "features",
+        "decoders",
+        *SHARED,
+    ),
+    "parsers": (
+        "estimators/parser",
+        "estimators/comparing.py",
+        "solvers/structured/trees",
+        "features",
+        "decoders",
+        *SHARED,
+    ),
     "kernels": ("estimators/mkl", "estimators/linear/strength.py", "solvers/mkl", "kernels", *SHARED),
 }
 

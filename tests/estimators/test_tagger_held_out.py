@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from spom import SequenceTagger, load_model
+from spom.estimators import comparing
 from spom.estimators.tagger import held_out
 from spom.penalties import L1, GroupLasso
 
@@ -72,7 +73,7 @@ def test_under_a_penalty_of_templates_single_weights_are_not_chosen() -> None:
 @pytest.mark.parametrize("share", [0.5, 0.8])
 def test_the_weights_that_are_kept_are_the_largest(share: float, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(held_out, "_candidates", lambda trial, some: [(np.arange(len(trial.blocks)), share)])
-    monkeypatch.setattr(held_out, "FALL", 1.0)
+    monkeypatch.setattr(comparing, "FALL", 1.0)
     full, pruned = fit(TEMPLATES), fit(TEMPLATES, prune="auto")
     limited = fit(TEMPLATES, max_weights=int(share * full.nonzeros_))
     assert pruned.nonzeros_ <= share * full.nonzeros_
@@ -87,8 +88,8 @@ def test_the_fall_and_its_error_are_those_of_resampled_sentences() -> None:
     falls = []
     for _ in range(2000):
         some = rng.integers(400, size=400)
-        falls.append(held_out.paired_fall(full[some], smaller[some])[0])
-    fall, error = held_out.paired_fall(full, smaller)
+        falls.append(comparing.paired_fall(full[some], smaller[some])[0])
+    fall, error = comparing.paired_fall(full, smaller)
     assert fall == pytest.approx(np.mean(falls), abs=3 * error / np.sqrt(2000) + 1e-3)
     assert error == pytest.approx(np.std(falls), rel=0.1)
 

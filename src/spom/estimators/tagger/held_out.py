@@ -8,10 +8,7 @@
    evidence for a template is the largest penalty at which its factor is not zero, over the largest of all.
 3. Smaller taggers learn from the same runs: with the templates of most evidence that hold half of the weights, and of
    these the largest two thirds of the weights alone; then with the largest half, two thirds and four fifths of the
-   weights of all templates. The first is taken whose score on the held-out runs is lower by at most .002 at a risk of
-   one in forty (paired sentence by sentence: fall + 1.96 standard errors), where a gain counts as no fall: the noise of
-   the difference will be as large on other sentences. It is taken, too, where its score is higher at a risk of one in
-   a thousand. Otherwise everything stays.
+   weights of all templates. The first that will do (`estimators.comparing`) is taken; otherwise everything stays.
 
 Under a penalty of templates single weights are not chosen: the templates of most evidence are compared with all.
 """
@@ -28,22 +25,17 @@ import numpy as np
 from scipy import optimize, sparse
 
 from spom.core.arrays import Floats, Ints
+from spom.estimators.comparing import FEWEST, is_worse, runs, will_do
 from spom.estimators.tagger.pruning import Pruning
 from spom.features.rows import Blocks
 from spom.solvers.structured.chains.data import Singles, Tokens
 from spom.solvers.structured.chains.predict import largest, marginals
 from spom.solvers.structured.chains.select import Selection
 
-# The share of sentences that ranks, and how many at most; the parts that the others are divided into, and how many
-# sentences are judged at most.
-RANK, RANKED, PARTS, JUDGED = 0.1, 1000, 3, 4000
-# With fewer sentences a comparison says nothing.
-FEWEST = 60
-# The share of the weights whose templates are tried, and the shares of single weights: of those, and of all. How the
-# shares, the risk and the fall were chosen is told in the guide's page on defaults.
+# The share of sentences that ranks, and how many at most.
+RANK, RANKED = 0.1, 1000
+# The share of the weights whose templates are tried, and the shares of single weights: of those, and of all.
 TEMPLATES, OF_SOME, OF_ALL = 0.5, 0.67, (0.5, 0.67, 0.8)
-# The risk as a normal quantile, what the score may fall by, and the quantile of a clear gain.
-QUANTILE, FALL, CLEAR = 1.96, 0.002, 3.09
 # How much smaller a model must be to be worth it.
 SMALLER = 0.85
 # Steps of the penalty, from the one that switches all templates off, each half of the one before.
@@ -160,11 +152,7 @@ def _split(n: int, seed: int) -> tuple[Ints, list[tuple[Ints, Ints]]]:
     """Sentences to rank by, and for each part those to learn from and those to judge by."""
     order = np.random.default_rng(seed).permutation(n)
     few = min(RANKED, int(RANK * n))
-    ranked, others = np.sort(order[:few]), np.sort(order[few:])
-    # Runs of sentences, so that a document is hardly ever on both sides.
-    size = max(1, min(JUDGED, -(-others.size // PARTS)))
-    held = [others[a : a + size] for a in range(0, min(others.size, JUDGED), size)]
-    return ranked, [(np.setdiff1d(others, part), part) for part in held]
+    return np.sort(order[:few]), runs(np.sort(order[few:]))
 
 
 def _strongest(evidence: Floats, W: Any, blocks: Blocks, share: float) -> Ints:
@@ -188,41 +176,15 @@ def _compared(trial: Trial, parts: list[_Part], some: Ints, share: float) -> tup
         weights += [np.count_nonzero(part.full[0]), np.count_nonzero(found[0])]
         full.append(part.counts)
         smaller.append(trial.counts(*part.held, found))
-        fall, error = paired_fall(np.concatenate(full), np.concatenate(smaller))
-        if fall - QUANTILE * error > FALL:
+        if is_worse(np.concatenate(full), np.concatenate(smaller)):
             break
-    safe = max(fall, 0.0) + QUANTILE * error <= FALL or fall + CLEAR * error <= 0.0
+    safe, figures = will_do(np.concatenate(full), np.concatenate(smaller))
     taken = safe and weights[1] <= SMALLER * weights[0]
-    scores = [f1_of(np.concatenate(counts)) for counts in (full, smaller)]
     what = f"{some.size} templates" + ("" if share == 1.0 else f" with {100 * share:.0f} % of their weights")
-    return taken, (
-        f"{what} against {len(trial.blocks)} on {sum(len(c) for c in full)} sentences: score {scores[0]:.4f} to "
-        f"{scores[1]:.4f}, at most {QUANTILE * error:.4f} of noise at a risk of .025; weights "
+    return bool(taken), (
+        f"{what} against {len(trial.blocks)} on {sum(len(c) for c in full)} sentences: {figures}; weights "
         f"{100 * weights[1] / max(1, weights[0]):.0f} %: {'taken' if taken else 'refused'}"
     )
-
-
-def f1_of(counts: Ints) -> float:
-    """2 right / (wanted + found), the accuracy where as many are found as are wanted.
-
-    >>> f1_of(np.array([[2, 2, 1], [3, 1, 1]]))
-    0.5
-    """
-    wanted, found, right = counts.sum(axis=0).tolist()
-    return float(2.0 * right / max(1, wanted + found))
-
-
-def paired_fall(full: Ints, smaller: Ints) -> tuple[float, float]:
-    """How much lower the second score is, and the standard error of that, from the counts of each sentence.
-
-    >>> paired_fall(np.array([[2, 2, 2], [2, 2, 1]]), np.array([[2, 2, 2], [2, 2, 1]]))
-    (0.0, 0.0)
-    """
-    moved = []
-    for counts in (full, smaller):
-        both = counts[:, 0] + counts[:, 1]
-        moved.append((2.0 * counts[:, 2] - f1_of(counts) * both) / max(1, both.sum()))
-    return f1_of(full) - f1_of(smaller), float(np.sqrt(np.sum((moved[0] - moved[1]) ** 2)))
 
 
 # --- the garrote ----------------------------------------------------------------------------------------------
