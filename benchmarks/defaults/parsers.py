@@ -45,6 +45,6 @@ def run(kind: str, sets: str = "", learner: str = "") -> Iterator[Row]:
                 result = parser.evaluate(test)
                 note = f"UAS {result.uas:.4f}; {parser.trees_}"
                 note += "" if parser.pruning_ is None else f"; {parser.pruning_.why}"
-                size = int(np.count_nonzero(parser.arcs_.weights))
+                size = sum(int(np.count_nonzero(model.weights)) for model in (parser.arcs_, parser.labels_))
                 print(f"  {name:<16} {label:<18} seed {seed}: LAS {result.las:.4f} {seconds:6.2f} s {size}", flush=True)
                 yield Row(kind, name, label, seed, result.las, seconds, size, True, note=note)
