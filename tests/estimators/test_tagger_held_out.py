@@ -8,7 +8,9 @@ import pytest
 from spom import SequenceTagger, load_model
 from spom.estimators import comparing
 from spom.estimators.tagger import held_out
+from spom.estimators.tagger.held_out import Smaller
 from spom.penalties import L1, GroupLasso
+from spom.solvers.structured.chains.data import Tokens
 
 RNG = np.random.default_rng(0)
 WORDS = np.array(["the", "a", "dog", "cat", "runs", "sleeps", "red", "old"])
@@ -65,19 +67,43 @@ def test_the_penalty_stays_as_it_is() -> None:
 
 def test_under_a_penalty_of_templates_single_weights_are_not_chosen() -> None:
     pruned = fit(TEMPLATES, prune="auto", penalty=GroupLasso(1e-4)).pruning_
-    assert pruned.share == 1.0
+    assert pruned.chosen.share == 1.0
     assert len(pruned.verdicts) == 1
     assert "of their weights" not in str(pruned)
 
 
 @pytest.mark.parametrize("share", [0.5, 0.8])
 def test_the_weights_that_are_kept_are_the_largest(share: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(held_out, "_candidates", lambda trial, some: [(np.arange(len(trial.blocks)), share)])
+    monkeypatch.setattr(held_out, "_candidates", lambda trial, some: [Smaller(np.arange(len(trial.blocks)), share)])
     monkeypatch.setattr(comparing, "FALL", 1.0)
     full, pruned = fit(TEMPLATES), fit(TEMPLATES, prune="auto")
     limited = fit(TEMPLATES, max_weights=int(share * full.nonzeros_))
     assert pruned.nonzeros_ <= share * full.nonzeros_
     np.testing.assert_array_equal(pruned.weights_, limited.weights_)
+
+
+def test_weights_that_matter_least_can_go_without_learning_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(held_out, "_candidates", lambda t, some: [Smaller(np.arange(len(t.blocks)), 0.8, False)])
+    monkeypatch.setattr(comparing, "FALL", 1.0)
+    full, pruned = fit(TEMPLATES), fit(TEMPLATES, prune="auto")
+    assert not pruned.pruning_.chosen.again
+    assert 0.7 * full.nonzeros_ < pruned.nonzeros_ <= 0.8 * full.nonzeros_
+
+
+def test_the_weights_that_matter_most_are_found_as_by_a_loop() -> None:
+    rng = np.random.default_rng(2)
+    W = np.where(rng.random((30, 4)) < 0.5, rng.standard_normal((30, 4)), 0.0).astype(np.float32)
+    rows = [rng.choice(30, size=5, replace=False) for _ in range(40)]
+    indices = np.concatenate(rows).astype(np.int32)
+    tokens = Tokens(np.arange(0, 201, 5), indices, np.zeros(0), np.array([0, 40]))
+    matters = []
+    for i in range(30):
+        seen = sum(int(i in row) for row in rows)
+        matters += [(abs(float(W[i, j])) * seen**0.5, i, j) for j in range(4) if W[i, j] != 0.0]
+    wanted = np.zeros_like(W)
+    for _, i, j in sorted(matters, reverse=True)[: int(0.6 * len(matters))]:
+        wanted[i, j] = W[i, j]
+    np.testing.assert_array_equal(held_out.without_small(W, tokens, 0.6), wanted)
 
 
 def test_the_fall_and_its_error_are_those_of_resampled_sentences() -> None:

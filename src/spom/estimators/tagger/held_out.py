@@ -8,7 +8,9 @@
    evidence for a template is the largest penalty at which its factor is not zero, over the largest of all.
 3. Smaller taggers learn from the same runs: with the templates of most evidence that hold half of the weights, and of
    these the largest two thirds of the weights alone; then with the largest half, two thirds and four fifths of the
-   weights of all templates. The first that will do (`estimators.comparing`) is taken; otherwise everything stays.
+   weights of all templates; and without learning again, where two thirds, four fifths or nine tenths of all weights
+   stay that matter most, by size times the root of how often their feature is seen. From the smallest on, the first
+   that will do (`estimators.comparing`) is taken; otherwise everything stays.
 
 Under a penalty of templates single weights are not chosen: the templates of most evidence are compared with all.
 """
@@ -19,7 +21,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import optimize, sparse
@@ -34,16 +36,30 @@ from spom.solvers.structured.chains.select import Selection
 
 # The share of sentences that ranks, and how many at most.
 RANK, RANKED = 0.1, 1000
-# The share of the weights whose templates are tried, and the shares of single weights: of those, and of all.
-TEMPLATES, OF_SOME, OF_ALL = 0.5, 0.67, (0.5, 0.67, 0.8)
+# The share of the weights whose templates are tried, and the shares of single weights: of those, and of all, where True
+# is learning again.
+TEMPLATES, OF_SOME = 0.5, 0.67
+OF_ALL = ((0.5, True), (0.67, False), (0.67, True), (0.8, False), (0.8, True), (0.9, False))
 # How much smaller a model must be to be worth it.
-SMALLER = 0.85
+SMALLER = 0.92
 # Steps of the penalty, from the one that switches all templates off, each half of the one before.
 STEPS = 8
 # Tokens with a gold label more certain than this say nothing about templates.
 CERTAIN = 0.99
 
 Weights = tuple[Any, Floats]
+
+
+class Smaller(NamedTuple):
+    """A smaller tagger: some templates, a share of their weights, and whether these are learnt again."""
+
+    templates: Ints
+    share: float = 1.0
+    again: bool = True
+
+    def __str__(self) -> str:
+        share = "" if self.share == 1.0 else f" with {100 * self.share:.0f} % of their weights"
+        return f"{self.templates.size} templates{share}" + (", learnt again" if self.share < 1.0 and self.again else "")
 
 
 @dataclass(frozen=True)
@@ -69,23 +85,36 @@ class Trial:
         y = [self.y[offsets[i] : offsets[i + 1]] for i in sentences.tolist()]
         return self.tokens.part(sentences), np.concatenate(y) if y else self.y[:0]
 
-    def smaller(self, learnt: tuple[Tokens, Ints], full: Weights, kept: Ints, share: float) -> Weights:
-        """Weights of some templates, of these the largest share."""
-        if kept.size < len(self.blocks):
+    def smaller(self, learnt: tuple[Tokens, Ints], full: Weights, wanted: Smaller) -> Weights:
+        """The weights of a smaller tagger, from those of the whole one."""
+        if wanted.templates.size < len(self.blocks):
             support = np.zeros_like(full[0])
-            support[self.blocks.ids(kept)] = 1.0
+            support[self.blocks.ids(wanted.templates)] = 1.0
             full = self.learn(*learnt, support)
-        if share == 1.0:
+        if not wanted.again:
+            return without_small(full[0], learnt[0], wanted.share), full[1]
+        if wanted.share == 1.0:
             return full
-        return self.learn(*learnt, largest(full[0], max(1, int(share * np.count_nonzero(full[0])))))
+        return self.learn(*learnt, largest(full[0], share_of(full[0], wanted.share)))
+
+
+def share_of(W: Singles, share: float) -> int:
+    """So many of the weights that are not zero; at least one."""
+    return max(1, int(share * np.count_nonzero(W)))
+
+
+def without_small(W: Singles, tokens: Tokens, share: float) -> Singles:
+    """The share of the weights that matters most: size times the root of how often the feature is seen."""
+    often = np.sqrt(np.bincount(tokens.indices, minlength=W.shape[0])[: W.shape[0]]).astype(np.float32)
+    return np.where(largest(W * often[:, None], share_of(W, share)) > 0.0, W, np.float32(0.0))
 
 
 @dataclass
 class HeldOutPruning(Pruning):
-    """What was compared with what; `verdicts` has a line for each comparison, `share` of the weights stay."""
+    """What was compared with what: a line for each comparison, and what was chosen."""
 
     verdicts: tuple[str, ...] = ()
-    share: float = 1.0
+    chosen: Smaller | None = None
 
     def __str__(self) -> str:
         found = self.selection
@@ -105,7 +134,7 @@ class HeldOutPruning(Pruning):
 def pruned_on_held_out(trial: Trial, seed: int) -> HeldOutPruning:
     """The templates and the share of weights to keep, with the evidence."""
     begin, blocks, n = time.perf_counter(), trial.blocks, len(trial.tokens)
-    kept, share, evidence = np.arange(len(blocks)), 1.0, np.zeros(len(blocks))
+    chosen, evidence = Smaller(np.arange(len(blocks))), np.zeros(len(blocks))
     verdicts: list[str] = []
     ranked, parts = _split(n, seed)
     if n < FEWEST:
@@ -114,15 +143,16 @@ def pruned_on_held_out(trial: Trial, seed: int) -> HeldOutPruning:
         judged = [_Part.of(trial, rest, held) for rest, held in parts]
         full = judged[0].full
         evidence = template_evidence(*trial.part(ranked), full, blocks, trial.forbidden)
-        for some, of_them in _candidates(trial, _strongest(evidence, full[0], blocks, TEMPLATES)):
-            taken, verdict = _compared(trial, judged, some, of_them)
+        for wanted in _candidates(trial, _strongest(evidence, full[0], blocks, TEMPLATES)):
+            taken, verdict = _compared(trial, judged, wanted)
             verdicts.append(verdict)
             if taken:
-                kept, share = some, of_them
+                chosen = wanted
                 break
     held_out = ranked.size + sum(held.size for _, held in parts)
-    found = Selection(kept, evidence, np.ones(len(blocks)), 0.0, np.nan, held_out, time.perf_counter() - begin)
-    return HeldOutPruning(blocks.names, np.diff(blocks.starts), found, verdicts=tuple(verdicts), share=share)
+    seconds = time.perf_counter() - begin
+    found = Selection(chosen.templates, evidence, np.ones(len(blocks)), 0.0, np.nan, held_out, seconds)
+    return HeldOutPruning(blocks.names, np.diff(blocks.starts), found, verdicts=tuple(verdicts), chosen=chosen)
 
 
 @dataclass(frozen=True)
@@ -141,11 +171,11 @@ class _Part:
         return cls(learnt, judging, full, trial.counts(*judging, full))
 
 
-def _candidates(trial: Trial, some: Ints) -> list[tuple[Ints, float]]:
-    """(templates, share of their weights) in the order in which they are tried, the smallest first."""
+def _candidates(trial: Trial, some: Ints) -> list[Smaller]:
+    """Smaller taggers in the order in which they are tried."""
     every = np.arange(len(trial.blocks))
-    first = [(some, OF_SOME if trial.single else 1.0)] if some.size < every.size else []
-    return [*first, *((every, share) for share in OF_ALL if trial.single)]
+    first = [Smaller(some, OF_SOME if trial.single else 1.0)] if some.size < every.size else []
+    return [*first, *(Smaller(every, *how) for how in OF_ALL if trial.single)]
 
 
 def _split(n: int, seed: int) -> tuple[Ints, list[tuple[Ints, Ints]]]:
@@ -168,11 +198,11 @@ def _strongest(evidence: Floats, W: Any, blocks: Blocks, share: float) -> Ints:
     return np.sort(np.array(kept, dtype=np.int64))
 
 
-def _compared(trial: Trial, parts: list[_Part], some: Ints, share: float) -> tuple[bool, str]:
+def _compared(trial: Trial, parts: list[_Part], wanted: Smaller) -> tuple[bool, str]:
     """Whether the smaller model will do, and the figures; parts after one that is clearly worse are not asked."""
     full, smaller, weights = [], [], np.zeros(2, dtype=np.int64)
     for part in parts:
-        found = trial.smaller(part.learnt, part.full, some, share)
+        found = trial.smaller(part.learnt, part.full, wanted)
         weights += [np.count_nonzero(part.full[0]), np.count_nonzero(found[0])]
         full.append(part.counts)
         smaller.append(trial.counts(*part.held, found))
@@ -180,9 +210,8 @@ def _compared(trial: Trial, parts: list[_Part], some: Ints, share: float) -> tup
             break
     safe, figures = will_do(np.concatenate(full), np.concatenate(smaller))
     taken = safe and weights[1] <= SMALLER * weights[0]
-    what = f"{some.size} templates" + ("" if share == 1.0 else f" with {100 * share:.0f} % of their weights")
     return bool(taken), (
-        f"{what} against {len(trial.blocks)} on {sum(len(c) for c in full)} sentences: {figures}; weights "
+        f"{wanted} against {len(trial.blocks)} on {sum(len(c) for c in full)} sentences: {figures}; weights "
         f"{100 * weights[1] / max(1, weights[0]):.0f} %: {'taken' if taken else 'refused'}"
     )
 

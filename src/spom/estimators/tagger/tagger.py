@@ -20,7 +20,7 @@ from spom.errors import DataError, Unsupported
 from spom.estimators.checking import all_or_nothing
 from spom.estimators.tagger import defaults
 from spom.estimators.tagger.defaults import Allowed
-from spom.estimators.tagger.held_out import HeldOutPruning, Trial, pruned_on_held_out
+from spom.estimators.tagger.held_out import HeldOutPruning, Trial, pruned_on_held_out, share_of, without_small
 from spom.estimators.tagger.inputs import Source, as_columns, make_source
 from spom.estimators.tagger.labels import (
     Names,
@@ -408,8 +408,11 @@ class SequenceTagger(TakesCallbacks, SavingTagger, TaggerModel):
         if self.pruning_ is not None:
             self.pruning_.refit_seconds = learner.solver.seconds
         most = np.inf if self.max_weights is None else self.max_weights
-        if isinstance(self.pruning_, HeldOutPruning):
-            most = min(most, max(1, int(self.pruning_.share * np.count_nonzero(W))))
+        if isinstance(self.pruning_, HeldOutPruning) and self.pruning_.chosen is not None:
+            chosen = self.pruning_.chosen
+            if not chosen.again:
+                W = without_small(W, task.tokens, chosen.share)
+            most = min(most, share_of(W, chosen.share)) if chosen.again else most
         if np.count_nonzero(W) <= most:
             return (W, chain), task
         support = largest(W, int(most))
