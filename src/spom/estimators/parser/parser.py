@@ -14,6 +14,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from spom.core.arrays import Floats, Ints
+from spom.core.gate import check_dev
 from spom.core.registry import make, register
 from spom.data.conllu import conllu_text
 from spom.data.treebank import Treebank
@@ -194,6 +195,8 @@ class DependencyParser(TakesCallbacks, SavingParser, BaseEstimator):  # type: ig
             fit_stream(self, as_stream(X), held, relations, watch)
             return self
         bank = _trees(X, "X")
+        if self.labels and held is not None:
+            check_dev(np.array(held.relation_names), np.array(bank.relation_names))
         projective, why = chosen_projective(self.projective, bank)
         run = self._run(projective, lambda: self._contents(bank, held), **watch)
         with run.trainer.running():

@@ -139,9 +139,10 @@ def pruned_on_held_out(trial: Trial, seed: int) -> HeldOutPruning:
     ranked, parts = _split(n, seed)
     if n < FEWEST:
         verdicts.append(f"everything stays: {n} sentences are too few to compare on")
+    elif not (full := trial.learn(*trial.part(parts[0][0]), None))[0].any():
+        verdicts.append("everything stays: there is no weight that is not zero")
     else:
-        judged = [_Part.of(trial, rest, held) for rest, held in parts]
-        full = judged[0].full
+        judged = [_Part.of(trial, rest, held, full if k == 0 else None) for k, (rest, held) in enumerate(parts)]
         evidence = template_evidence(*trial.part(ranked), full, blocks, trial.forbidden)
         for wanted in _candidates(trial, _strongest(evidence, full[0], blocks, TEMPLATES)):
             taken, verdict = _compared(trial, judged, wanted)
@@ -165,9 +166,9 @@ class _Part:
     counts: Ints
 
     @classmethod
-    def of(cls, trial: Trial, rest: Ints, held: Ints) -> _Part:
+    def of(cls, trial: Trial, rest: Ints, held: Ints, full: Weights | None) -> _Part:
         learnt, judging = trial.part(rest), trial.part(held)
-        full = trial.learn(*learnt, None)
+        full = trial.learn(*learnt, None) if full is None else full
         return cls(learnt, judging, full, trial.counts(*judging, full))
 
 

@@ -14,6 +14,7 @@ from sklearn.base import clone
 from sklearn.utils import check_random_state
 
 from spom.core.arrays import Floats, Ints, is_sparse
+from spom.core.gate import check_dev
 from spom.core.registry import register
 from spom.core.state import State
 from spom.errors import DataError, Unsupported
@@ -24,7 +25,6 @@ from spom.estimators.tagger.held_out import HeldOutPruning, Trial, pruned_on_hel
 from spom.estimators.tagger.inputs import Source, as_columns, make_source
 from spom.estimators.tagger.labels import (
     Names,
-    check_dev,
     check_labels_fit,
     label_codes,
     label_names,
