@@ -467,6 +467,6 @@ def test_real_chunks(data_folder: Any) -> None:
 
     train = read_conll(data_folder / "conll2000" / "train.txt.gz")[:1500]
     test = read_conll(data_folder / "conll2000" / "test.txt.gz")[:500]
-    t = SequenceTagger("chunking", random_state=0, verbose=0, prune="auto").fit(train)
-    assert len(t.pruning_.dropped) >= 3
-    assert t.score(test) > 0.90
+    full, t = (SequenceTagger("chunking", random_state=0, verbose=0, prune=how).fit(train) for how in (None, "auto"))
+    assert t.nonzeros_ <= 0.9 * full.nonzeros_
+    assert t.score(test) > max(0.90, full.score(test) - 0.005)
