@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
+from pathlib import Path
 from types import ModuleType
 
 import pytest
@@ -40,3 +42,25 @@ def test_a_benchmark_that_fails_is_told(monkeypatch: pytest.MonkeyPatch, capsys:
     monkeypatch.setattr(sys, "argv", ["benchmarks", "made_up"])
     assert program.main() == 1
     assert capsys.readouterr().out.splitlines()[-1] == "failed: made_up"
+
+
+def test_rows_of_the_present_code_are_not_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from benchmarks.defaults import rows
+
+    monkeypatch.setenv("SPOM_DEFAULTS", str(tmp_path))
+    monkeypatch.delenv("SPOM_AGAIN", raising=False)
+    made = rows.Row("tagging", "some", "columns", 0, 0.5, 1.0, 10, ours=True)
+    rows.save("tagging", [made, replace(made, learner="peer", ours=False)])
+    assert rows.is_stored("tagging", "some", "columns", 0)
+    assert rows.is_stored("tagging", "some", "peer", 0, ours=False)
+    assert not rows.is_stored("tagging", "some", "columns", 1)
+    assert not rows.is_stored("parsing", "some", "columns", 0)
+    # A row of other code stays in the file, and is run again.
+    text = (tmp_path / "taggers.json").read_text()
+    (tmp_path / "taggers.json").write_text(text.replace(rows.digest("tagging"), "other"))
+    assert not rows.is_stored("tagging", "some", "columns", 0)
+    assert len(rows.load("tagging")) == 2
+    rows.save("tagging", [made])
+    assert rows.is_stored("tagging", "some", "columns", 0)
+    monkeypatch.setenv("SPOM_AGAIN", "1")
+    assert not rows.is_stored("tagging", "some", "columns", 0)

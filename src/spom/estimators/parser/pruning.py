@@ -10,7 +10,7 @@ runs, and parsers learn from two of them, for each run in turn, with all templat
 taken where it will do on the held-out runs (`estimators.comparing`; heads that are right). Then small weights go, and
 nothing is learnt again: the least share of the largest weights is kept with which the trees of the held-out runs will
 do beside those of the whole parser, and the same for the weights of relations. With a second stage or trees of second
-order no single weights go.
+order the weights of arcs all stay.
 """
 
 from __future__ import annotations
