@@ -109,6 +109,17 @@ def test_empty_shards_relations_in_one_shard_and_wrong_data() -> None:
     assert set(model.relations_) == set(TRAIN[:5].relation_names)
     with pytest.raises(DataError, match="shards of trees"):
         fit(parser(), Shards.arrays([["a"]] * 3, [["b"]] * 3, 2))
-    for given in ({"prune": "auto"}, {"second_stage": True}, {"order": 2}, {"penalty": SparseMKL(0.1)}):
+    for given in ({"second_stage": True}, {"order": 2}, {"penalty": SparseMKL(0.1)}):
         with pytest.raises(Unsupported, match="use fit of the parser"):
             fit(parser(**given), Shards.arrays(TRAIN, None, 2))
+    with pytest.raises(Unsupported, match="give a number of templates"):
+        fit(parser(prune="auto"), Shards.arrays(TRAIN, None, 2))
+
+
+def test_templates_are_pruned_as_on_one_machine() -> None:
+    whole = parser(prune=15).fit(TRAIN)
+    parts = fit(parser(prune=15), Shards.arrays(TRAIN, None, 1))
+    assert parts.arcs_.templates.blocks == whole.arcs_.templates.blocks
+    several = [fit(parser(prune=15), Shards.arrays(TRAIN, None, 3), n_jobs=n) for n in (1, 2)]
+    assert several[0].pruning_.kept.sum() == 15
+    np.testing.assert_array_equal(*(model.arcs_.weights for model in several))

@@ -102,7 +102,9 @@ def select_templates(
         for _ in range(epochs):
             solver.epoch(rest)
         heads, _ = solver.model().parse(codes, run.settings["projective"], n_jobs=run.n_jobs)
-        return np.array([np.count_nonzero((heads == gold)[a + 1 : a + 1 + n]) for a, n in _places(codes, held)], float)
+        return np.array(
+            [np.count_nonzero((heads == gold)[a + 1 : a + 1 + n]) for a, n in places_of(codes, held)], float
+        )
 
     full, words = right(templates), codes.sizes[held].astype(np.float64)
     for share in SHARES:
@@ -118,7 +120,7 @@ def select_templates(
     return templates, replace(found, kept=np.ones(count, bool), reasons=["kept"] * count, why=why, seconds=seconds)
 
 
-def _places(codes: ArcCodes, sentences: Ints) -> list[tuple[int, int]]:
+def places_of(codes: ArcCodes, sentences: Ints) -> list[tuple[int, int]]:
     """Where each sentence begins (with its root), and how many words it has."""
     return list(zip(codes.first[sentences].tolist(), codes.sizes[sentences].tolist(), strict=True))
 
