@@ -2,7 +2,8 @@
 
 The limit is what two independent runs at once, in processes of their own, gain over one after the other. A share is the
 gain of two workers over that limit: medians of turns. BLAS has one thread everywhere. `python -m benchmarks
-scale`, or a part: `scale:stream`. Parts: tagger, parser, predict, batch, quality, stream, dask, model (what docs/guide/scale-model.rst is made from).
+scale`, or a part: `scale:stream`. Parts: tagger, parser, predict, batch, quality, stream, dask,
+model (what docs/guide/scale-model.rst is made from).
 """
 
 from __future__ import annotations

@@ -142,7 +142,8 @@ class ShardedSmooth:
 
     def _mean(self, question: str, *given: Any) -> list[Any]:
         """The means of what the shards say, each a number or an array, added in their order."""
-        mass, total = 0.0, []
+        mass = 0.0
+        total: list[Any] = []
         seeds: list[tuple[Any, ...]] = [([],)] * len(self.team.shards)
         for part in self.team.each(question, learn, (question, *given), seeds):
             if part is not None:

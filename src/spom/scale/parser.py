@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -100,8 +100,8 @@ class ParserLesson:
         if self.limits is None:
             columns, radix = self.templates.columns, self.templates.radix(FILTER)
             return arc_limits(trees.codes, columns.index(FILTER), radix, trees.gold)
-        what = {"arcs": self._arcs, "relations": self._labels, "draw": self._drawn}[state[0]]
-        return what(trees, state[1], np.random.default_rng(seed))
+        what: dict[str, Callable[..., Any]] = {"arcs": self._arcs, "relations": self._labels, "draw": self._drawn}
+        return what[state[0]](trees, state[1], np.random.default_rng(seed))
 
     def _drawn(self, trees: Trees, share: float, random: Any) -> tuple[ArcCodes, Ints]:
         """A share of the sentences and their heads."""
