@@ -84,7 +84,8 @@ def test_one_shard_keeps_what_it_learnt() -> None:
     assert (found.rounds, found.loss) == (7.0, 0.25)
 
 
-def test_means_are_those_of_iterates_over_the_shards_that_changed_an_entry() -> None:
+@pytest.mark.parametrize("jobs", [1, 2, 5])
+def test_means_are_those_of_iterates_over_the_shards_that_changed_an_entry(jobs: int) -> None:
     random = np.random.default_rng(3)
     w, u = random.standard_normal(6).astype(np.float32), random.standard_normal(6).astype(np.float32)
     parts, dense = [], []
@@ -95,7 +96,7 @@ def test_means_are_those_of_iterates_over_the_shards_that_changed_an_entry() -> 
         parts.append(Averaged(*changed((w, u), (now[0], now[1])), rounds, share, 0.0, None))
         dense.append((now[0], rounds * now[0] - now[1], share))
     before = w.copy()
-    found = merge_into(w, u, parts)
+    found = merge_into(w, u, parts, jobs)
     iterates = found.rounds * w - u
     np.testing.assert_allclose(w[0], dense[0][0][0], rtol=1e-6)
     np.testing.assert_allclose(w[1], (2 * dense[0][0][1] + 4 * dense[1][0][1]) / 6, rtol=1e-6)

@@ -18,7 +18,8 @@ from spom.estimators.parser.pruning import Pruning, places_of, select_templates
 from spom.estimators.parser.stages import ArcLearner, Held, RelationLearner, Run, gold_relations, share
 from spom.features.arc_sets import LABELS
 from spom.features.arcs import ArcCodes, ArcTemplates
-from spom.scale.averaged_merge import Averaged, changed, merge_into
+from spom.scale.averaged_merge import Averaged, Whole, changed, merge_into
+from spom.scale.executor import Threads
 from spom.scale.pruning import MOST
 from spom.scale.team import Team
 from spom.scale.worker import learn
@@ -164,7 +165,7 @@ class ShardedArcs(ArcLearner):
             if _forgets(epoch):
                 solver.sums[:], solver.blocks[SUM], solver.rounds = 0.0, 0.0, 0
             kept = solver._state(np.nan, np.nan)
-            whole = merge_into(solver.weights, solver.sums, _passes(self.team, ("arcs", kept), (self.seed, epoch)))
+            whole = _merged(self.team, ("arcs", kept), (self.seed, epoch), (solver.weights, solver.sums))
             solver.rounds = round(whole.rounds)
             solver.blocks[SUM] = whole.rounds
             solver.k += 1
@@ -188,8 +189,8 @@ class ShardedRelations(RelationLearner):
             if _forgets(epoch):
                 learner.sums[:], learner.rounds = 0.0, 0.0
             kept = learner._state(np.nan)
-            found = _passes(self.team, ("relations", kept), (self.seed + 1, epoch))
-            whole = merge_into(learner.weights, learner.sums, found)
+            tables = learner.weights, learner.sums
+            whole = _merged(self.team, ("relations", kept), (self.seed + 1, epoch), tables)
             learner.rounds, learner.k = whole.rounds, learner.k + 1
             for seen in whole.more:
                 learner.seen |= seen
@@ -209,6 +210,12 @@ def _forgets(epoch: int) -> bool:
 def _passes(team: Team, state: Any, seed: tuple[int, int]) -> Iterator[Any]:
     seeds = [([*seed, k],) for k in range(len(team.shards))]
     return (part for part in team.each("learn", learn, state, seeds) if part is not None)
+
+
+def _merged(team: Team, state: Any, seed: tuple[int, int], tables: tuple[Any, Any]) -> Whole:
+    """One pass over all shards, merged into the tables that it began with; workers of this machine do that too."""
+    jobs = team.executor.workers if isinstance(team.executor, Threads) else 1
+    return merge_into(*tables, _passes(team, state, seed), jobs)
 
 
 def fit_parser(estimator: Any, team: Team, dev: Any, watch: dict[str, Any], classes: Any = None) -> None:
