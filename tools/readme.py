@@ -104,6 +104,18 @@ def beside() -> str:
     return "\n".join(lines).rstrip("\n")
 
 
+def prox() -> str:
+    """Proximal operators on a million numbers: the ratios of `benchmarks/prox.py`, one row per operator."""
+    rows = json.loads((BENCHMARKS / "prox.json").read_text(encoding="utf-8"))["tables"][0]["rows"]
+    found: dict[str, list[str]] = {}
+    for what, _, _, ratio, *_ in rows:
+        name, peer = what.split(" | ")
+        if peer in ("pyproximal", "spams", "a copy of the vector"):
+            found.setdefault(name, []).append(f"{peer} {float(f'{float(ratio):.2g}'):g}")
+    lines = ["| | above 1: ours is faster than |", "| --- | --- |"]
+    return "\n".join(lines + [f"| {name} | {', '.join(peers)} |" for name, peers in found.items()])
+
+
 def pipelines() -> str:
     """Raw text to trees on test sets: ours and, where it was trained here, UDPipe 1."""
     done = json.loads((BENCHMARKS / "pipeline.json").read_text(encoding="utf-8"))
@@ -127,6 +139,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "words": words,
     "defaults": defaults,
     "beside": beside,
+    "prox": prox,
     "pipelines": pipelines,
 }
 
