@@ -14,7 +14,7 @@ from spom.data.treebank import Treebank
 from spom.errors import DataError, Unsupported
 from spom.estimators.parser.defaults import CROSSING, crossing_share
 from spom.estimators.parser.parser import LABEL_BITS
-from spom.estimators.parser.pruning import Pruning, places_of, select_templates
+from spom.estimators.parser.pruning import Pruning, select_templates
 from spom.estimators.parser.stages import ArcLearner, Held, RelationLearner, Run, gold_relations, share
 from spom.features.arc_sets import LABELS
 from spom.features.arcs import ArcCodes, ArcTemplates
@@ -108,7 +108,8 @@ class ParserLesson:
         """A share of the sentences and their heads."""
         codes, count = trees.codes, trees.codes.first.size
         chosen = np.sort(random.permutation(count)[: int(np.ceil(share * count))])
-        places = np.concatenate([np.arange(a, a + n + 1) for a, n in places_of(codes, chosen)])
+        spans = zip(codes.first[chosen].tolist(), codes.sizes[chosen].tolist(), strict=True)
+        places = np.concatenate([np.arange(a, a + n + 1) for a, n in spans])
         first = np.cumsum(np.append(0, codes.sizes[chosen] + 1))[:-1]
         return ArcCodes(codes.codes[:, places], codes.kinds[places], first, codes.sizes[chosen]), trees.gold[places]
 
@@ -276,7 +277,7 @@ def _pruned(run: Run, templates: ArcTemplates, prune: Any, of: tuple[Team, int])
         np.concatenate([part.first + a for part, a in zip(codes, begin[:-1].tolist(), strict=True)]),
         np.concatenate([part.sizes for part in codes]),
     )
-    return select_templates(run, templates, whole, np.concatenate([heads for _, heads in parts]), prune, 0)
+    return select_templates(run, templates, whole, np.concatenate([heads for _, heads in parts]), prune, (0, False))
 
 
 def _counts(seen: list[SeenTrees]) -> dict[str, dict[str, int]]:
