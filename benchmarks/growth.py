@@ -1,5 +1,5 @@
 """Costs that grow as they should: `partial_fit` of one row (`rows`), columns of different scales (`scales`), taggers
-with many labels (`labels`), many classes under an l1 penalty (`classes`).
+with many labels (`labels`), many classes under an l1 penalty (`classes`, and ten thousand of them: `many`).
 
 CPU seconds of one thread, ratios in one run.
 """
@@ -147,8 +147,21 @@ def bench_classes(d: int = 100_000, k: int = 300, n: int = 4000, epochs: int = 3
     table.add("accuracy on other rows", mine.result.score(X[n:], y[n:]))
 
 
+def bench_many(d: int = 100_000, k: int = 10_000, n: int = 200_000) -> None:
+    """1e5 features, 1e4 classes and 1e7 non-zeros: one pass, within 4 GB with the data."""
+    table = Table(f"OnlineClassifier(penalty=L1(1e-8)), {d:,} features, {k:,} classes, {n:,} rows, one pass")
+    X, y = topics(n + 2000, d, k)
+    model = OnlineClassifier(penalty=L1(1e-8), epochs=1, verbose=0, random_state=0)
+    mine = measure(lambda: model.fit(X[:n], y[:n]), repeats=1, warm=False)
+    table.add("millions of weights that are not zero", 1e-6 * model.coef_.nnz)
+    table.add("accuracy on other rows", model.score(X[n:], y[n:]))
+    table.add("GB of the process", 1e-3 * peak(), target="<= 4", reached=peak() <= 4000.0)
+    table.add("ns per non-zero and class", 1e9 * mine.seconds / X[:n].nnz / k)
+
+
 PARTS: dict[str, Callable[[], None]] = {
     "rows": bench_rows, "scales": bench_scales, "labels": bench_labels, "classes": bench_classes,
+    "many": bench_many,
 }  # fmt: skip
 
 
