@@ -98,10 +98,51 @@ def beside() -> str:
     lines: list[str] = []
     for path in sorted(BENCHMARKS.glob("beside-*.json")):
         for found in json.loads(path.read_text(encoding="utf-8"))["tables"]:
-            lines += [f"| {_cell(found['title'])} | ours | theirs |", "| --- | --- | --- |"]
-            lines += [f"| {_cell(what)} | {ours} | {theirs} |" for what, ours, theirs, *_ in found["rows"]]
+            rows = found["rows"]
+            lines += (
+                _by_peer(found["title"], rows) if any("; " in row[0] for row in rows) else _plain(found["title"], rows)
+            )
             lines += ["", found["settings"], ""]
     return "\n".join(lines).rstrip("\n")
+
+
+def _plain(title: str, rows: list[list[str]]) -> list[str]:
+    """One row per figure."""
+    head = [f"| {_cell(title)} | ours | theirs |", "| --- | --- | --- |"]
+    return head + [f"| {_cell(what)} | {_figure(ours)} | {_figure(theirs)} |" for what, ours, theirs, *_ in rows]
+
+
+def _by_peer(title: str, rows: list[list[str]]) -> list[str]:
+    """One row per tool: rows of a table are "measure; tool", then its other measures, indented."""
+    measures: list[str] = []
+    mine: dict[str, str] = {}
+    tools: list[tuple[str, dict[str, str]]] = []
+    for what, ours, theirs, *_ in rows:
+        measure, _, tool = what.strip().partition("; ")
+        if tool:
+            tools.append((tool, {}))
+        if measure not in measures:
+            measures.append(measure)
+        mine[measure], tools[-1][1][measure] = ours, theirs
+    lines = [f"| {_cell(title)} | {' | '.join(measures)} |", "| --- " * (len(measures) + 1) + "|"]
+    for name, values in [("ours", mine), *tools]:
+        lines.append(f"| {_cell(name)} | {' | '.join(_figure(values.get(measure, '')) for measure in measures)} |")
+    return lines
+
+
+def _figure(text: str) -> str:
+    """A number as people read it.
+
+    >>> _figure("2.663e+05"), _figure("0.9417"), _figure("6.003"), _figure("-")
+    ('266,300', '0.9417', '6.003', '')
+    """
+    if text in ("-", ""):
+        return ""
+    try:
+        number = float(text)
+    except ValueError:
+        return text
+    return f"{number:,.0f}" if abs(number) >= 1000 else text
 
 
 def prox() -> str:
