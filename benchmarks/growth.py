@@ -1,5 +1,6 @@
 """Costs that grow as they should: `partial_fit` of one row (`rows`), columns of different scales (`scales`), taggers
-with many labels (`labels`), many classes under an l1 penalty (`classes`).
+with many labels (`labels`), many classes under an l1 penalty (`classes`, and ten thousand of them: `many`), kernels of
+different scales (`kernels`).
 
 CPU seconds of one thread, ratios in one run.
 """
@@ -19,9 +20,10 @@ import numpy as np
 from scipy import sparse
 
 from benchmarks.common import Table, data_folder, measure
-from spom import OnlineClassifier, ProximalClassifier, SequenceTagger
+from spom import MKLClassifier, OnlineClassifier, ProximalClassifier, SequenceTagger
 from spom.data import read_conllu
-from spom.penalties import L1
+from spom.kernels import Gaussian, Linear, Polynomial
+from spom.penalties import L1, SparseMKL
 
 SETTINGS: dict[str, dict[str, Any]] = {
     "default": {},
@@ -147,8 +149,42 @@ def bench_classes(d: int = 100_000, k: int = 300, n: int = 4000, epochs: int = 3
     table.add("accuracy on other rows", mine.result.score(X[n:], y[n:]))
 
 
+def bench_many(d: int = 100_000, k: int = 10_000, n: int = 200_000) -> None:
+    """1e5 features, 1e4 classes and 1e7 non-zeros: one pass, within 4 GB with the data."""
+    table = Table(f"OnlineClassifier(penalty=L1(1e-8)), {d:,} features, {k:,} classes, {n:,} rows, one pass")
+    X, y = topics(n + 2000, d, k)
+    model = OnlineClassifier(penalty=L1(1e-8), epochs=1, verbose=0, random_state=0)
+    mine = measure(lambda: model.fit(X[:n], y[:n]), repeats=1, warm=False)
+    table.add("millions of weights that are not zero", 1e-6 * model.coef_.nnz)
+    table.add("accuracy on other rows", model.score(X[n:], y[n:]))
+    table.add("GB of the process", 1e-3 * peak(), target="<= 4", reached=peak() <= 4000.0)
+    table.add("ns per non-zero and class", 1e9 * mine.seconds / X[:n].nnz / k)
+
+
+def bench_kernels(n: int = 1000) -> None:
+    """Kernels of very different scale, to the duality gap, beside three Gaussians on the same rows."""
+    from sklearn.datasets import load_digits
+
+    table = Table(f"MKLClassifier(solver='frank-wolfe'), digits, {n:,} rows, CPU seconds (peer: three Gaussians)")
+    X, y = (a[:n] for a in load_digits(return_X_y=True))
+    size = X.shape[1] * X.var()
+    gaussians = [Gaussian(size / 4), Gaussian(size), Gaussian(4 * size)]
+
+    def fit(kernels: list[Any]) -> Any:
+        return MKLClassifier(kernels, penalty=SparseMKL(1 / n), solver="frank-wolfe", verbose=0).fit(X, y)
+
+    peer = measure(lambda: fit(gaussians), repeats=3)
+    for name, kernels in (
+        ("linear, squares, Gaussian", [Linear(), Polynomial(2, bias=1.0), Gaussian(size)]),
+        ("with cubes", [Linear(), Polynomial(2, bias=1.0), Polynomial(3, bias=1.0), Gaussian(size)]),
+    ):
+        mine = measure(lambda kernels=kernels: fit(kernels), repeats=3)
+        table.add(name, mine.seconds, peer.seconds, "converged", mine.result.converged_)
+
+
 PARTS: dict[str, Callable[[], None]] = {
     "rows": bench_rows, "scales": bench_scales, "labels": bench_labels, "classes": bench_classes,
+    "many": bench_many, "kernels": bench_kernels,
 }  # fmt: skip
 
 

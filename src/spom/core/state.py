@@ -8,12 +8,30 @@ from typing import Any
 
 import numpy as np
 
-from spom.core.arrays import Floats
+from spom.core.arrays import Floats, is_sparse
 from spom.core.container import read_file, write_file
+from spom.core.gate import check_csr_arrays
 from spom.errors import ModelFileError
 
 # What a file that holds a state says that it is.
 KIND = "State"
+
+
+def listed(theta: Any) -> dict[str, np.ndarray[Any, Any]]:
+    """theta as arrays by name: one, or those of a CSR matrix."""
+    if not is_sparse(theta):
+        return {"theta": theta}
+    parts = {"theta.data": theta.data, "theta.indices": theta.indices, "theta.indptr": theta.indptr}
+    return {**parts, "theta.shape": np.array(theta.shape)}
+
+
+def unlisted(arrays: dict[str, np.ndarray[Any, Any]]) -> Any:
+    """theta of `listed`."""
+    if "theta.data" not in arrays:
+        return arrays["theta"]
+    parts = (arrays["theta.data"], arrays["theta.indices"], arrays["theta.indptr"])
+    rows, columns = arrays["theta.shape"].tolist()
+    return check_csr_arrays(parts, (rows, columns), "theta")
 
 
 @dataclass(frozen=True)
@@ -30,7 +48,8 @@ class Counters:
 class State:
     """One round of a solver.
 
-    `k` rounds are done; `theta` is the iterate, a copy that later rounds do not touch; `objective` and
+    `k` rounds are done; `theta` is the iterate, a copy that later rounds do not touch (an array; a CSR matrix where
+    a solver keeps the weights that are not zero alone); `objective` and
     `loss` are NaN where the solver did not compute them. `internal` holds whatever else the solver needs
     to go on, as arrays; `random` the state of its random generator, as JSON-able numbers.
 
@@ -41,7 +60,7 @@ class State:
     """
 
     k: int
-    theta: Floats
+    theta: Any
     step: float = np.nan
     objective: float = np.nan
     loss: float = np.nan
@@ -54,7 +73,7 @@ class State:
     @property
     def nnz(self) -> int:
         """The number of coordinates of theta that are not zero."""
-        return int(np.count_nonzero(self.theta))
+        return int(np.count_nonzero(self.theta.data if is_sparse(self.theta) else self.theta))
 
     def save(self, path: str | Path) -> None:
         """Write the state to one file, under a temporary name first, so that a crash loses nothing."""
@@ -81,7 +100,7 @@ class State:
             "counters": dict(vars(self.counters)),
             "random": self.random,
         }
-        arrays = {"theta": self.theta, **{f"internal.{k}": v for k, v in self.internal.items()}}
+        arrays = {**listed(self.theta), **{f"internal.{k}": v for k, v in self.internal.items()}}
         if self.block_norms is not None:
             arrays["block_norms"] = self.block_norms
         return header, arrays
@@ -92,7 +111,7 @@ class State:
         inner = {name.removeprefix("internal."): a for name, a in arrays.items() if name.startswith("internal.")}
         return cls(
             k=int(header["k"]),
-            theta=arrays["theta"],
+            theta=unlisted(arrays),
             block_norms=arrays.get("block_norms"),
             counters=Counters(**{name: int(header["counters"][name]) for name in vars(Counters())}),
             internal=inner,

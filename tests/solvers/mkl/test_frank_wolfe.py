@@ -260,3 +260,33 @@ def test_rows_of_an_explicit_block_may_be_dense() -> None:
     assert found[0].converged
     np.testing.assert_allclose(found[0].objective, found[1].objective, rtol=1e-7)
     np.testing.assert_allclose(found[0]._mixture.grams[0].diagonal(), (X**2).sum(axis=1))
+
+
+def of_very_different_scale() -> tuple[KernelProblem, Any]:
+    rng = np.random.default_rng(0)
+    y = np.repeat([0, 1, 2], 30)
+    X = 3.0 * rng.standard_normal((90, 6)) + 8.0 * np.eye(3, 6)[y]
+    cubes = np.einsum("ti,tj->tij", X, X).reshape(90, -1)
+    features = [X, 5.0 * cubes, 0.1 * X]
+    return KernelProblem.of([F @ F.T for F in features], y), features
+
+
+def test_kernels_that_are_large_beside_the_strength_come_to_the_gap() -> None:
+    """The optimum has no loss to speak of; the point that is returned is as long as it must be for that."""
+    problem, features = of_very_different_scale()
+    solver = FrankWolfeMKL(problem, SparseMKL(1e-3), tol=1e-2, max_epochs=300, random_state=0).solve()
+    assert solver.converged
+    coefficients, _, _ = solver.parts()
+    theta = [a.T @ X for a, X in zip(coefficients, features, strict=True)]
+    scores = sum(X @ w.T for w, X in zip(theta, features, strict=True))
+    gold = scores[np.arange(90), problem.y][:, None]
+    loss = np.max(scores - gold + 1.0 - np.eye(3)[problem.y], axis=1).mean()
+    value = loss + 5e-4 * sum(np.linalg.norm(w) for w in theta) ** 2
+    assert solver.objective == pytest.approx(value, rel=1e-6)
+    assert loss < 0.1 * value
+
+
+def test_a_run_that_stops_early_says_why() -> None:
+    problem, _ = of_very_different_scale()
+    with pytest.warns(UserWarning, match=r"2 passes ended at a gap of .* mean diagonals are .* normalise the kernels"):
+        FrankWolfeMKL(problem, SparseMKL(1e-3), tol=1e-6, max_epochs=2, random_state=0).solve()

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.special import log_softmax, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
-from sklearn.utils.extmath import safe_sparse_dot
+from sklearn.utils.extmath import row_norms, safe_sparse_dot
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
@@ -17,6 +17,7 @@ from spom.core.arrays import Floats, Ints
 from spom.estimators.checking import check_data, operator
 from spom.estimators.explanation import Explanation, explain_linear
 from spom.estimators.saving import SavingLinear
+from spom.solvers.linear.scores import MANY_SCORES
 
 
 class LinearModel(SavingLinear, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
@@ -28,9 +29,11 @@ class LinearModel(SavingLinear, BaseEstimator):  # type: ignore[misc]  # scikit-
     def _scores(self, X: Any) -> Floats:
         """One column per row of coef_, for checked or raw X."""
         check_is_fitted(self)
+        return self._products(check_data(self, X, reset=False))
+
+    def _products(self, X: Any) -> Floats:
         coef = self.coef_ if sparse.issparse(self.coef_) else np.atleast_2d(self.coef_)
-        scores = safe_sparse_dot(check_data(self, X, reset=False), coef.T, dense_output=True)
-        return np.asarray(scores + np.atleast_1d(self.intercept_))
+        return np.asarray(safe_sparse_dot(X, coef.T, dense_output=True) + np.atleast_1d(self.intercept_))
 
     def _weights(self) -> Floats:
         """The weights as the penalty sees them: a vector, or a row of all classes' weights for each feature."""
@@ -59,6 +62,8 @@ class LinearModel(SavingLinear, BaseEstimator):  # type: ignore[misc]  # scikit-
         return np.arange(weights.shape[0])[:, None] if groups is None else groups
 
     def _block_norms(self) -> Floats:
+        if sparse.issparse(self.coef_) and _groups_of(getattr(self, "penalty_", None), self.coef_.T.shape) is None:
+            return np.asarray(row_norms(self.coef_.T))
         weights = self._weights()
         squares = weights**2 if weights.ndim == 1 else (weights**2).sum(axis=1)
         groups = _groups_of(getattr(self, "penalty_", None), weights.shape)
@@ -130,9 +135,16 @@ class LinearClassifier(ClassifierMixin, LinearModel):  # type: ignore[misc]  # s
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The class with the highest score, of each row."""
-        scores = self.decision_function(X)
-        index = (scores > 0).astype(np.int64) if scores.ndim == 1 else scores.argmax(axis=1)
-        return np.asarray(self.classes_[index])
+        check_is_fitted(self)
+        X = check_data(self, X, reset=False)
+        # In parts: the scores of many rows and classes may not fit into memory.
+        part = max(1, MANY_SCORES // self.classes_.size)
+        found = [self._winners(self._products(X[low : low + part])) for low in range(0, max(1, X.shape[0]), part)]
+        return np.asarray(self.classes_[np.concatenate(found)])
+
+    def _winners(self, scores: Floats) -> Ints:
+        index = scores[:, 0] > 0 if scores.shape[1] == 1 else scores.argmax(axis=1)
+        return index.astype(np.int64)
 
     @available_if(_gives_probabilities)  # type: ignore[untyped-decorator]  # scikit-learn has no types
     def predict_proba(self, X: Any) -> Floats:

@@ -7,6 +7,7 @@ import warnings
 from typing import Any, Self
 
 import numpy as np
+from scipy import sparse
 
 from spom.core import registry
 from spom.core.arrays import Floats
@@ -142,7 +143,11 @@ class Choosing(LinearModel):
 
     def _warn_if_zero(self, coef: Any) -> None:
         """Say so where nothing was learnt."""
-        if np.any(coef) or np.size(coef) == 0 or isinstance(self.penalty_, Zero):
+        if (
+            np.any(coef.data if sparse.issparse(coef) else coef)
+            or np.size(coef) == 0
+            or isinstance(self.penalty_, Zero)
+        ):
             return
         warnings.warn(
             f"every weight is zero: {self.penalty_!r} is too strong for these data, or the features say nothing about "

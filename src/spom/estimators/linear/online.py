@@ -7,6 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
 
 from spom.core.arrays import Floats
 from spom.core.gate import check_room
@@ -67,7 +68,9 @@ class OnlineClassifier(Online, LinearClassifier):
 
     Attributes
     ----------
-    coef_, intercept_, classes_, n_features_in_, feature_names_in_ : as in scikit-learn; coef_ has exact zeros.
+    coef_, intercept_, classes_, n_features_in_, feature_names_in_ : as in scikit-learn; coef_ has exact zeros. With an
+        l1 penalty, sparse rows and more than 2^24 weights (features times classes) coef_ is a CSR matrix, as after
+        `sparsify`, and only weights that are not zero take memory; `densify` makes an array of it.
     penalty_, loss_, scale_ : what was chosen or given; scale_ is None where nothing was scaled.
     blocks_, block_weights_, selected_ : the penalty's blocks, their shares of the norm, and which are not zero.
     history_ : loss, step, non-zeros and time of each epoch. converged_ : whether a stopping rule ended the run.
@@ -147,7 +150,9 @@ class OnlineClassifier(Online, LinearClassifier):
             X, labels, weight = check_examples(self, (X, y, sample_weight), check_labels, reset=True)
             counted = labels if weight is None else labels[weight > 0]
             self._start(check_classes(counted) if classes is None else check_classes(classes))
-            if self._outputs() is not None:
+            form = self.penalty_.elastic()
+            # An l1 penalty of sparse data keeps the weights that are not zero alone.
+            if self._outputs() is not None and not (sparse.issparse(X) and form is not None and form.l1 > 0.0):
                 many = self.classes_.size
                 check_room(X.shape[1], many, 2, f"the weights of {many:,} classes and {X.shape[1]:,} features")
             by_class = class_weights(self.class_weight, self.classes_, labels)

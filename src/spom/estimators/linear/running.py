@@ -12,10 +12,11 @@ import numpy as np
 from joblib import effective_n_jobs  # type: ignore[import-untyped]  # joblib has no types
 from scipy import sparse
 from sklearn.utils import check_random_state
+from sklearn.utils.extmath import row_norms
 
 from spom.core.arrays import Floats
 from spom.core.gate import check_dev
-from spom.core.state import State
+from spom.core.state import State, listed, unlisted
 from spom.errors import DataError, Unsupported
 from spom.estimators.checking import merged, operator
 from spom.estimators.linear.choosing import AUTO, FEW_ROWS, Choosing
@@ -26,6 +27,7 @@ from spom.penalties import L1
 from spom.solvers.iterate import History, stalled
 from spom.solvers.linear.data import as_rows
 from spom.solvers.linear.online import OnlineProximal, Run
+from spom.solvers.linear.scores import table_scores
 
 # What `fit` takes besides the data, for `partial_fit`, which takes none of it.
 NO_WATCH: dict[str, Any] = {"dev": None, "checkpoint": None, "checkpoint_every": "60s", "resume": False}
@@ -259,7 +261,7 @@ class Online(TakesCallbacks, Choosing):
         final = learner.last
         best = final if int(outcome.model["rounds"]) == final.k else None
         rounds = int(outcome.model["rounds"])
-        state = State(k=rounds, theta=outcome.model["theta"]) if best is None else best
+        state = State(k=rounds, theta=unlisted(outcome.model)) if best is None else best
         self._keep(state, outcome.stopped == "converged")
         if best is None:
             self._resume = None
@@ -299,8 +301,12 @@ class Online(TakesCallbacks, Choosing):
         """Store what was learnt in scikit-learn's shape."""
         theta = self._unfolded(state.theta)
         weights = theta[: self.n_features_in_]
-        self.coef_ = np.array(weights.T if weights.ndim == 2 else self._row(weights))
-        bias = theta[-1] if self.fit_intercept else np.zeros(theta.shape[1:])
+        if sparse.issparse(theta):
+            self.coef_ = sparse.csr_matrix(weights.T)
+        else:
+            self.coef_ = np.array(weights.T if weights.ndim == 2 else self._row(weights))
+        bias: Any = theta[-1] if self.fit_intercept else np.zeros(theta.shape[1:])
+        bias = bias.toarray()[0] if sparse.issparse(bias) else bias
         self.intercept_ = self._bias(np.asarray(bias))
         self.converged_, self.n_rounds_ = converged, state.k
         # What the next partial_fit can resume from to the bit; without it, it starts from the weights alone.
@@ -315,8 +321,11 @@ class Online(TakesCallbacks, Choosing):
     def _bias(self, bias: Floats) -> Any:
         return np.atleast_1d(bias).copy()
 
-    def _point(self) -> Floats:
+    def _point(self) -> Any:
         """theta, from coef_ and intercept_."""
+        if sparse.issparse(self.coef_) and self.coef_.shape[0] > 1:
+            last = [self.intercept_[None, :]] if self.fit_intercept else []
+            return sparse.vstack([self.coef_.T, *last], format="csr")
         weights = self._weights()
         if not self.fit_intercept:
             return weights
@@ -339,7 +348,7 @@ class HeldOut:
 
     def __call__(self, theta: Floats) -> float:
         """The score of these weights."""
-        scores = self.X @ theta[: self.X.shape[1]] + (theta[-1] if self.intercept else 0.0)
+        scores = table_scores(self.X, theta, self.intercept)
         return -float(self.weight @ self.loss.value(self.y, scores)) / max(float(self.weight.sum()), 1e-300)
 
 
@@ -393,17 +402,19 @@ class LinearLearner(Learner):
     def model(self, state: State) -> Arrays:
         """theta, and how many rounds led to it."""
         self.last = state
-        return {"theta": state.theta, "rounds": np.array(state.k)}
+        return {**listed(state.theta), "rounds": np.array(state.k)}
 
     def like(self, state: State | None) -> Arrays:
         """theta of the state's shape: the solver compares that with the data."""
         assert state is not None
-        return {"theta": state.theta, "rounds": np.array(state.k)}
+        like = {**listed(state.theta), "rounds": np.array(state.k)}
+        # Another epoch may have more weights that are not zero, or fewer.
+        return {name: a[:0] if name in ("theta.data", "theta.indices") else a for name, a in like.items()}
 
     def score(self, model: Arrays) -> float:
         """By the development data, or by what was held out."""
         assert self.held is not None
-        return self.held(model["theta"])
+        return self.held(unlisted(model))
 
     def scored(self, score: float) -> dict[str, Any]:
         """A loss, where that is what was held out for."""
@@ -432,9 +443,10 @@ class LinearLearner(Learner):
             norms = state.block_norms
             # Single features are shown in the user's scale; groups keep the scale in which they were learnt.
             if norms is None or (scaling is not None and norms.size == weights.shape[0]):
-                norms = np.abs(weights) if weights.ndim == 1 else np.sqrt((weights**2).sum(axis=1))
+                norms = np.abs(weights) if weights.ndim == 1 else row_norms(weights)
             whole = norms.sum()
-            found["nonzeros"], found["blocks_kept"] = int(np.count_nonzero(weights)), int(np.count_nonzero(norms))
+            count = weights.nnz if sparse.issparse(weights) else np.count_nonzero(weights)
+            found["nonzeros"], found["blocks_kept"] = int(count), int(np.count_nonzero(norms))
             found["block_weights"] = norms / whole if whole > 0 else norms
         return found
 

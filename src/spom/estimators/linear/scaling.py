@@ -38,23 +38,33 @@ class Scaling:
             return scaled
         return (X if self.center is None else X - self.center) / self.scale
 
-    def unfold(self, theta: Floats, intercept: bool) -> Floats:
+    def unfold(self, theta: Any, intercept: bool) -> Any:
         """Weights for the user's columns, from those of the scaled ones; rows are features, the last the bias."""
-        found = theta.copy()
         d = self.scale.size
+        if sparse.issparse(theta):
+            return _rows_times(theta, 1.0 / self.scale)
+        found = theta.copy()
         found[:d] = (theta[:d].T / self.scale).T
         if intercept and self.center is not None:
             found[d] = theta[d] - self.center @ found[:d]
         return found
 
-    def fold(self, theta: Floats, intercept: bool) -> Floats:
+    def fold(self, theta: Any, intercept: bool) -> Any:
         """The inverse of `unfold`."""
-        found = theta.copy()
         d = self.scale.size
+        if sparse.issparse(theta):
+            return _rows_times(theta, self.scale)
+        found = theta.copy()
         found[:d] = (theta[:d].T * self.scale).T
         if intercept and self.center is not None:
             found[d] = theta[d] + self.center @ theta[:d]
         return found
+
+
+def _rows_times(theta: Any, scale: Floats) -> Any:
+    """A sparse table of weights, whose columns of data are sparse too and not centred, with its rows scaled."""
+    ones = np.ones(theta.shape[0] - scale.size)
+    return sparse.diags(np.append(scale, ones), format="csr") @ theta
 
 
 def measured(X: Any, weight: Floats | None, intercept: bool) -> Scaling | None:

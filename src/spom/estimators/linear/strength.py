@@ -28,6 +28,7 @@ from spom.errors import Unsupported
 from spom.solvers.batch.path import with_strength
 from spom.solvers.iterate import last
 from spom.solvers.linear.online import OnlineProximal
+from spom.solvers.linear.scores import table_scores
 
 # The part of the rows that is held out, and the most rows of it: more would say nothing new about a strength.
 PART, MOST_HELD = 0.15, 10_000
@@ -65,9 +66,7 @@ class Examples:
 
     def scores(self, theta: Floats) -> Floats:
         """The scores of theta, whose last row is the intercept where there is one."""
-        d = self.X.shape[1]
-        found = np.asarray(self.X @ theta[:d])
-        return found + theta[d] if self.intercept else found
+        return table_scores(self.X, theta, self.intercept)
 
     @property
     def weights(self) -> Floats:

@@ -125,10 +125,14 @@ class Checkpoint:
 
 
 def check_like(given: Arrays, like: Arrays, path: Path) -> Arrays:
-    """`given`, where it has arrays of the names, shapes and dtypes of `like`, with finite numbers."""
+    """`given`, where it has arrays of the names, shapes and dtypes of `like`, with finite numbers.
+
+    An array that is empty in `like` may have any length.
+    """
     for name in dict.fromkeys([*given, *like]):
         fits = name in given and name in like
-        fits = fits and given[name].shape == like[name].shape and given[name].dtype == like[name].dtype
+        fits = fits and given[name].dtype == like[name].dtype and given[name].ndim == like[name].ndim
+        fits = fits and (given[name].shape == like[name].shape or like[name].size == 0)
         if not fits:
             raise ModelFileError(f"{path}: the array {name!r} of the best epoch does not fit this run")
         if given[name].dtype.kind == "f" and not np.isfinite(given[name]).all():

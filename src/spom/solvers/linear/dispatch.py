@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from spom.core.gate import check_room
 from spom.errors import Unsupported
 from spom.mirror import PNorm
 from spom.penalties import L2Ball
@@ -18,6 +19,7 @@ from spom.solvers.linear.p_norm import PNormVector
 from spom.solvers.linear.problem import Engine, Problem
 from spom.solvers.linear.proximal_point import ProximalPoint
 from spom.solvers.linear.proximal_point_multiclass import ProximalPointRows
+from spom.solvers.linear.proximal_point_pairs import ProximalPointPairs, by_pairs
 from spom.solvers.linear.proximal_point_ridge import ProximalPointRidge
 from spom.solvers.linear.streaming_point import StreamingPoint
 from spom.solvers.steps import PLAIN, Auto, InverseSqrt, Step, Theory
@@ -30,12 +32,20 @@ def engine_for(problem: Problem, rows: Rows) -> Engine:
     if problem.update not in UPDATES:
         raise Unsupported(f"there is no update {problem.update!r}; the updates are: {', '.join(UPDATES)}")
     if problem.update == "proximal-point" or (problem.update == "auto" and _fits_proximal_point(problem) is None):
-        return _proximal_point(problem)
+        return _proximal_point(problem, rows)
+    _check_table(problem)
     if problem.update == "dual-averaging":
         from spom.solvers.linear.dual_averaging import dual_averaging
 
         return dual_averaging(problem, rows)
     return _forward_backward(problem, rows)
+
+
+def _check_table(problem: Problem) -> None:
+    """An error where the weights of all features and classes do not fit into memory."""
+    if len(problem.shape) == 2:
+        size, outputs = problem.shape
+        check_room(size, outputs, 2, f"the weights of {outputs:,} classes and {size:,} features")
 
 
 def _fits_proximal_point(problem: Problem) -> str | None:
@@ -62,12 +72,15 @@ def _kind(problem: Problem) -> Any:
     return row_penalty(problem.penalty, problem.penalised[0])
 
 
-def _proximal_point(problem: Problem) -> Engine:
+def _proximal_point(problem: Problem, rows: Rows) -> Engine:
     why = _fits_proximal_point(problem)
     if why is not None:
         raise Unsupported(f"update='proximal-point' cannot do this: {why}; update='forward-backward' can")
     kind = _kind(problem)
     if problem.loss.target == "class" and kind is not None:
+        if by_pairs(problem, kind, rows):
+            return ProximalPointPairs(problem, kind, rows)
+        _check_table(problem)
         ridge = kind.kind == ENTRIES and kind.strength == 0.0
         return ProximalPointRidge(problem, kind) if ridge else ProximalPointRows(problem, kind)
     l1, l2 = problem.penalty.elastic() or (0.0, 0.0)

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from spom.core.arrays import Floats, Ints, all_finite
-from spom.core.gate import check_range, check_restored, check_room, check_saved, restore_random
+from spom.core.arrays import Floats, Ints, all_finite, is_sparse
+from spom.core.gate import check_range, check_restored, check_saved, restore_random
 from spom.core.registry import make, register
 from spom.core.state import Counters, State
 from spom.errors import DataError, Diverged, Unsupported
@@ -21,7 +21,8 @@ from spom.solvers.linear.dispatch import engine_for, resolve_projection, resolve
 from spom.solvers.linear.problem import Engine, Problem, Staying
 from spom.solvers.linear.proximal_point import ProximalPoint
 from spom.solvers.linear.proximal_point_multiclass import ProximalPointRows
-from spom.solvers.linear.scores import mean_loss
+from spom.solvers.linear.proximal_point_pairs import ProximalPointPairs
+from spom.solvers.linear.scores import mean_loss, table_loss
 from spom.solvers.linear.threads import Threaded
 from spom.solvers.steps import Auto, Step, as_step
 
@@ -206,8 +207,6 @@ class Run:
         outputs = self._outputs(rows)
         size = rows.columns + s.fit_intercept
         shape: tuple[int, ...] = (size,) if outputs is None else (size, outputs)
-        if outputs is not None:
-            check_room(size, outputs, 2, f"the weights of {outputs:,} classes and {size:,} features")
         self.step = resolve_step(s.step, s.loss, s.penalty, s.mirror, rows)
         self.batch = len(rows) if s.batch_size is None else s.batch_size
         problem = Problem(
@@ -249,12 +248,14 @@ class Run:
         theta = state.internal.get("iterate", state.theta)
         if theta.shape != shape:
             raise DataError(f"the state to resume from has theta of shape {theta.shape}, the data need {shape}")
-        if theta.dtype.kind != "f" or not np.isfinite(theta).all():
+        if theta.dtype.kind != "f" or not np.isfinite(_numbers(theta)).all():
             raise DataError("the state to resume from has weights that are not finite numbers: it is damaged")
         inner = {name.removeprefix("engine."): a for name, a in state.internal.items() if name[:7] == "engine."}
         late = {name: a for name, a in inner.items() if name.startswith("late")}
         if not all(a.dtype == np.float64 and np.isfinite(a).all() for a in late.values()):
             raise DataError("the state to resume from has numbers that are not finite: it is damaged")
+        if is_sparse(theta) and not isinstance(engine, ProximalPointPairs):
+            theta = theta.toarray()
         engine.unpack(theta, check_saved(inner, engine.pack(), len(rows)) | late)
         self.rounds, self.examples = state.k, state.counters.examples
         counts = {"epoch": np.array(0), "cumulative": np.array(0.0)}
@@ -342,13 +343,16 @@ class Run:
 
     # --- a state ---------------------------------------------------------------------------------------
 
-    def _penalised(self, theta: Floats) -> Floats:
+    def _penalised(self, theta: Any) -> Floats:
+        if is_sparse(theta):
+            # Penalties of single entries: zeros count for nothing.
+            return np.asarray(theta[: theta.shape[0] - self.solver.fit_intercept].data)
         return np.ascontiguousarray(theta[: theta.shape[0] - self.solver.fit_intercept])
 
     def _state(self, engine: Engine, rows: Rows, mean: float, step: float, left: Ints) -> State:
         s = self.solver
         theta = iterate = engine.theta()
-        if not all_finite(iterate.reshape(-1)):
+        if not all_finite(_numbers(iterate)):
             raise _infinite(self.rounds)
         internal: dict[str, Any] = {f"engine.{name}": a for name, a in engine.pack().items()}
         internal["epoch"] = np.array(self.epoch)
@@ -385,10 +389,11 @@ class Run:
         if theta.ndim == 1:
             order = np.arange(len(rows))
             return mean_loss(rows, order, theta, s.fit_intercept, s.loss) + omega
-        scores = rows.matrix() @ theta[: rows.columns]
-        if s.fit_intercept:
-            scores = scores + theta[-1]
-        return float(rows.weight @ s.loss.value(rows.y.astype(np.int64), scores)) / float(rows.weight.sum()) + omega
+        return table_loss(rows, np.arange(len(rows)), theta, s.fit_intercept, s.loss) + omega
+
+
+def _numbers(theta: Any) -> Floats:
+    return theta.data if is_sparse(theta) else theta.reshape(-1)  # type: ignore[no-any-return]  # both are arrays
 
 
 def _infinite(rounds: int) -> Diverged:

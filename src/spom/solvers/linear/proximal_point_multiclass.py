@@ -9,7 +9,7 @@ q L), and its new derivatives are those at b. Smooth losses only.
 from __future__ import annotations
 
 import math
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
@@ -127,13 +127,23 @@ class ProximalPointRows:
     def __init__(self, problem: Problem, penalty: RowPenalty) -> None:
         self.row_loss, self.loss, self.penalty = compiled_row_loss(problem.loss), problem.loss, problem.penalty
         self.row_penalty, self.intercept, self.features = penalty, problem.intercept, problem.features
-        self.shape = shape = problem.shape
+        self.shape = problem.shape
         self.smoothness = float(problem.loss.hoelder[1])
-        self.anchor = np.zeros((self.features + 1, shape[1]))
-        self.dual = np.zeros_like(self.anchor)
-        self.slopes, self.metric = np.zeros((0, shape[1])), np.zeros(0)
+        self.metric = np.zeros(0)
+        self._make_weights()
+        self._make_slopes(0)
         self.scale, self.kept, self.passes, self.rounds = 1.0, math.inf, 0, 0
         self._sample: Ints = np.zeros(0, dtype=np.int64)
+
+    def _make_weights(self) -> None:
+        self.anchor = np.zeros((self.features + 1, self.shape[1]))
+        self.dual = np.zeros_like(self.anchor)
+
+    def _make_slopes(self, n: int) -> None:
+        k = self.shape[1]
+        todo = "take update='forward-backward', or fewer classes"
+        check_room(n, k, 1, f"a number for each of {n:,} rows and {k:,} classes", todo)
+        self.slopes = np.zeros((n, k))
 
     def _prepare(self, rows: Rows) -> None:
         n = len(rows)
@@ -143,20 +153,22 @@ class ProximalPointRows:
         self.metric = self.smoothness / n * root * float(root.sum())
         self.metric[root == 0.0] = 1.0
         if self.slopes.shape[0] != n:
-            k = self.shape[1]
-            todo = "take update='forward-backward', or fewer classes"
-            check_room(n, k, 1, f"a number for each of {n:,} rows and {k:,} classes", todo)
-            self.slopes = np.zeros((n, k))
+            self._make_slopes(n)
 
-    def run(self, rows: Rows, order: Ints, steps: Floats) -> float:
-        """One pass over the rows in `order`; the sum of the losses met on the way."""
+    def _metric(self, rows: Rows) -> tuple[Floats, Floats]:
+        """M and 1 / (M + l2) of this pass, with an intercept, which has no penalty, at the end."""
         if self.metric.size == 0:
             self._prepare(rows)
-        elif self.slopes.shape[0] != len(rows) or self.metric.size != self.anchor.shape[0]:
+        elif self.slopes.shape[0] != len(rows) or self.metric.size != self.features + 1:
             raise DataError(f"the saved state is of {self.slopes.shape[0]} rows, and there are {len(rows)}")
         metric = self.scale * self.metric
         inverse = 1.0 / (metric + self.row_penalty.l2)
         inverse[-1] = 1.0 / metric[-1]
+        return metric, inverse
+
+    def run(self, rows: Rows, order: Ints, steps: Floats) -> float:
+        """One pass over the rows in `order`; the sum of the losses met on the way."""
+        metric, inverse = self._metric(rows)
         u = metric[:, None] * self.anchor
         u += self.dual
         state = RowSteps(u, inverse, self.slopes, self.smoothness, self.intercept)
@@ -166,6 +178,11 @@ class ProximalPointRows:
         for low in range(0, metric.size, PART):
             u[low : low + PART] -= metric[low : low + PART, None] * self.anchor[low : low + PART]
         self.dual = u
+        self._judge(rows, point, steps.size)
+        return total
+
+    def _judge(self, rows: Rows, point: Any, rounds: int) -> None:
+        """Keep the point of a pass, or take it back; the metric of the next pass."""
         value = self._value(rows, self._sample, point)
         if self._good(rows, point, value):
             self.scale *= DOWN if value < self.kept else 1.0
@@ -174,8 +191,7 @@ class ProximalPointRows:
             self.scale *= UP
         self.scale = min(max(self.scale, LEAST), MOST)
         self.passes += 1
-        self.rounds += steps.size
-        return total
+        self.rounds += rounds
 
     def _steps(self, rows: Examples, state: RowSteps) -> float:
         """One step on each row; the sum of the losses met on the way."""
@@ -187,7 +203,7 @@ class ProximalPointRows:
         rows_point(self.row_penalty, state, point)
         return point
 
-    def _good(self, rows: Rows, point: Floats, value: float) -> bool:
+    def _good(self, rows: Rows, point: Any, value: float) -> bool:
         """Whether a pass is kept: what the sample says of it, and where that is bad, what all rows say."""
         some = self._sample.size < len(rows)
         if value <= self.kept * (1.0 + (ROOM if some else 0.0)):
@@ -212,21 +228,24 @@ class ProximalPointRows:
     def pack(self) -> Arrays:
         """What a saved run needs to resume."""
         scalars = np.array([self.scale, self.kept, float(self.passes), float(self.rounds)])
-        return {
-            "dual": self.dual,
-            "slopes": self.slopes.copy(),
-            "metric": self.metric,
-            "sample": self._sample,
-            "scalars": scalars,
-        }
+        known = {"metric": self.metric, "sample": self._sample, "scalars": scalars}
+        return {**self._kept(), "slopes": self.slopes.copy(), **known}
 
     def unpack(self, theta: Floats, internal: Arrays) -> None:
         """Resume from a saved run, or start from a point alone."""
-        self.anchor = np.zeros_like(self.anchor)
-        self.anchor[: self.shape[0]] = theta
+        self._take(theta, internal)
         if "slopes" not in internal:
             return
-        self.dual, self.slopes = internal["dual"].copy(), internal["slopes"].copy()
+        self.slopes = internal["slopes"].copy()
         self.metric, self._sample = internal["metric"].copy(), internal["sample"].copy()
         self.scale, self.kept, passes, rounds = (float(x) for x in internal["scalars"])
         self.passes, self.rounds = int(passes), int(rounds)
+
+    def _kept(self) -> Arrays:
+        return {"dual": self.dual}
+
+    def _take(self, theta: Any, internal: Arrays) -> None:
+        self.anchor = np.zeros_like(self.anchor)
+        self.anchor[: self.shape[0]] = theta
+        if "slopes" in internal:
+            self.dual = internal["dual"].copy()

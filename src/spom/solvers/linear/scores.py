@@ -6,9 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from spom.core.arrays import Floats, Ints
+from spom.core.arrays import Floats, Ints, is_sparse
 from spom.core.jit import kernel
 from spom.solvers.linear.data import Examples, Rows
+
+# Scores that are computed in one go.
+MANY_SCORES = 1 << 22
 
 
 @kernel("void(Examples, float64[::1], boolean, float64[::1])", fastmath={"reassoc"})
@@ -34,3 +37,25 @@ def mean_loss(rows: Rows, order: Ints, theta: Floats, intercept: bool, loss: Any
     scores = np.empty(order.size)
     row_scores(rows.examples(order), theta, intercept, scores)
     return float(weight @ loss.value(rows.y[order], scores)) / mass
+
+
+def table_scores(X: Any, theta: Any, intercept: bool) -> Floats:
+    """X theta, one column per class; the intercepts are theta's last row. Either may be sparse."""
+    d = X.shape[1]
+    scores = X @ theta[:d]
+    if is_sparse(scores):
+        scores = scores.toarray()
+    if not intercept:
+        return np.asarray(scores)
+    return np.asarray(scores + (theta[d].toarray()[0] if is_sparse(theta) else theta[d]))
+
+
+def table_loss(rows: Rows, order: Ints, theta: Any, intercept: bool, loss: Any) -> float:
+    """The weighted mean loss of the rows in `order`, for a table of several scores."""
+    X, total = rows.matrix(), 0.0
+    part = max(1, MANY_SCORES // theta.shape[1])
+    for low in range(0, order.size, part):
+        some = order[low : low + part]
+        scores = np.ascontiguousarray(table_scores(X[some], theta, intercept))
+        total += float(rows.weight[some] @ loss.value(rows.y[some].astype(np.int64), scores))
+    return total / max(float(rows.weight[order].sum()), 1e-300)

@@ -340,22 +340,35 @@ def forget(offsets: Ints, pool: Outputs, limit: int) -> None:
         counts[i] = kept
 
 
-@kernel(f"float64(Sequences, float64, {MATRIX}, {MATRIX})")
-def total_hinge(sequences: Sequences, cost: float, F: Floats, T: Floats) -> float:
-    """The sum of weight times hinge loss over all sequences, at the scores F and T."""
+@kernel(f"UniTuple(float64, 2)(Sequences, float64, {MATRIX}, {MATRIX}, float64)")
+def hinge_on_ray(sequences: Sequences, cost: float, F: Floats, T: Floats, factor: float) -> tuple[float, float]:
+    """The sum of weight times hinge loss over all sequences, at the scores factor F and factor T; its derivative."""
     offsets, gold, weight = sequences
-    total, none = 0.0, np.zeros(F.shape[0])
+    total, slope, none = 0.0, 0.0, np.zeros(F.shape[0])
+    scaled = factor * T
     for i in range(offsets.size - 1):
         begin, n = offsets[i], offsets[i + 1] - offsets[i]
         if n == 0:
             continue
         unary, found = np.empty((n, F.shape[0])), np.empty(n, dtype=np.int64)
-        augmented(F, 1.0, gold, begin, cost, unary)
+        augmented(F, factor, gold, begin, cost, unary)
         s = unary[0, gold[begin]]
         for t in range(1, n):
-            s += unary[t, gold[begin + t]] + T[gold[begin + t - 1], gold[begin + t]]
-        total += weight[i] * max(0.0, viterbi(unary, T, none, none, found) - s)
-    return total
+            s += unary[t, gold[begin + t]] + scaled[gold[begin + t - 1], gold[begin + t]]
+        loss = viterbi(unary, scaled, none, none, found) - s
+        if loss > 0.0:
+            wrong = 0
+            for t in range(n):
+                wrong += found[t] != gold[begin + t]
+            total += weight[i] * loss
+            slope += weight[i] * (loss - cost * wrong) / factor
+    return total, slope
+
+
+@kernel(f"float64(Sequences, float64, {MATRIX}, {MATRIX})")
+def total_hinge(sequences: Sequences, cost: float, F: Floats, T: Floats) -> float:
+    """The sum of weight times hinge loss over all sequences, at the scores F and T."""
+    return hinge_on_ray(sequences, cost, F, T, 1.0)[0]
 
 
 @kernel("float64(Sequences, Outputs)")

@@ -23,7 +23,9 @@ LEAST = 1e-5
 
 
 class BlockPenalty:
-    """strength * h(b): its value, its slopes, its conjugate, and the scales of the blocks."""
+    """strength * h(b): its value, its slopes, its conjugate, and the scales of the blocks; h(t b) = t^degree h(b)."""
+
+    degree = 2.0
 
     def __init__(self, penalty: Any, count: int) -> None:
         self.strength = float(penalty.strength)
@@ -139,7 +141,7 @@ class Powers(BlockPenalty):
 
     def __init__(self, penalty: Any, count: int, q: float) -> None:
         super().__init__(penalty, count)
-        self.q = q
+        self.q = self.degree = q
 
     def value(self, b: Floats) -> float:
         """The weighted sum of powers."""

@@ -12,7 +12,8 @@ A is in the space of kernel m,
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+import warnings
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -31,10 +32,10 @@ from spom.solvers.mkl.frank_wolfe.passes import (
     Sequences,
     find_gaps,
     forget,
+    hinge_on_ray,
     sweep_double,
     sweep_single,
     total_cost,
-    total_hinge,
     work_of,
 )
 from spom.solvers.mkl.frank_wolfe.penalties import BlockPenalty, block_penalty
@@ -46,6 +47,10 @@ from spom.solvers.mkl.problem import KernelProblem
 PATIENCE = 10
 # In so many parts every other pass is made, each to the sequences with the largest gaps at its start.
 PARTS = 4
+# At most so many lengths of theta are tried for its certificate, up to so many times its own.
+LENGTHS, LONGEST = 10, 1e3
+# The passes after which the certificate is computed where only the machine moves.
+RARELY = 10
 # The kernel weights stay where they are until this share of the rest of the gap is theirs: less is noise.
 SHARE = 0.05
 
@@ -129,7 +134,7 @@ class FrankWolfeMKL:
         self.learnt = transitions == "learnt" and problem.transitions
         self.blocks: BlockPenalty = block_penalty(self.penalty, problem.n_blocks + self.learnt)
         self.objective, self.bound, self.gap, self.converged = np.inf, -np.inf, np.inf, False
-        self.loss = np.nan
+        self.loss, self._length = np.nan, 1.0
 
     # --- the run ---------------------------------------------------------------------------------------------
 
@@ -144,10 +149,14 @@ class FrankWolfeMKL:
         # Looking costs a product with each kernel, a pass as much as a few of them.
         passes = self.passes or (min(1 + self.problem.n_blocks // 4, 10) if self.weights.moving else 3)
         while not self.converged and self._epochs < self.max_epochs:
-            for _ in range(min(passes, self.max_epochs - self._epochs)):
+            # Where the kernel weights stay as they are, looking again soon tells little.
+            count = passes if self._moved or self.passes else max(passes, min(self._epochs // 4, RARELY))
+            for _ in range(min(count, self.max_epochs - self._epochs)):
                 self._pass()
             self._look()
             yield self._state()
+        if not self.converged:
+            warnings.warn(self._reason(), UserWarning, stacklevel=2)
 
     def _begin(self) -> None:
         p = self.problem
@@ -163,7 +172,7 @@ class FrankWolfeMKL:
         self._work = work_of(int(np.diff(p.offsets).max()), k)
         self._tally = self._work.tally
         self._random = np.random.default_rng(self.random_state)
-        self._epochs = 0
+        self._epochs, self._moved = 0, True
         self.objective, self.bound, self.gap, self.converged = np.inf, -np.inf, np.inf, False
         if self.start is not None:
             self._resume(self.start)
@@ -230,22 +239,66 @@ class FrankWolfeMKL:
         norms = np.sqrt(np.maximum([*squares, pairs] if self.learnt else squares, 0.0)) / N
         free = 0.5 * pairs / (N * N * self.blocks.strength) if p.transitions and not self.learnt else 0.0
         b = self.weights.scales * norms
-        self.block_norms = b if self.learnt else np.append(b, self._pair * np.sqrt(pairs))
-        self.scale, self.transition = self._scale, self._T.copy()
+        cost = self.cost * float(total_cost(self._sequences, self._pool.outputs())) / N
+        self.bound = max(self.bound, dual_bound(self.blocks, cost, norms, free))
+        loss = self._lengthen(b, free)
+        t = self._length
+        self.block_norms = t * (b if self.learnt else np.append(b, self._pair * np.sqrt(pairs)))
+        self.scale, self.transition = t * self._scale, t * self._T
         # The weights that go with the norms: those of the pass, at the optimum, and none for a block that is zero.
         best = self.blocks.normalised(self.blocks.target(b))
         self.beta = best / best.sum() if best.any() else best
-        self.loss = float(total_hinge(self._sequences, self.cost, self._F, self._T)) / N
-        self.objective = self.loss + self.blocks.value(b) + free
-        cost = self.cost * float(total_cost(self._sequences, self._pool.outputs())) / N
-        self.bound = max(self.bound, dual_bound(self.blocks, cost, norms, free))
         self.gap = max(self.objective - self.bound, 0.0)
         self.converged = bool(self.gap <= self.tol * self.objective)
         # What the gap owes to the kernel weights (Fenchel-Young), and to the machine at these weights.
         outer = self.blocks.value(b) + self.blocks.conjugate(norms) - float(b @ norms)
-        inner = self.loss + float(b @ norms) + 2.0 * free - cost
-        if not self.converged and outer > SHARE * inner and self.weights.update(norms):
+        inner = min(loss + float(b @ norms) + 2.0 * free - cost, self.gap)
+        self._outer = outer / max(self.gap, 1e-300)
+        self._moved = not self.converged and outer > SHARE * inner and self.weights.update(norms)
+        if self._moved:
             self._rescale()
+
+    def _reason(self) -> str:
+        """Why the run stopped before its gap was small enough, and what to do."""
+        diagonal = [float(gram.diagonal().mean()) for gram in self._mixture.grams]
+        part = "the weights of the kernels" if self._outer > 0.5 else "the machine at these weights of the kernels"
+        gap, strength = self.gap / self.objective, self.blocks.strength
+        return (
+            f"{self._epochs} passes ended at a gap of {gap:.2g} times the objective, not {self.tol:g}: what is left is "
+            f"that of {part}. The kernels' mean diagonals are {min(diagonal):.2g} to {max(diagonal):.2g}, and the "
+            f"strength is {strength:.2g}: normalise the kernels, take a larger strength (a smaller C), a larger tol, "
+            "or more max_epochs"
+        )
+
+    def _lengthen(self, b: Floats, free: float) -> float:
+        """The best length t of theta: the least of the loss at t theta, and h(t b) + t^2 free. The loss at t = 1.
+
+        Where the rows can be told apart and the kernels are large beside the strength, the optimum has next to no loss,
+        and a theta that is a little too short has most of its objective there. The loss is convex in t: tangents bound
+        it from below, and the next t is the best for all of them.
+        """
+        tangents, t = [(0.0, 0.0)], 1.0
+        self.objective, first, omega, degree = np.inf, 0.0, self.blocks.value(b), float(self.blocks.degree)
+
+        def rest(t: float) -> float:
+            return float(omega * t**degree + t * t * free)
+
+        def bound(t: float) -> float:
+            return max(start + t * slope for start, slope in tangents) + rest(t)
+
+        for k in range(LENGTHS):
+            loss, slope = hinge_on_ray(self._sequences, self.cost, self._F, self._T, t)
+            loss, slope = float(loss) / self.problem.n_sequences, float(slope) / self.problem.n_sequences
+            first = loss if k == 0 else first
+            value = loss + rest(t)
+            if value < self.objective:
+                self.objective, self.loss, self._length = value, loss, t
+            tangents.append((loss - t * slope, slope))
+            least, t = golden(bound, 0.0, LONGEST)
+            close = self.objective - least <= 0.1 * self.tol * self.objective
+            if close or self.objective - self.bound <= self.tol * self.objective:
+                break
+        return first
 
     # --- what comes out --------------------------------------------------------------------------------------
 
@@ -274,6 +327,7 @@ class FrankWolfeMKL:
             "numbers": numbers,
             "pairs": self._V.copy(),
             "tally": self._tally.copy(),
+            "moved": np.array(self._moved),
             "scale": self.scale.copy(),
             "transition": self.transition.copy(),
             "scales": weights.scales.copy(),
@@ -299,6 +353,7 @@ class FrankWolfeMKL:
         like = {"theta": self.coef, "pairs": self._V, "tally": self._tally, "scales": weights.scales}
         like |= {"pace": weights.pace, "before": weights.before, "epochs": np.array(0), "numbers": np.zeros(4)}
         like |= {"scale": np.zeros(self.problem.n_blocks), "transition": self._V, "beta": weights.scales}
+        like |= {"moved": np.array(True)} if "moved" in kept else {}
         check_restored({**kept, "theta": state.theta}, like)
         self._A, self._V = np.ascontiguousarray(state.theta.T), kept["pairs"].copy()
         pool = {name: kept.get(f"pool.{name}", np.zeros(0)) for name in ("outputs", "weights", "ages", "counts")}
@@ -312,6 +367,7 @@ class FrankWolfeMKL:
         self.converged = bool(self.gap <= self.tol * self.objective)
         self._tally[:] = kept["tally"]
         self._epochs, self._before = int(kept["epochs"]), state.seconds
+        self._moved = bool(kept.get("moved", True))
         restore_random(self._random, state.random)
 
 
@@ -323,13 +379,19 @@ def dual_bound(blocks: BlockPenalty, cost: float, norms: Floats, free: float) ->
     """
 
     def value(s: float) -> float:
-        return s * cost - blocks.conjugate(s * norms) - s * s * free
+        return blocks.conjugate(s * norms) + s * s * free - s * cost
 
-    low, high, ratio = 0.0, 1.0, 0.5 * (np.sqrt(5.0) - 1.0)
-    best = max(value(1.0), 0.0)
+    return max(-golden(value, 0.0, 1.0)[0], -value(1.0), 0.0)
+
+
+def golden(value: Callable[[float], float], low: float, high: float) -> tuple[float, float]:
+    """The least value of a convex function that was met on the way to its minimum from `low` to `high`, and where."""
+    ratio = 0.5 * (np.sqrt(5.0) - 1.0)
+    best = np.inf, low
     for _ in range(60):
         width = ratio * (high - low)
-        a, b = value(high - width), value(low + width)
-        best = max(best, a, b)
-        low, high = (low, low + width) if a >= b else (high - width, high)
+        a, b = high - width, low + width
+        at_a, at_b = value(a), value(b)
+        best = min(best, (at_a, a), (at_b, b))
+        low, high = (low, b) if at_a <= at_b else (a, high)
     return best
