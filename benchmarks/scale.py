@@ -1,8 +1,9 @@
 """Shards, streams and clusters against the limit of this machine, which is measured in the same run.
 
 The limit is what two independent runs at once, in processes of their own, gain over one after the other. A share is the
-gain of two workers over that limit: medians of turns. `python -m benchmarks scale`, or a part: `scale:stream`. Parts:
-tagger, parser, predict, batch, quality, stream, dask, model (what docs/guide/scale-model.rst is made from).
+gain of two workers over that limit: medians of turns. BLAS has one thread everywhere. `python -m benchmarks
+scale`, or a part: `scale:stream`. Parts: tagger, parser, predict, batch, quality, stream, dask,
+model (what docs/guide/scale-model.rst is made from).
 """
 
 from __future__ import annotations
@@ -19,11 +20,13 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
+from threadpoolctl import threadpool_limits
 
 from benchmarks.common import Table, data_folder
 from spom import DependencyParser, OnlineClassifier, ProximalClassifier, SequenceTagger
 from spom.data import read_conll, read_conllu
 from spom.data.columns import joined
+from spom.data.conllu import join_treebanks
 from spom.penalties import L1, SquaredL2
 from spom.scale import Shards, Stream, fit, predict
 from spom.scale.executor import Processes
@@ -62,6 +65,7 @@ _gate: Any = None
 def _open(gate: Any) -> None:
     global _gate
     _gate = gate
+    threadpool_limits(1)
 
 
 def alone(name: str) -> float:
@@ -108,7 +112,7 @@ def tagger() -> Run:
 
 def parser() -> Run:
     shards = Shards.arrays(data("ewt/en_ewt-ud-train.conllu.gz"), None, 8)
-    return lambda n: fit(DependencyParser(verbose=0, epochs=2, label_epochs=1), shards, n_jobs=n)
+    return lambda n: fit(DependencyParser(verbose=0), shards, n_jobs=n)
 
 
 def predict_tagger() -> Run:
@@ -120,8 +124,9 @@ def predict_tagger() -> Run:
 
 def predict_parser() -> Run:
     model = DependencyParser(verbose=0, epochs=1, label_epochs=1, n_jobs=1).fit(data("ewt/en_ewt-ud-train.conllu.gz"))
-    shards = Shards.arrays(data("ewt/en_ewt-ud-test.conllu.gz").without_trees(), None, 16)
-    return lambda n: [predict(model, shards, n_jobs=n) for _ in range(2)]
+    test = data("ewt/en_ewt-ud-test.conllu.gz").without_trees()
+    shards = Shards.arrays(join_treebanks([test] * 10), None, 16)
+    return lambda n: predict(model, shards, n_jobs=n)
 
 
 @functools.cache
@@ -279,6 +284,7 @@ def main(part: str = "") -> None:
     """All parts but the page, or one."""
     if data_folder() is None:
         return
+    threadpool_limits(1)
     load = os.getloadavg()
     print(f"  load of the last minutes {load[0]:.1f}, {load[1]:.1f}, {load[2]:.1f} on {os.cpu_count()} cores")
     for name in [part] if part else PARTS:

@@ -98,10 +98,63 @@ def beside() -> str:
     lines: list[str] = []
     for path in sorted(BENCHMARKS.glob("beside-*.json")):
         for found in json.loads(path.read_text(encoding="utf-8"))["tables"]:
-            lines += [f"| {_cell(found['title'])} | ours | theirs |", "| --- | --- | --- |"]
-            lines += [f"| {_cell(what)} | {ours} | {theirs} |" for what, ours, theirs, *_ in found["rows"]]
+            rows = found["rows"]
+            lines += (
+                _by_peer(found["title"], rows) if any("; " in row[0] for row in rows) else _plain(found["title"], rows)
+            )
             lines += ["", found["settings"], ""]
     return "\n".join(lines).rstrip("\n")
+
+
+def _plain(title: str, rows: list[list[str]]) -> list[str]:
+    """One row per figure."""
+    head = [f"| {_cell(title)} | ours | theirs |", "| --- | --- | --- |"]
+    return head + [f"| {_cell(what)} | {_figure(ours)} | {_figure(theirs)} |" for what, ours, theirs, *_ in rows]
+
+
+def _by_peer(title: str, rows: list[list[str]]) -> list[str]:
+    """One row per tool: rows of a table are "measure; tool", then its other measures, indented."""
+    measures: list[str] = []
+    mine: dict[str, str] = {}
+    tools: list[tuple[str, dict[str, str]]] = []
+    for what, ours, theirs, *_ in rows:
+        measure, _, tool = what.strip().partition("; ")
+        if tool:
+            tools.append((tool, {}))
+        if measure not in measures:
+            measures.append(measure)
+        mine[measure], tools[-1][1][measure] = ours, theirs
+    lines = [f"| {_cell(title)} | {' | '.join(measures)} |", "| --- " * (len(measures) + 1) + "|"]
+    for name, values in [("ours", mine), *tools]:
+        lines.append(f"| {_cell(name)} | {' | '.join(_figure(values.get(measure, '')) for measure in measures)} |")
+    return lines
+
+
+def _figure(text: str) -> str:
+    """A number as people read it.
+
+    >>> _figure("2.663e+05"), _figure("0.9417"), _figure("6.003"), _figure("-")
+    ('266,300', '0.9417', '6.003', '')
+    """
+    if text in ("-", ""):
+        return ""
+    try:
+        number = float(text)
+    except ValueError:
+        return text
+    return f"{number:,.0f}" if abs(number) >= 1000 else text
+
+
+def prox() -> str:
+    """Proximal operators on a million numbers: the ratios of `benchmarks/prox.py`, one row per operator."""
+    rows = json.loads((BENCHMARKS / "prox.json").read_text(encoding="utf-8"))["tables"][0]["rows"]
+    found: dict[str, list[str]] = {}
+    for what, _, _, ratio, *_ in rows:
+        name, peer = what.split(" | ")
+        if peer in ("pyproximal", "spams", "a copy of the vector"):
+            found.setdefault(name, []).append(f"{peer} {float(f'{float(ratio):.2g}'):g}")
+    lines = ["| | above 1: ours is faster than |", "| --- | --- |"]
+    return "\n".join(lines + [f"| {name} | {', '.join(peers)} |" for name, peers in found.items()])
 
 
 def pipelines() -> str:
@@ -127,6 +180,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "words": words,
     "defaults": defaults,
     "beside": beside,
+    "prox": prox,
     "pipelines": pipelines,
 }
 

@@ -17,7 +17,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 import spom
-from benchmarks.defaults.rows import Row, timed
+from benchmarks.defaults.rows import Row, is_stored, timed
 from benchmarks.defaults.sets import SETS
 
 TABLES = ("iris", "wine", "breast_cancer", "digits", "digits-few", "landsat", "letter", "pendigits", "mfeat", "adult")
@@ -46,9 +46,9 @@ def run(kind: str, sets: str = "", learner: str = "") -> Iterator[Row]:
             X, y = scaler.transform(split.X[rows]), np.asarray(split.y)[rows]
             held, gold = scaler.transform(split.X_test[:MOST_TEST]), split.y_test[:MOST_TEST]
             for label in ("MKLClassifier", PEER):
-                if not label.startswith(learner):
-                    continue
                 ours = label != PEER
+                if not label.startswith(learner) or is_stored(kind, name, label, seed, ours):
+                    continue
                 model = spom.MKLClassifier(random_state=seed, verbose=0) if ours else _peer()
                 fitted, seconds = timed(lambda model=model, X=X, y=y: model.fit(X, y))
                 note = str(np.round(fitted.block_weights_, 3).tolist()) if ours else str(fitted.best_params_)

@@ -26,7 +26,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
 import spom
-from benchmarks.defaults.rows import Row, timed
+from benchmarks.defaults.rows import Row, is_stored, timed
 from benchmarks.defaults.sets import SETS, Split
 
 
@@ -79,7 +79,8 @@ def run(kind: str, sets: str = "", learner: str = "") -> Iterator[Row]:
         for seed in range(min(data.seeds, most)):
             split = data.load(seed)
             for label, make in LEARNERS[kind].items():
-                if label.startswith(learner):
+                ours = label.startswith(("Online", "Proximal"))
+                if label.startswith(learner) and not is_stored(kind, name, label, seed, ours):
                     yield _row(kind, name, label, seed, make, split)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.defaults.rows import Row, timed
+from benchmarks.defaults.rows import Row, is_stored, timed
 from benchmarks.defaults.sentence_sets import files, treebanks
 from benchmarks.defaults.udpipe import RESULTS
 from spom import DependencyParser
@@ -38,11 +38,13 @@ def run(kind: str, sets: str = "", learner: str = "") -> Iterator[Row]:
         DependencyParser(verbose=0, epochs=1, label_epochs=1).fit(train[:20])
         for label, params in LEARNERS.items():
             for seed in range(seeds) if label.startswith(learner) else ():
+                if is_stored(kind, name, label, seed):
+                    continue
                 made = DependencyParser(random_state=seed, verbose=0, **params)
                 parser, seconds = timed(lambda made=made, train=train: made.fit(train))
                 result = parser.evaluate(test)
                 note = f"UAS {result.uas:.4f}; {parser.trees_}"
                 note += "" if parser.pruning_ is None else f"; {parser.pruning_.why}"
-                size = int(np.count_nonzero(parser.arcs_.weights))
+                size = sum(int(np.count_nonzero(model.weights)) for model in (parser.arcs_, parser.labels_))
                 print(f"  {name:<16} {label:<18} seed {seed}: LAS {result.las:.4f} {seconds:6.2f} s {size}", flush=True)
                 yield Row(kind, name, label, seed, result.las, seconds, size, True, note=note)

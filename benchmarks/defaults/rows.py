@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import ast
+import hashlib
 import importlib
 import json
 import os
 import warnings
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from functools import cache
 from pathlib import Path
 from statistics import mean
 from time import process_time
 from typing import Any
+
+import sklearn
+
+import spom
 
 # One module for each kind of data; a module has `run(kind, sets, learners) -> Iterator[Row]`.
 KINDS = {
@@ -21,9 +28,36 @@ KINDS = {
 }
 
 
+# Folders of src/spom that a row of each module depends on; peers depend on the version of scikit-learn alone.
+SHARED = ("core", "losses", "penalties", "solvers/steps.py", "estimators/comparing.py")
+CODE = {
+    "linear": ("estimators/linear", "solvers/linear", "solvers/batch", *SHARED),
+    "taggers": (
+        "estimators/tagger",
+        "estimators/comparing.py",
+        "solvers/structured/chains",
+        "features",
+        "decoders",
+        *SHARED,
+    ),
+    "parsers": (
+        "estimators/parser",
+        "estimators/comparing.py",
+        "solvers/structured/trees",
+        "features",
+        "decoders",
+        *SHARED,
+    ),
+    "kernels": ("estimators/mkl", "estimators/linear/strength.py", "solvers/mkl", "kernels", *SHARED),
+}
+
+
 @dataclass(frozen=True)
 class Row:
-    """One learner on one data set with one seed. `ours` marks learners of spom, `counts` sets that enter means."""
+    """One learner on one data set with one seed. `ours` marks learners of spom, `counts` sets that enter means.
+
+    `code` is the digest of the code that the row was made with (`digest`).
+    """
 
     kind: str
     set: str
@@ -35,6 +69,7 @@ class Row:
     ours: bool = False
     counts: bool = True
     note: str = ""
+    code: str = ""
 
 
 def timed(function: Callable[[], Any]) -> tuple[Any, float]:
@@ -51,6 +86,31 @@ def store(kind: str) -> Path:
     return Path(os.environ.get("SPOM_DEFAULTS", str(Path(__file__).parent / "results"))) / f"{KINDS[kind]}.json"
 
 
+@cache
+def digest(kind: str, ours: bool = True) -> str:
+    """What a row was made with: the code without comments and docstrings, or the version of scikit-learn."""
+    if not ours:
+        return f"scikit-learn {sklearn.__version__}"
+    found, root = hashlib.sha256(), Path(spom.__file__).parent
+    for place in CODE[KINDS[kind]]:
+        path = root / place
+        for file in sorted(path.rglob("*.py")) if path.is_dir() else [path]:
+            tree = ast.parse(file.read_text())
+            for node in ast.walk(tree):
+                if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node):
+                    del node.body[0]
+            found.update(ast.dump(tree).encode())
+    return found.hexdigest()[:12]
+
+
+def is_stored(kind: str, name: str, learner: str, seed: int, ours: bool = True) -> bool:
+    """Whether there is such a row of the present code. With `SPOM_AGAIN=1` there is none."""
+    if os.environ.get("SPOM_AGAIN"):
+        return False
+    wanted = (kind, name, learner, seed, digest(kind, ours))
+    return any((r.kind, r.set, r.learner, r.seed, r.code) == wanted for r in load(kind))
+
+
 def load(kind: str) -> list[Row]:
     """The rows of earlier runs."""
     path = store(kind)
@@ -59,7 +119,8 @@ def load(kind: str) -> list[Row]:
 
 def save(kind: str, rows: Iterable[Row]) -> None:
     """Merge rows into the file: a new row replaces one of the same set, learner and seed."""
-    kept = {(r.kind, r.set, r.learner, r.seed): r for r in [*load(kind), *rows]}
+    made = [replace(r, code=digest(kind, r.ours)) for r in rows]
+    kept = {(r.kind, r.set, r.learner, r.seed): r for r in [*load(kind), *made]}
     lines = [json.dumps(asdict(kept[key])) for key in sorted(kept)]
     store(kind).write_text("[\n" + ",\n".join(lines) + "\n]\n")
 
@@ -121,6 +182,7 @@ def _runs(kind: str, sets: str, learner: str) -> Iterator[Row]:
 def main(part: str = "") -> None:
     """Run all kinds, or `kind/set/learner` (a set or a learner may be the beginning of a name), and print the table.
 
+    Rows that are stored and of the present code are not run again, unless `SPOM_AGAIN=1`.
     `show` alone prints what earlier runs have stored.
     """
     kind, _, rest = part.partition("/")

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from benchmarks.defaults.crfsuite import FEATURES, RESULTS
-from benchmarks.defaults.rows import Row, timed
+from benchmarks.defaults.rows import Row, is_stored, timed
 from benchmarks.defaults.sentence_sets import tagging, taggings
 from spom import SequenceTagger
 
@@ -48,6 +48,8 @@ def run(kind: str, sets: str = "", learner: str = "") -> Iterator[Row]:
         for label, (form, params) in LEARNERS.items():
             train, test = (problem.train, problem.test) if form == "columns" else named
             for seed in range(seeds) if label.startswith(learner) else ():
+                if is_stored(kind, name, label, seed):
+                    continue
                 made = SequenceTagger(random_state=seed, verbose=0, **params)
                 tagger, seconds = timed(lambda made=made, train=train: made.fit(*train))
                 note = tagger.settings_ if tagger.pruning_ is None else "; ".join(tagger.pruning_.verdicts)

@@ -33,6 +33,13 @@ def test_the_model_does_not_depend_on_jobs(spom: Command, files: Path, tmp_path:
     assert (tmp_path / "1").read_bytes() == (tmp_path / "2").read_bytes()
 
 
+def test_what_workers_took_is_told(spom: Command, files: Path, tmp_path: Path) -> None:
+    words = ["train", "tagger", "--train", files / "train.txt", "--epochs", "1", "--model", tmp_path / "m"]
+    told = spom.well(*words, "--shards", "3").err
+    assert "3 shards: " in told
+    assert "s of computing on workers" in told
+
+
 def test_dask_trains_and_predicts_the_same_bytes(
     spom: Command, files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

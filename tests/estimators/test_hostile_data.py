@@ -9,12 +9,21 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from spom import MKLClassifier, OnlineClassifier, OnlineRegressor, ProximalClassifier, SequenceTagger, load_model
+from spom import (
+    DependencyParser,
+    MKLClassifier,
+    OnlineClassifier,
+    OnlineRegressor,
+    ProximalClassifier,
+    SequenceTagger,
+    load_model,
+)
 from spom.data import Columns
+from spom.data.conllu import parse_conllu
 from spom.errors import DataError
 from spom.features import Templates
 from spom.models import save_model
-from spom.penalties import SquaredL2
+from spom.penalties import L1, SquaredL2
 
 
 @pytest.mark.parametrize("form", [np.asarray, sparse.csr_matrix, sparse.csc_matrix])
@@ -64,3 +73,67 @@ def test_a_tagger_with_a_templates_object_is_saved(tmp_path: Path) -> None:
     loaded = load_model(tmp_path / "m")
     assert [list(tags) for tags in loaded.predict(columns)] == [list(tags) for tags in tagger.predict(columns)]
     assert loaded.templates == ["w[0]", "w[-1]|w[0]"]
+
+
+# --- data from which little can be learnt ------------------------------------------------------------------
+
+PLAIN = np.random.default_rng(0).normal(size=(60, 3))
+BINARY = np.arange(60) % 2
+SENTENCES, LABELS = [[("a",), ("b",)], [("c",), ("a",)]] * 40, [["X", "Y"], ["Z", "X"]] * 40
+TREES = parse_conllu(b"1\ta\t_\tX\t_\t_\t2\tdep\t_\t_\n2\tb\t_\tY\t_\t_\t0\troot\t_\t_\n\n" * 70)
+OTHERS = TREES.with_trees(TREES.heads, np.zeros_like(TREES.relations), ("other",))
+QUIET: dict[str, Any] = {"verbose": 0, "random_state": 0}
+
+
+@pytest.mark.parametrize(
+    ("fit", "text"),
+    [
+        (lambda: OnlineClassifier().fit(np.ones((60, 2)), BINARY), "features say nothing about the target"),
+        (lambda: ProximalClassifier().fit(np.ones((60, 2)), BINARY), "features say nothing about the target"),
+        (lambda: MKLClassifier(epochs=2).fit(np.ones((60, 2)), BINARY), "all rows of X are equal"),
+        (lambda: MKLClassifier(epochs=2).fit(sparse.csr_matrix((60, 2)), BINARY), "all rows of X are equal"),
+        (lambda: SequenceTagger(**QUIET).fit(SENTENCES, [["X", "X"]] * 80), "one label alone, 'X'"),
+        (lambda: SequenceTagger(**QUIET, prune="auto").fit(SENTENCES, [["X", "X"]] * 80), "one label alone, 'X'"),
+        (lambda: OnlineClassifier(penalty=L1(1e6)).fit(PLAIN, BINARY), "every weight is zero"),
+        (lambda: ProximalClassifier(penalty=L1(1e6)).fit(PLAIN, BINARY), "every weight is zero"),
+        (lambda: SequenceTagger(**QUIET, penalty=L1(1e6)).fit(SENTENCES, LABELS), "every weight is zero"),
+        (lambda: SequenceTagger(**QUIET, penalty=L1(1e6), prune="auto").fit(SENTENCES, LABELS), "every weight is zero"),
+        (lambda: ProximalClassifier(penalty=L1(1.0)).path(PLAIN, BINARY, strengths=[2e6, 1e6]), "even at 1e.06"),
+        (
+            lambda: SequenceTagger(**QUIET, penalty=L1(1.0), loss="log").path(SENTENCES, LABELS, strengths=[2e6, 1e6]),
+            "even at 1e.06",
+        ),
+    ],
+)
+def test_data_that_teach_nothing_give_a_warning(fit: Any, text: str) -> None:
+    with pytest.warns(UserWarning, match=text):
+        fit()
+
+
+@pytest.mark.parametrize(
+    "fit",
+    [
+        lambda: OnlineClassifier().fit(PLAIN, BINARY, dev=(PLAIN, np.where(BINARY, "a", "b"))),
+        lambda: MKLClassifier(epochs=2).fit(PLAIN, BINARY, dev=(PLAIN, BINARY + 5)),
+        lambda: SequenceTagger(**QUIET).fit(SENTENCES, LABELS, dev=(SENTENCES, [["Q", "R"]] * 80)),
+        lambda: DependencyParser(**QUIET, epochs=1, label_epochs=1).fit(TREES, dev=OTHERS),
+    ],
+)
+def test_development_data_with_other_labels_are_refused(fit: Any) -> None:
+    with pytest.raises(DataError, match=r"none of which is learnt|which was not there in fit"):
+        fit()
+
+
+@pytest.mark.parametrize("cls", [OnlineClassifier, ProximalClassifier, MKLClassifier])
+def test_one_class_is_refused_and_classes_may_come_one_after_the_other(cls: Any) -> None:
+    with pytest.raises(ValueError, match="two or more classes; the labels are of one class only"):
+        cls().fit(PLAIN, np.zeros(60))
+    order = np.argsort(BINARY, kind="stable")
+    X = PLAIN + 3.0 * BINARY[:, None]
+    assert cls().fit(X[order], BINARY[order]).score(X, BINARY) > 0.9
+
+
+def test_labels_and_relations_may_come_one_after_the_other() -> None:
+    X, y = [*SENTENCES[::2], *SENTENCES[1::2]], [*LABELS[::2], *LABELS[1::2]]
+    assert SequenceTagger(**QUIET, prune="auto").fit(X, y).score(X, y) == 1.0
+    assert DependencyParser(**QUIET, prune="auto", epochs=2, label_epochs=1).fit(TREES).score(TREES) == 1.0

@@ -15,7 +15,10 @@ import spom
 from spom import DependencyParser
 from spom.data import Treebank, iter_conllu, read_conllu, write_conllu
 from spom.errors import DataError, Unsupported
-from spom.estimators.parser.pruning import compared, how_many
+from spom.estimators import comparing
+from spom.estimators.comparing import will_do
+from spom.estimators.parser import pruning
+from spom.estimators.parser.pruning import how_many
 from spom.estimators.training import Checkpoint
 from spom.penalties import GroupLasso, SparseMKL
 from spom.solvers.structured.trees.model import ArcModel
@@ -162,17 +165,31 @@ def test_auto_keeps_templates_unless_held_out_sentences_say_that_they_can_go() -
     assert "too few to compare on" in few.pruning_.table()
     parser = DependencyParser(**QUICK, prune="auto", labels=False).fit(TRAIN)
     full = DependencyParser(**QUICK, labels=False).fit(TRAIN)
-    assert "at a risk of .1" in parser.pruning_.why
+    assert "at a risk of .025" in parser.pruning_.why
     assert parser.pruning_.kept.sum() == len(parser.blocks_)
     assert np.count_nonzero(parser.arcs_.weights) <= np.count_nonzero(full.arcs_.weights)
     assert parser.evaluate(TEST).uas >= full.evaluate(TEST).uas - 0.01
     # One head in a hundred lost is too many, whatever the noise; half of a thousandth is not, where it is steady.
-    words = np.full(400, 20.0)
-    assert not compared(words - 2.0, words - 2.2, words)[0]
-    assert compared(words - 2.0, words - 2.01, words)[0]
+    words = np.full(400, 20)
+
+    def counts(right: Any) -> Any:
+        return np.stack([words, words, np.broadcast_to(right, words.shape)], axis=1)
+
+    assert not will_do(counts(18), counts(17.8))[0]
+    assert will_do(counts(18), counts(17.99))[0]
     # A mean that is as good says nothing where sentences differ widely.
-    change = np.resize([4.0, -4.0], 400)
-    assert not compared(words - 8.0, words - 8.0 + change, words)[0]
+    assert not will_do(counts(12), counts(12 + np.resize([4, -4], 400)))[0]
+
+
+def test_auto_leaves_the_largest_weights_of_arcs_and_relations(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(comparing, "FALL", 1.0)
+    monkeypatch.setattr(pruning, "HALF", 0.999)
+    pruned, full = DependencyParser(**QUICK, prune="auto").fit(TRAIN), DependencyParser(**QUICK).fit(TRAIN)
+    for small, whole in ((pruned.arcs_, full.arcs_), (pruned.labels_, full.labels_)):
+        size = np.sort(np.abs(whole.weights[whole.weights != 0.0]))
+        edge = size[-int(pruning.WEIGHTS[0] * size.size)]
+        np.testing.assert_array_equal(small.weights, np.where(np.abs(whole.weights) < edge, 0.0, whole.weights))
+    assert "of the weights of relations" in pruned.pruning_.why
 
 
 @pytest.mark.parametrize("prune", ["some", -1, 0, True, [3]])

@@ -16,7 +16,16 @@ from spom.data.columns import packed_strings
 from spom.data.conllu import conllu_text
 from spom.data.surface import Surface
 from spom.errors import DataError, ModelFileError
-from spom.estimators.pipeline.characters import LOWER, UPPER, bucket, characters_of, lowered, runs_of
+from spom.estimators.pipeline.characters import (
+    LOWER,
+    UPPER,
+    bucket,
+    characters_of,
+    count_places,
+    lowered,
+    number_places,
+    runs_of,
+)
 from spom.estimators.pipeline.lemmas import LemmaStage, Stems
 from spom.estimators.pipeline.multiword import Splitter, apply_rule, rule_of
 from spom.estimators.pipeline.packing import pack, unpack
@@ -538,3 +547,18 @@ def test_treebank_file_of_the_users_kind(tmp_path: Path, pipeline: Pipeline) -> 
     path = tmp_path / "gold.conllu"
     path.write_bytes(generated(10, 9))
     assert pipeline.evaluate(read_conllu(path))["words"] == 1.0
+
+
+def test_places_are_counted_and_numbered_as_arrays_say() -> None:
+    draw = np.random.default_rng(0)
+    places = draw.integers(0, 40, (200, 6)).astype(np.int32)
+    places[draw.random(200) < 0.5, 3:] = -1
+    counts, indptr = np.zeros(40, dtype=np.int64), np.zeros(201, dtype=np.int64)
+    count_places(places, counts)
+    np.testing.assert_array_equal(counts, np.bincount(places[places >= 0], minlength=40))
+    number = np.where(np.arange(40) % 3 == 0, -1, np.arange(40)).astype(np.int32)
+    kept = (places >= 0) & (places % 3 != 0)
+    ids = np.empty(int(kept.sum()), dtype=np.int32)
+    assert number_places(places, number, indptr, ids) == ids.size
+    np.testing.assert_array_equal(ids, places[kept])
+    np.testing.assert_array_equal(np.diff(indptr), kept.sum(axis=1))

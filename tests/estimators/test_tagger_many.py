@@ -114,10 +114,10 @@ def test_partial_fit_adds_labels_and_pairs() -> None:
 
 def test_weights_of_sentences_and_constraints() -> None:
     X, y = sentences(150, 7)
-    twice = SequenceTagger(epochs=2, random_state=0, verbose=0, shuffle=False).fit(
+    twice = SequenceTagger(epochs=1, random_state=0, verbose=0, shuffle=False).fit(
         X, y, np.where(np.arange(150) < 75, 3, 1)
     )
-    plain = SequenceTagger(epochs=2, random_state=0, verbose=0, shuffle=False).fit(X, y)
+    plain = SequenceTagger(epochs=1, random_state=0, verbose=0, shuffle=False).fit(X, y)
     assert twice.score(X[:75], y[:75]) > plain.score(X[:75], y[:75])
     names = [f"{a}-{b}" for b in range(MANY // 2 + 5) for a in "BI"] + ["O"]
     draw = np.random.default_rng(0)

@@ -74,6 +74,34 @@ def test_exact_gradients_find_the_same_optimum(penalty: Any, regression: bool) -
     np.testing.assert_allclose(parts.coef_, whole.coef_, atol=1e-5)
 
 
+@pytest.mark.parametrize("penalty", [SquaredL2(0.01), L1(0.02), ElasticNet(0.02, 0.5)], ids=str)
+@pytest.mark.parametrize("y", [two, three, margin], ids=["two", "three", "margin"])
+def test_the_gap_of_shards_bounds_the_distance_to_the_optimum(penalty: Any, y: Any) -> None:
+    kind = ProximalRegressor if y is margin else ProximalClassifier
+    best = kind(penalty=penalty, verbose=0, tol=1e-11).fit(X, y).objective_
+    early = fit(kind(penalty=penalty, verbose=0, tol=1e-2), Shards.arrays(X, y, 7))
+    late = fit(kind(penalty=penalty, verbose=0, tol=1e-9), Shards.arrays(X, y, 7))
+    for found in (early, late):
+        assert found.dual_gap_ >= found.objective_ - best - 1e-10
+    assert late.dual_gap_ < 1e-8
+
+
+@pytest.mark.filterwarnings("ignore:the solver stopped")
+def test_blas_has_one_thread_while_shards_are_at_work() -> None:
+    from threadpoolctl import ThreadpoolController, threadpool_limits
+
+    from spom.scale.blas import OneThread
+
+    def threads() -> set[int]:
+        return {library["num_threads"] for library in ThreadpoolController().info() if library["user_api"] == "blas"}
+
+    with threadpool_limits(2, user_api="blas"):
+        before = threads()
+        with OneThread(), OneThread():
+            assert threads() == {1}
+        assert threads() == before
+
+
 def test_exact_gradients_agree_with_scipy() -> None:
     weight = rng.uniform(0.5, 2.0, 900)
     signs, share = np.where(two == "yes", 1.0, -1.0), weight / weight.sum()

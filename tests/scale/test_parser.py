@@ -84,7 +84,8 @@ def test_one_shard_keeps_what_it_learnt() -> None:
     assert (found.rounds, found.loss) == (7.0, 0.25)
 
 
-def test_means_are_those_of_iterates_over_the_shards_that_changed_an_entry() -> None:
+@pytest.mark.parametrize("jobs", [1, 2, 5])
+def test_means_are_those_of_iterates_over_the_shards_that_changed_an_entry(jobs: int) -> None:
     random = np.random.default_rng(3)
     w, u = random.standard_normal(6).astype(np.float32), random.standard_normal(6).astype(np.float32)
     parts, dense = [], []
@@ -95,7 +96,7 @@ def test_means_are_those_of_iterates_over_the_shards_that_changed_an_entry() -> 
         parts.append(Averaged(*changed((w, u), (now[0], now[1])), rounds, share, 0.0, None))
         dense.append((now[0], rounds * now[0] - now[1], share))
     before = w.copy()
-    found = merge_into(w, u, parts)
+    found = merge_into(w, u, parts, jobs)
     iterates = found.rounds * w - u
     np.testing.assert_allclose(w[0], dense[0][0][0], rtol=1e-6)
     np.testing.assert_allclose(w[1], (2 * dense[0][0][1] + 4 * dense[1][0][1]) / 6, rtol=1e-6)
@@ -109,6 +110,17 @@ def test_empty_shards_relations_in_one_shard_and_wrong_data() -> None:
     assert set(model.relations_) == set(TRAIN[:5].relation_names)
     with pytest.raises(DataError, match="shards of trees"):
         fit(parser(), Shards.arrays([["a"]] * 3, [["b"]] * 3, 2))
-    for given in ({"prune": "auto"}, {"second_stage": True}, {"order": 2}, {"penalty": SparseMKL(0.1)}):
+    for given in ({"second_stage": True}, {"order": 2}, {"penalty": SparseMKL(0.1)}):
         with pytest.raises(Unsupported, match="use fit of the parser"):
             fit(parser(**given), Shards.arrays(TRAIN, None, 2))
+    with pytest.raises(Unsupported, match="give a number of templates"):
+        fit(parser(prune="auto"), Shards.arrays(TRAIN, None, 2))
+
+
+def test_templates_are_pruned_as_on_one_machine() -> None:
+    whole = parser(prune=15).fit(TRAIN)
+    parts = fit(parser(prune=15), Shards.arrays(TRAIN, None, 1))
+    assert parts.arcs_.templates.blocks == whole.arcs_.templates.blocks
+    several = [fit(parser(prune=15), Shards.arrays(TRAIN, None, 3), n_jobs=n) for n in (1, 2)]
+    assert several[0].pruning_.kept.sum() == 15
+    np.testing.assert_array_equal(*(model.arcs_.weights for model in several))

@@ -173,3 +173,18 @@ def fitted(estimator: Any, data: tuple[Any, Any], dev: Any, options: dict[str, A
         estimator.set_params(n_jobs=None)
     shards = Shards.arrays(X, y, options["shards"] or SHARDS)
     fit(estimator, shards, dev=dev, client=options["dask"], n_jobs=options["jobs"], **watch)
+    if not options["quiet"]:
+        print(f"{len(shards)} shards: {costs(estimator.shard_report_)}", file=sys.stderr)
+
+
+def costs(report: list[dict[str, Any]]) -> str:
+    """What the phases of a fit to shards took, in all.
+
+    >>> costs([{"compute": 2.0, "waited": 1.25, "transfer": 0.5, "bytes": 61_000}])
+    '1 phase, 2.0 s of computing on workers, 1.2 s of waiting for them, 0.5 s and 61 kB of transfer'
+    """
+    total = {name: sum(phase[name] for phase in report) for name in ("compute", "waited", "transfer", "bytes")}
+    moved = f"{total['transfer']:.1f} s and {size(total['bytes'])} of transfer"
+    phases = f"{len(report)} phase{'s' if len(report) != 1 else ''}"
+    waited = f"{total['waited']:.1f} s of waiting for them"
+    return f"{phases}, {total['compute']:.1f} s of computing on workers, {waited}, {moved}"

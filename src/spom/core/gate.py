@@ -209,3 +209,10 @@ def restore_random(generator: np.random.Generator, state: Any) -> None:
         generator.bit_generator.state = state
     except (TypeError, ValueError, KeyError, OverflowError, AttributeError) as error:
         raise ModelFileError(f"the saved state has no state of a random generator ({error})") from None
+
+
+def check_dev(labels: Array, classes: Array) -> None:
+    """Development data must have some label that is learnt: otherwise every score is zero."""
+    if labels.size and not {str(label) for label in labels.tolist()} & {str(label) for label in classes.tolist()}:
+        shown = [", ".join(str(label) for label in part.tolist()[:5]) for part in (labels, classes)]
+        raise DataError(f"dev has the labels {shown[0]}, none of which is learnt ({shown[1]}): give data of one kind")

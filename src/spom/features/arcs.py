@@ -96,6 +96,8 @@ class ArcTemplates:
         # Which of the three slots of each family are templates of this set.
         self.active = np.array([[slot in found[f.name][1] for slot in range(3)] for f in self.families])
         self.vocabularies: dict[str, Vocabulary] = {}
+        read = {column for f in self.families for column, _ in (*f.head, *f.modifier)}
+        self._read = read | {f.between for f in self.families}
         # Columns to read besides those of the templates, so that several sets can share codes.
         self.also: tuple[str, ...] = ()
 
@@ -112,9 +114,7 @@ class ArcTemplates:
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns that are read; upos always is, for the filter of arcs."""
-        used = {"upos", *self.also}
-        for family in self.families:
-            used |= {column for column, _ in (*family.head, *family.modifier)} | ({family.between} - {""})
+        used = {"upos", *self.also, *self._read}
         return tuple(name for name in COLUMNS if name in used)
 
     @property

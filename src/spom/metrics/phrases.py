@@ -110,6 +110,22 @@ def score_codes(gold: NDArray[Any], found: NDArray[Any], offsets: Ints, labels: 
     return PhraseScores(total, guessed, correct, int(gold.size), accuracy, types)
 
 
+def counts_by_sentence(gold: Ints, found: Ints, offsets: Ints, labels: Sequence[str]) -> Ints:
+    """Phrases that are wanted, found and right, a row for each sentence.
+
+    >>> counts_by_sentence(np.array([0, 1, 0]), np.array([0, 1, 1]), np.array([0, 2, 3]), ["O", "B-NP"])
+    array([[1, 1, 1],
+           [0, 1, 0]])
+    """
+    prefix, kind, names = _split(labels)
+    result = np.empty((offsets.size - 1, 3), dtype=np.int64)
+    for i in range(offsets.size - 1):
+        counts = np.zeros((3, len(names)), dtype=np.int64)
+        count_phrases(gold, found, np.ascontiguousarray(offsets[i : i + 2]), prefix, kind, counts)
+        result[i] = counts.sum(axis=1)
+    return result
+
+
 def phrases(labels: Sequence[str]) -> list[tuple[int, int, str]]:
     """The phrases of one sentence as (first token, token after the last, type).
 

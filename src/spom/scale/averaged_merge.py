@@ -10,6 +10,7 @@ entry, .821 on one machine.)
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable
 from typing import Annotated, Any, NamedTuple
 
@@ -18,6 +19,7 @@ from numpy.typing import NDArray
 
 from spom.core.arrays import Floats, Ints
 from spom.core.jit import kernel
+from spom.core.ordered import in_order
 
 Singles = NDArray[np.float32]
 
@@ -63,11 +65,12 @@ def pick_changed(before: Both, after: Both, places: Ints, out: Both) -> int:
 
 
 class Parts(NamedTuple):
-    """The entries of all shards: those of shard p are from starts[p] on, in ascending order; its mass and its S."""
+    """Entries of all shards: those of shard p are from begins[p] to ends[p], in ascending order; its mass and its S."""
 
     places: Annotated[Ints, "int64[::1]"]
     values: Both
-    starts: Annotated[Ints, "int64[::1]"]
+    begins: Annotated[Ints, "int64[::1]"]
+    ends: Annotated[Ints, "int64[::1]"]
     shares: Annotated[Floats, "float64[::1]"]
     rounds: Annotated[Floats, "float64[::1]"]
 
@@ -75,11 +78,11 @@ class Parts(NamedTuple):
 @kernel("void(Parts, Both, float64)")
 def settle(parts: Parts, now: Both, rounds: float) -> None:
     """u = S W - M with M the mean of (S_p w_p - u_p) over the shards that changed an entry, place by place."""
-    heads, count = parts.starts[:-1].copy(), parts.shares.size
+    heads, count = parts.begins.copy(), parts.shares.size
     while True:
         i = np.int64(now.weights.size)
         for p in range(count):
-            if heads[p] < parts.starts[p + 1]:
+            if heads[p] < parts.ends[p]:
                 i = min(i, parts.places[heads[p]])
         if i == now.weights.size:
             return
@@ -87,7 +90,7 @@ def settle(parts: Parts, now: Both, rounds: float) -> None:
         mass = own = moved = iterates = added = 0.0
         for p in range(count):
             k = heads[p]
-            if k < parts.starts[p + 1] and parts.places[k] == i:
+            if k < parts.ends[p] and parts.places[k] == i:
                 share, gap = parts.shares[p], parts.shares[p] * (float(parts.values.weights[k]) - w)
                 mass += share
                 own += share * parts.rounds[p]
@@ -112,8 +115,11 @@ def changed(before: tuple[Any, Any], after: tuple[Singles, Singles]) -> tuple[In
         room = count
 
 
-def merge_into(weights: Singles, sums: Singles, parts: Iterable[Averaged]) -> Whole:
-    """Set weights and sums, which all shards began with, to those that follow from the shards."""
+def merge_into(weights: Singles, sums: Singles, parts: Iterable[Averaged], jobs: int = 1) -> Whole:
+    """Set weights and sums, which all shards began with, to those that follow from the shards.
+
+    `jobs` threads take a range of the entries each: what an entry becomes does not depend on the others.
+    """
     every = list(parts)
     shares, own = np.array([part.share for part in every]), np.array([part.rounds for part in every])
     mass = max(float(shares.sum()), 1e-300)
@@ -122,5 +128,13 @@ def merge_into(weights: Singles, sums: Singles, parts: Iterable[Averaged]) -> Wh
         starts = np.cumsum([0, *(part.places.size for part in every)], dtype=np.int64)
         values = Both(np.concatenate([p.weights for p in every]), np.concatenate([p.sums for p in every]))
         places = np.concatenate([part.places for part in every])
-        settle(Parts(places, values, starts, shares, own), Both(weights, sums), S)
+        # Where each shard crosses the ends of the ranges.
+        limits = np.linspace(0, weights.size, jobs + 1).astype(np.int64)
+        cuts = starts[:-1] + np.array([np.searchsorted(part.places, limits) for part in every]).T
+
+        def merge(range_: int) -> None:
+            begins, ends = np.ascontiguousarray(cuts[range_]), np.ascontiguousarray(cuts[range_ + 1])
+            settle(Parts(places, values, begins, ends, shares, own), Both(weights, sums), S)
+
+        deque(in_order(merge, range(jobs), jobs), maxlen=0)
     return Whole(S, loss, [part.more for part in every])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,16 +11,18 @@ from sklearn.base import is_classifier
 
 from spom.core.arrays import Floats
 from spom.core.state import State
-from spom.errors import Unsupported
+from spom.errors import SpomError, Unsupported
 from spom.estimators.checking import all_or_nothing, loss_for, regression_loss
 from spom.estimators.linear.choosing import is_auto
 from spom.estimators.linear.proximal import warn_if_not
 from spom.estimators.training import Arrays, Learner, Trainer, described
+from spom.losses import Squared
 from spom.scale.linear import choose_from_shards, prepared, scaled
 from spom.scale.linear_data import Rows
 from spom.scale.team import Team
 from spom.scale.worker import learn
 from spom.solvers.batch.datafit import LinearSmooth
+from spom.solvers.batch.duality import feasible, intercept_curvature, newton_step
 from spom.solvers.batch.problem import Solution
 from spom.solvers.batch.proximal_gradient import BatchProximal
 from spom.solvers.iterate import History, record, take
@@ -48,13 +50,29 @@ class BatchLesson:
         return LinearSmooth(X, y, self.loss, **options), float(y.shape[0] if weight is None else weight.sum())
 
     def learn(self, prepared: tuple[LinearSmooth, float] | None, state: Any, seed: Any) -> Any:
-        """(weight, value, gradient) at a point; for no point (weight, Lipschitz constant); None for an empty shard."""
+        """(weight, what is asked of the shard); None for an empty one."""
         if prepared is None:
             return None
         smooth, mass = prepared
-        if state is None:
-            return mass, smooth.lipschitz("l2")
-        return (mass, *smooth.value_and_gradient(state))
+        question, *given = state
+        return mass, QUESTIONS[question](smooth, *given)
+
+
+def _intercept(smooth: LinearSmooth, theta: Floats) -> Any:
+    """The sums of derivatives, and the curvature in the intercept."""
+    alpha = smooth.dual_at(smooth.scores(theta))
+    squared = isinstance(smooth.loss, Squared)
+    H = np.eye(max(alpha.shape[1:], default=1)) if squared else intercept_curvature(smooth, alpha)
+    return alpha.sum(axis=0), H
+
+
+# What a round asks of each shard; the driver takes the mean of the answers, weighted by the shards' weights.
+QUESTIONS: dict[str, Callable[..., Any]] = {
+    "curvature": lambda smooth: smooth.lipschitz("l2"),
+    "gradient": lambda smooth, theta: smooth.value_and_gradient(theta),
+    "intercept": _intercept,
+    "conjugate": lambda smooth, theta, scale: smooth.conjugate_at(scale * smooth.dual_at(smooth.scores(theta))),
+}
 
 
 class ShardedSmooth:
@@ -86,23 +104,54 @@ class ShardedSmooth:
         for point, value, gradient in self._memo:
             if np.array_equal(point, theta):
                 return value, gradient
-        mass, value, total = 0.0, 0.0, np.zeros(self.shape)
-        for part in self._round("gradient", theta):
-            mass += part[0]
-            value += part[0] * part[1]
-            total += part[0] * part[2]
-        found = value / mass, np.asarray(total / mass)
+        value, total = self._mean("gradient", theta)
+        found = float(value), np.asarray(total)
         self._memo = [*self._memo[-1:], (theta.copy(), *found)]
         return found
 
     def lipschitz(self, norm: str = "l2") -> float:
         """A bound: the mean of the shards' constants."""
-        parts = list(self._round("curvature", None))
-        return float(sum(mass * constant for mass, constant in parts) / sum(mass for mass, _ in parts))
+        return float(self._mean("curvature")[0])
 
-    def _round(self, phase: str, theta: Floats | None) -> Iterable[Any]:
+    def gap(self, penalty: Any, theta: Floats) -> float:
+        """The duality gap at theta, as `linear_gap` has it for one machine; NaN where no dual point is known.
+
+        Derivatives at the best intercept for these weights are dual-feasible: Newton's method takes a few rounds.
+        """
+        if not penalty.convex:
+            return np.nan
+        objective = self.value(theta) + float(penalty.value(theta[self.penalised]))
+        try:
+            point = self._balanced(theta.copy()) if self.shape[0] > self.features else theta
+            scale, conjugate = feasible(penalty, np.ascontiguousarray(self.gradient(point)[self.penalised]))
+            gap = objective + float(self._mean("conjugate", point, scale)[0]) + conjugate
+        except (SpomError, NotImplementedError, AttributeError):
+            return np.nan
+        return max(gap, 0.0) if np.isfinite(gap) else np.nan
+
+    def _balanced(self, theta: Floats) -> Floats:
+        """theta with the intercept at which the derivatives sum to zero."""
+        for _ in range(30):
+            total, H = self._mean("intercept", theta)
+            if np.abs(total).max() <= 1e-13:
+                return theta
+            if H is None:
+                break
+            theta[-1] += newton_step(total, H)
+        raise Unsupported("no dual point is known")
+
+    def _mean(self, question: str, *given: Any) -> list[Any]:
+        """The means of what the shards say, each a number or an array, added in their order."""
+        mass = 0.0
+        total: list[Any] = []
         seeds: list[tuple[Any, ...]] = [([],)] * len(self.team.shards)
-        return (part for part in self.team.each(phase, learn, theta, seeds) if part is not None)
+        for part in self.team.each(question, learn, (question, *given), seeds):
+            if part is not None:
+                answer = part[1] if isinstance(part[1], tuple) else (part[1],)
+                scaled = [None if value is None else part[0] * value for value in answer]
+                total = [a if b is None else b + a for a, b in zip(scaled, total or [None] * len(scaled), strict=True)]
+                mass += part[0]
+        return [None if value is None else value / mass for value in total]
 
 
 class BatchLearner(Learner):
@@ -171,7 +220,7 @@ def fit_batch(estimator: Any, team: Team, dev: Any, watch: dict[str, Any], class
             theta=final.theta,
             objective=final.objective,
             loss=final.loss,
-            gap=np.nan,
+            gap=smooth.gap(estimator.penalty_, final.theta),
             residual=float(final.internal["residual"]),
             rounds=final.k,
             converged=outcome.stopped == "converged",

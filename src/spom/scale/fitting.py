@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from spom.errors import Unsupported
+from spom.scale.blas import OneThread
 from spom.scale.executor import Executor, executor_for
 from spom.scale.shards import Shards
 from spom.scale.team import Team
@@ -80,7 +81,8 @@ def team_for(shards: Any, executor: Executor, on_error: str, checkpoint: Any = N
             raise Unsupported(f"shards must be made by Shards.arrays, Shards.conll or the like; they are a {kind}")
         team = Team(executor, list(shards), on_error, checkpoint)
         try:
-            yield team
+            with OneThread():
+                yield team
         finally:
             team.close()
     finally:

@@ -46,11 +46,20 @@ class Dask:
 
     def hold(self, value: Any) -> Any:
         """The value as the result of a task: a worker that needs it asks another for it, and the scheduler has it."""
+        key = f"spom-state-{self._fit}-{next(self._count)}"
+        return self._sent(key, _same, (key, packed(value, self.moved)))
+
+    def _sent(self, key: str, function: Callable[..., Any], *arguments: Any) -> Any:
+        """A task under a key of its own; an error where the scheduler is gone."""
         with warnings.catch_warnings():
             # Dask would rather have large values scattered; scattered values are lost with their worker.
             warnings.filterwarnings("ignore", message="Sending large graph")
-            key = f"spom-state-{self._fit}-{next(self._count)}"
-            return self.client.submit(_same, (key, packed(value, self.moved)), key=key, pure=False)
+            try:
+                return self.client.submit(function, *arguments, key=key, pure=False)
+            except Exception:
+                if self.client.status == "running":
+                    raise
+                raise NoWorkers("the scheduler of the cluster is gone") from None
 
     def drop(self, held: Any) -> None:
         """Let the cluster forget the value."""
@@ -61,10 +70,7 @@ class Dask:
     ) -> Any:
         """Start a task; the dashboard shows its name."""
         key = f"{name}-{self._fit}-{next(self._count)}"
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message="Sending large graph")
-            call = packed((function, arguments), self.moved)
-            return self.client.submit(with_bytes, call, apart, *held, key=key, pure=False)
+        return self._sent(key, with_bytes, packed((function, arguments), self.moved), apart, *held)
 
     def gather(self, handles: Sequence[Any]) -> Iterator[Any]:
         """The results in order."""

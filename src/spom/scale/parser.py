@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,10 +14,13 @@ from spom.data.treebank import Treebank
 from spom.errors import DataError, Unsupported
 from spom.estimators.parser.defaults import CROSSING, crossing_share
 from spom.estimators.parser.parser import LABEL_BITS
+from spom.estimators.parser.pruning import Pruning, select_templates
 from spom.estimators.parser.stages import ArcLearner, Held, RelationLearner, Run, gold_relations, share
 from spom.features.arc_sets import LABELS
 from spom.features.arcs import ArcCodes, ArcTemplates
-from spom.scale.averaged_merge import Averaged, changed, merge_into
+from spom.scale.averaged_merge import Averaged, Whole, changed, merge_into
+from spom.scale.executor import Threads
+from spom.scale.pruning import MOST
 from spom.scale.team import Team
 from spom.scale.worker import learn
 from spom.solvers.structured.trees.arc_filter import arc_limits, with_roots
@@ -98,7 +101,17 @@ class ParserLesson:
         if self.limits is None:
             columns, radix = self.templates.columns, self.templates.radix(FILTER)
             return arc_limits(trees.codes, columns.index(FILTER), radix, trees.gold)
-        return (self._arcs if state[0] == "arcs" else self._labels)(trees, state[1], np.random.default_rng(seed))
+        what: dict[str, Callable[..., Any]] = {"arcs": self._arcs, "relations": self._labels, "draw": self._drawn}
+        return what[state[0]](trees, state[1], np.random.default_rng(seed))
+
+    def _drawn(self, trees: Trees, share: float, random: Any) -> tuple[ArcCodes, Ints]:
+        """A share of the sentences and their heads."""
+        codes, count = trees.codes, trees.codes.first.size
+        chosen = np.sort(random.permutation(count)[: int(np.ceil(share * count))])
+        spans = zip(codes.first[chosen].tolist(), codes.sizes[chosen].tolist(), strict=True)
+        places = np.concatenate([np.arange(a, a + n + 1) for a, n in spans])
+        first = np.cumsum(np.append(0, codes.sizes[chosen] + 1))[:-1]
+        return ArcCodes(codes.codes[:, places], codes.kinds[places], first, codes.sizes[chosen]), trees.gold[places]
 
     def _arcs(self, trees: Trees, kept: State, random: Any) -> Averaged:
         solver = self._free("arcs") or ArcSolver(
@@ -153,7 +166,7 @@ class ShardedArcs(ArcLearner):
             if _forgets(epoch):
                 solver.sums[:], solver.blocks[SUM], solver.rounds = 0.0, 0.0, 0
             kept = solver._state(np.nan, np.nan)
-            whole = merge_into(solver.weights, solver.sums, _passes(self.team, ("arcs", kept), (self.seed, epoch)))
+            whole = _merged(self.team, ("arcs", kept), (self.seed, epoch), (solver.weights, solver.sums))
             solver.rounds = round(whole.rounds)
             solver.blocks[SUM] = whole.rounds
             solver.k += 1
@@ -177,8 +190,8 @@ class ShardedRelations(RelationLearner):
             if _forgets(epoch):
                 learner.sums[:], learner.rounds = 0.0, 0.0
             kept = learner._state(np.nan)
-            found = _passes(self.team, ("relations", kept), (self.seed + 1, epoch))
-            whole = merge_into(learner.weights, learner.sums, found)
+            tables = learner.weights, learner.sums
+            whole = _merged(self.team, ("relations", kept), (self.seed + 1, epoch), tables)
             learner.rounds, learner.k = whole.rounds, learner.k + 1
             for seen in whole.more:
                 learner.seen |= seen
@@ -200,6 +213,12 @@ def _passes(team: Team, state: Any, seed: tuple[int, int]) -> Iterator[Any]:
     return (part for part in team.each("learn", learn, state, seeds) if part is not None)
 
 
+def _merged(team: Team, state: Any, seed: tuple[int, int], tables: tuple[Any, Any]) -> Whole:
+    """One pass over all shards, merged into the tables that it began with; workers of this machine do that too."""
+    jobs = team.executor.workers if isinstance(team.executor, Threads) else 1
+    return merge_into(*tables, _passes(team, state, seed), jobs)
+
+
 def fit_parser(estimator: Any, team: Team, dev: Any, watch: dict[str, Any], classes: Any = None) -> None:
     """Fit a `DependencyParser` to shards of trees."""
     _check(estimator)
@@ -219,12 +238,16 @@ def fit_parser(estimator: Any, team: Team, dev: Any, watch: dict[str, Any], clas
     team.teach(lesson)
     limits = np.maximum.reduce(list(_passes(team, None, (0, 0))))
     team.teach(ParserLesson(templates, labels, relations, settings, limits))
+    pruning = None
+    if estimator.prune is not None:
+        templates, pruning = _pruned(run, templates, estimator.prune, (team, sum(part.sentences for part in seen)))
+        team.teach(ParserLesson(templates, labels, relations, settings, limits))
     with run.trainer.running():
         arcs = _arcs(run, templates, limits, (estimator, team, dev))
         model = _relations(run, labels, relations, (estimator, team)) if estimator.labels else None
     estimator.__dict__.update(
         {
-            **{"arcs_": arcs, "second_": None, "labels_": model, "relations_": relations, "pruning_": None},
+            **{"arcs_": arcs, "second_": None, "labels_": model, "relations_": relations, "pruning_": pruning},
             **{"converged_": run.trainer.stopped == "converged", "history_": run.trainer.history},
             **{"projective_": projective, "trees_": why, "_learners": None},
         }
@@ -232,14 +255,29 @@ def fit_parser(estimator: Any, team: Team, dev: Any, watch: dict[str, Any], clas
 
 
 def _check(estimator: Any) -> None:
-    if estimator.prune is not None:
-        raise Unsupported("prune= needs all sentences at once: use fit of the parser, or leave it out")
+    if isinstance(estimator.prune, str):
+        raise Unsupported(f"prune={estimator.prune!r} compares on sentences of one machine: give a number of templates")
     if estimator.second_stage or estimator.order != 1:
         raise Unsupported("second_stage and order=2 need all sentences at once: use fit of the parser, or leave it out")
     if estimator.penalty is not None:
         raise Unsupported(
             "a penalty of templates is not there for shards of trees: use fit of the parser, or penalty=None"
         )
+
+
+def _pruned(run: Run, templates: ArcTemplates, prune: Any, of: tuple[Team, int]) -> tuple[ArcTemplates, Pruning]:
+    """The templates to keep, ranked as on one machine by sentences drawn from all shards."""
+    team, total = of
+    parts: list[tuple[ArcCodes, Ints]] = list(_passes(team, ("draw", min(1.0, MOST / total)), (0, 1)))
+    codes = [part for part, _ in parts]
+    begin = np.cumsum([0, *(part.kinds.size for part in codes)])
+    whole = ArcCodes(
+        np.ascontiguousarray(np.concatenate([part.codes for part in codes], axis=1)),
+        np.concatenate([part.kinds for part in codes]),
+        np.concatenate([part.first + a for part, a in zip(codes, begin[:-1].tolist(), strict=True)]),
+        np.concatenate([part.sizes for part in codes]),
+    )
+    return select_templates(run, templates, whole, np.concatenate([heads for _, heads in parts]), prune, (0, False))
 
 
 def _counts(seen: list[SeenTrees]) -> dict[str, dict[str, int]]:

@@ -101,10 +101,10 @@ class Team:
         """function(common, state, shard, index, *arguments) for each shard (or `only` some), in the order of shards."""
         begin, spent, waited, before = time.perf_counter(), 0.0, 0.0, replace(self.executor.moved)
         chosen = list(range(len(self.shards))) if only is None else list(only)
-        held = self.executor.hold(state)
         handles: list[Any] = []
-        sent = 0
+        held, sent = None, 0
         try:
+            held = self.executor.hold(state)
             for place, k in enumerate(chosen):
                 more = arguments[place] if arguments is not None else ()
                 shard, apart = self._sent(k)
@@ -113,16 +113,24 @@ class Team:
             sent = self.executor.moved.bytes - before.bytes
             for place, k in enumerate(chosen):
                 since = time.perf_counter()
-                result = self._result(handles[place], k, phase, lost_is_unread)
+                result = self._result(handles[place], k, lost_is_unread)
                 waited += time.perf_counter() - since
                 spent += result[1]
                 yield result[0]
+        except NoWorkers as error:
+            raise NoWorkers(f"{error}, in the phase {phase!r}; {self._to_do()}") from None
         finally:
             self.executor.cancel(handles)
-            self.executor.drop(held)
+            if held is not None:
+                self.executor.drop(held)
             whole, moved = time.perf_counter() - begin, self.executor.moved
             entry = {"phase": phase, "compute": spent, "transfer": moved.seconds - before.seconds, "waited": waited}
             self.report.append({**entry, "seconds": whole, "sent": sent, "bytes": moved.bytes - before.bytes})
+
+    def _to_do(self) -> str:
+        if self.checkpoint is None:
+            return "with checkpoint= the run could be resumed"
+        return f"start workers and resume from the checkpoint {self.checkpoint} (resume=True)"
 
     def _sent(self, k: int) -> tuple[Any, Any]:
         """A shard as it is sent, and what is sent apart: the data of a shard in memory go to other processes once."""
@@ -133,7 +141,7 @@ class Team:
             self._apart[number] = self.executor.hold(shard)
         return Apart(str(shard)), self._apart[number]
 
-    def _result(self, handle: Any, k: int, phase: str, lost_is_unread: bool) -> tuple[Any, float]:
+    def _result(self, handle: Any, k: int, lost_is_unread: bool) -> tuple[Any, float]:
         where = f"shard {self.numbers[k] + 1} of {self.total} ({self.shards[k]})"
         try:
             done = next(iter(self.executor.gather([handle])))
@@ -142,13 +150,8 @@ class Team:
             if lost_is_unread and self.on_error == "skip":
                 return Unread(str(self.shards[k]), str(error)), 0.0
             raise WorkerLost(f"{where}: {error}; look for what is wrong with it, or leave it out") from None
-        except NoWorkers as error:
-            to_do = (
-                f"start workers and resume from the checkpoint {self.checkpoint} (resume=True)"
-                if self.checkpoint is not None
-                else "with checkpoint= the run could be resumed"
-            )
-            raise NoWorkers(f"{error}, in the phase {phase!r}; {to_do}") from None
+        except NoWorkers:
+            raise
         except DataError as error:
             raise DataError(f"{where}: {error}") from None
         except SpomError as error:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from spom.errors import DataError, SpomError
+from spom.scale.blas import OneThread
 
 
 @dataclass(frozen=True)
@@ -139,7 +140,8 @@ def run(common: Common, state: Any, function: Callable[..., Any], shard: Any, *a
             "install the same version on all machines, and set the same level (SPOM_CPU_LEVEL) where they differ"
         )
     begin = time.perf_counter()
-    result = function(common, state, shard, *arguments)
+    with OneThread():
+        result = function(common, state, shard, *arguments)
     return Done(result, time.perf_counter() - begin)
 
 

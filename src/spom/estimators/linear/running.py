@@ -15,6 +15,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.extmath import row_norms
 
 from spom.core.arrays import Floats
+from spom.core.gate import check_dev
 from spom.core.state import State, listed, unlisted
 from spom.errors import DataError, Unsupported
 from spom.estimators.checking import merged, operator
@@ -357,6 +358,8 @@ class Dev:
     def __init__(self, estimator: Online, data: Any) -> None:
         if not isinstance(data, (tuple, list)) or len(data) != 2:
             raise DataError("dev must be a pair (X, y)")
+        if hasattr(estimator, "classes_"):
+            check_dev(np.unique(np.asarray(data[1])), estimator.classes_)
         self.estimator, self.data = estimator, data
 
     def __call__(self, theta: Floats) -> float:

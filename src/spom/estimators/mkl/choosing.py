@@ -15,6 +15,7 @@ from sklearn.base import clone
 
 from spom.core.arrays import Floats, Ints
 from spom.estimators.linear.strength import Examples, Trial, best_trial, calibrated, held_out
+from spom.kernels.gram import as_gram
 from spom.solvers.batch.path import with_strength
 from spom.solvers.mkl.norms import chosen_penalty
 
@@ -68,12 +69,16 @@ def chosen_on_held_out(model: Any, grams: Grams, y: Ints, weight: Floats, seed: 
     if parts:
         pairs = [(np.delete(some, part), some[part]) for part in parts]
         rows = np.concatenate([test for _, test in pairs])
-        trials = list(
-            _trials(model, [(train, test, grams(train, train), grams(test, train)) for train, test in pairs], y, weight)
-        )
+        machines = [(train, test, _whole(grams, train), grams(test, train)) for train, test in pairs]
+        trials = list(_trials(model, machines, y, weight))
         cost = best_trial(trials, DEFAULT, weight[rows], ERRORS).multiple
     penalty = at_cost(model.penalty, count, float(weight.sum()), cost)
     return Chosen(with_strength(penalty, float(f"{penalty.strength:.3g}")), sum(p.size for p in parts), trials)
+
+
+def _whole(grams: Grams, rows: Ints) -> list[Any]:
+    """The Gram matrices of some rows; parts of matrices that were checked need no check."""
+    return [as_gram(gram, check=False) for gram in grams(rows, rows)]
 
 
 def _trials(model: Any, parts: list[Any], y: Ints, weight: Floats) -> Iterator[Trial]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import warnings
 from functools import partial
 from pathlib import Path
 from typing import Any, Self
@@ -235,6 +236,8 @@ class MKLClassifier(TakesCallbacks, Saving, ClassifierMixin, BaseEstimator):  # 
         kinds = [np.float64, np.float32]
         X = checked_csr(X) if sparse.issparse(X) else X
         X = check_squares(validate_data(self, X, accept_sparse="csr", dtype=kinds, order="C"))
+        if (X.max(axis=0) != X.min(axis=0)).sum() == 0:
+            warnings.warn("all rows of X are equal: every row will get the same label", stacklevel=4)
         given = as_kernels(self._given(4 if sparse.issparse(X) else 5))
         index, weight = self._labels(y, X, check_weights(sample_weight, X))
         total = float(X.shape[0] if weight is None else weight.sum())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -13,6 +14,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from spom.core.arrays import Floats, Ints
+from spom.core.gate import check_dev
 from spom.core.registry import make, register
 from spom.data.conllu import conllu_text
 from spom.data.treebank import Treebank
@@ -23,7 +25,7 @@ from spom.estimators.explanation import Explanation
 from spom.estimators.parser.defaults import chosen_projective
 from spom.estimators.parser.explaining import explain_heads, template_scores
 from spom.estimators.parser.inputs import as_treebank
-from spom.estimators.parser.pruning import Pruning, select_templates
+from spom.estimators.parser.pruning import Pruning, largest_share, relation_share, select_templates
 from spom.estimators.parser.saving import SavingParser
 from spom.estimators.parser.stages import Held, Run, crossed_guides, gold_relations, share
 from spom.estimators.training import Trainer, digest
@@ -66,9 +68,9 @@ class DependencyParser(TakesCallbacks, SavingParser, BaseEstimator):  # type: ig
         mean of all iterates, and there a template is zero only if it always was.
     labels : whether relations are learnt too, by a second stage that looks at the whole tree.
     epochs, label_epochs : passes for arcs and for relations.
-    prune : None, a number of templates to keep, a share of them below one, or `"auto"`: the best fifth, half or three
-        quarters, where held-out sentences say that no heads are lost, else all. They are ranked by what they add on
-        held-out sentences (see `spom.estimators.parser.pruning`); `pruning_` has the evidence.
+    prune : None, a number of templates to keep, a share of them below one, or `"auto"`: half of the templates and small
+        weights go where held-out sentences say that they can. Templates are ranked by what they add on held-out
+        sentences (see `spom.estimators.parser.pruning`); `pruning_` has the evidence.
     second_stage : whether a second parser, which sees the first one's tree (grandparents, siblings, children), decides.
     order : 1: trees score by their arcs; 2: by siblings and grandparents too, over the arcs that a parser of order 1
         leaves. The best tree is exact, and projective; where `projective_` is False, `order_` is 1. With `second_stage`
@@ -193,6 +195,8 @@ class DependencyParser(TakesCallbacks, SavingParser, BaseEstimator):  # type: ig
             fit_stream(self, as_stream(X), held, relations, watch)
             return self
         bank = _trees(X, "X")
+        if self.labels and held is not None:
+            check_dev(np.array(held.relation_names), np.array(bank.relation_names))
         projective, why = chosen_projective(self.projective, bank)
         run = self._run(projective, lambda: self._contents(bank, held), **watch)
         with run.trainer.running():
@@ -220,7 +224,8 @@ class DependencyParser(TakesCallbacks, SavingParser, BaseEstimator):  # type: ig
         pruning: Pruning | None = None
         templates, selection = self._selected(run, templates, codes, gold, blank)
         if self.prune is not None and not blank:
-            templates, pruning = select_templates(run, templates, codes, gold, self.prune, (epochs + 1) // 2)
+            how = (epochs + 1) // 2, not (self.second_stage or self._deep(run))
+            templates, pruning = select_templates(run, templates, codes, gold, self.prune, how)
         first = run.solver(templates, codes, gold)
         arcs = first.model() if blank else run.arcs(first, epochs, "arcs", held)
         second, label_model = None, None
@@ -232,6 +237,8 @@ class DependencyParser(TakesCallbacks, SavingParser, BaseEstimator):  # type: ig
             learner = LabelLearner(labels, relations, run.settings["seed"], copies=False)
             learner.feed(codes, gold, gold_relations(bank, relations, codes))
             label_model = learner.model() if blank else run.relations(learner, label_epochs)
+        if pruning is not None and self.prune == "auto":
+            arcs, label_model, pruning = self._cut(run, (arcs, label_model, pruning), labels, bank)
         bounded = self.loss == "log" and run.settings["penalty"] is not None and not blank
         gap = (
             tree_gap(arcs, codes, gold, run.settings["penalty"], run.settings["projective"]).gap if bounded else np.nan
@@ -247,6 +254,18 @@ class DependencyParser(TakesCallbacks, SavingParser, BaseEstimator):  # type: ig
             **{"history_": run.trainer.history, "projective_": run.settings["projective"]},
             "_learners": None,
         }
+
+    def _cut(
+        self, run: Run, found: tuple[ArcModel, LabelModel | None, Pruning], labels: ArcTemplates, bank: Treebank
+    ) -> tuple[ArcModel, LabelModel | None, Pruning]:
+        """The same models without the weights that pruning leaves out."""
+        arcs, relations, pruning = found
+        arcs = replace(arcs, weights=largest_share(arcs.weights, pruning.share))
+        if relations is None:
+            return arcs, None, pruning
+        share, figures = relation_share(run, labels, relations.names, bank, self.label_epochs)
+        why = "; ".join([pruning.why, *figures])
+        return arcs, replace(relations, weights=largest_share(relations.weights, share)), replace(pruning, why=why)
 
     def _second(self, run: Run, arcs: ArcModel, codes: ArcCodes, gold: Ints, held: Held | None, epochs: int) -> Any:
         """The model of second order or of a second stage, or None; without epochs before anything is learnt."""

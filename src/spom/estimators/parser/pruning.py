@@ -5,32 +5,39 @@ for what it adds to the scores of arcs (`solvers.structured.trees.garrote`); mos
 weights share their cost too, so families are taken in the order of their betas over the root of their cost, within a
 budget that makes a parser with a fifth of the templates four times as fast.
 
-A number of templates or a share of them is kept as asked. `"auto"` asks the treebank: parsers with all templates, with
-the best fifth, half and three quarters learn from four fifths of the sentences; on the others the smaller one is taken
-where its heads are not worse by more than .001, and, at a risk of one in ten (sentence by sentence), not by more than
-.005. Otherwise every template stays.
+A number of templates or a share of them is kept as asked. `"auto"` asks the treebank: sentences are divided into three
+runs, and parsers learn from two of them, for each run in turn, with all templates and with the best half. The half is
+taken where it will do on the held-out runs (`estimators.comparing`; heads that are right). Then small weights go, and
+nothing is learnt again: the least share of the largest weights is kept with which the trees of the held-out runs will
+do beside those of the whole parser, and the same for the weights of relations. With a second stage or trees of second
+order no single weights go.
 """
 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from spom.core.arrays import Floats, Ints
-from spom.estimators.parser.stages import Run
+from spom.core.arrays import Floats, Ints, aligned_singles
+from spom.data.treebank import Treebank
+from spom.estimators.comparing import FEWEST, is_worse, runs, will_do
+from spom.estimators.parser.stages import Run, gold_relations
 from spom.features.arc_spaces import HEAD, MODIFIER, PAIR, SALT
 from spom.features.arcs import ArcCodes, ArcLayout, ArcTemplates
+from spom.solvers.structured.trees.arc_filter import with_roots
 from spom.solvers.structured.trees.garrote import best_templates
+from spom.solvers.structured.trees.relations import LabelLearner, LabelModel
+from spom.solvers.structured.trees.space import Singles
 
 AUTO_SHARE = 0.2
-# The shares of templates that "auto" tries in turn; every fifth sentence is held out for that, unless there are few.
-SHARES, EVERY, FEWEST = (0.2, 0.5, 0.75), 5, 60
-# What heads may lose on held-out sentences, by their mean and at a risk of one in ten (a normal quantile).
-FALL, WORST, QUANTILE = 0.001, 0.005, 1.2816
+# The share of the templates that "auto" tries, and the shares of the weights.
+HALF, WEIGHTS = 0.5, (0.5, 0.65, 0.8)
 # How much of the sentences is learnt from, and how many of the others at most are held out.
 LEARNT, HELD_OUT = 0.2, 400
 SELECTION_BITS = 14
@@ -43,7 +50,7 @@ SINGLE, SMALL, HASHED, TAGS = 1.0, 5.0, 15.0, 4.0
 class Pruning:
     """Of `names` those with `kept` stayed; `scores` are their betas, `reasons` say why each stayed or went.
 
-    `why` says how they were ranked, `seconds` what that took.
+    `why` says how they were ranked, `seconds` what that took. `share` of the weights of arcs are kept, the largest.
     """
 
     names: list[str]
@@ -52,6 +59,7 @@ class Pruning:
     reasons: list[str]
     why: str
     seconds: float
+    share: float = 1.0
 
     def table(self, count: int | None = None) -> str:
         """The templates from the best to the worst: + kept or - dropped, beta, name, reason."""
@@ -82,60 +90,125 @@ def how_many(prune: Any, count: int) -> int:
 
 
 def select_templates(
-    run: Run, templates: ArcTemplates, codes: ArcCodes, gold: Ints, prune: Any, epochs: int
+    run: Run, templates: ArcTemplates, codes: ArcCodes, gold: Ints, prune: Any, how: tuple[int, bool]
 ) -> tuple[ArcTemplates, Pruning]:
-    """The templates to keep, and how they were chosen; `epochs` is for the comparisons of "auto"."""
-    how_many(prune, len(templates.blocks))
+    """The templates to keep, and how they were chosen; for "auto", `how` is (epochs, whether single weights may go)."""
+    count, begin = len(templates.blocks), time.perf_counter()
+    found = how_many(prune, count)
     if not isinstance(prune, str):
-        found = ranked_templates(run, templates, codes, gold, how_many(prune, len(templates.blocks)))
-        return templates.keep(np.flatnonzero(found.kept)), found
-    begin, every = time.perf_counter(), np.arange(codes.first.size)
-    held, count = every[EVERY - 1 :: EVERY], len(templates.blocks)
-    if every.size < FEWEST:
-        why = f"every template stays: {every.size} sentences are too few to compare on"
-        return templates, Pruning(templates.blocks, np.zeros(count), np.ones(count, bool), ["kept"] * count, why, 0.0)
-    rest, verdicts = np.setdiff1d(every, held), []
-
-    def right(some: ArcTemplates) -> Floats:
-        """The words with the right head in each held-out sentence, after learning from the others."""
-        solver = run.solver(some, codes, gold)
-        for _ in range(epochs):
-            solver.epoch(rest)
-        heads, _ = solver.model().parse(codes, run.settings["projective"], n_jobs=run.n_jobs)
-        return np.array([np.count_nonzero((heads == gold)[a + 1 : a + 1 + n]) for a, n in _places(codes, held)], float)
-
-    full, words = right(templates), codes.sizes[held].astype(np.float64)
-    for share in SHARES:
-        found = ranked_templates(run, templates, codes, gold, how_many(share, count))
-        smaller = templates.keep(np.flatnonzero(found.kept))
-        taken, verdict = compared(full, right(smaller), words)
-        verdicts.append(f"{int(found.kept.sum())} of {count} templates: {verdict}")
-        if taken:
+        ranked = ranked_templates(run, templates, codes, gold, found)
+        return templates.keep(np.flatnonzero(ranked.kept)), ranked
+    every, n = ["kept"] * count, codes.first.size
+    if n < FEWEST:
+        why = f"everything stays: {n} sentences are too few to compare on"
+        return templates, Pruning(templates.blocks, np.zeros(count), np.ones(count, bool), every, why, 0.0)
+    parts = runs(np.arange(n))
+    models = [_judged(run, templates, codes, gold, part, how[0]) for part in parts]
+    ranked = ranked_templates(run, templates, codes, gold, how_many(HALF, count))
+    fewer, smaller = templates.keep(np.flatnonzero(ranked.kept)), models[:0]
+    for part in parts:
+        smaller.append(_judged(run, fewer, codes, gold, part, how[0]))
+        if is_worse(_right(models[: len(smaller)]), _right(smaller)):
             break
-    why, seconds = f"{found.why}; " + "; ".join(verdicts), time.perf_counter() - begin
-    if taken:
-        return smaller, replace(found, why=why, seconds=seconds)
-    return templates, replace(found, kept=np.ones(count, bool), reasons=["kept"] * count, why=why, seconds=seconds)
+    taken, figures = will_do(_right(models[: len(smaller)]), _right(smaller))
+    verdicts = [f"{int(ranked.kept.sum())} of {count} templates: {figures}: {'taken' if taken else 'refused'}"]
+    share, more = smallest_share(_right(models), smaller if taken else models) if how[1] else (1.0, [])
+    why = "; ".join([ranked.why, *verdicts, *more])
+    if not taken:
+        ranked = replace(ranked, kept=np.ones(count, bool), reasons=every)
+    seconds = time.perf_counter() - begin
+    return templates.keep(np.flatnonzero(ranked.kept)), replace(ranked, why=why, seconds=seconds, share=share)
 
 
-def _places(codes: ArcCodes, sentences: Ints) -> list[tuple[int, int]]:
-    """Where each sentence begins (with its root), and how many words it has."""
-    return list(zip(codes.first[sentences].tolist(), codes.sizes[sentences].tolist(), strict=True))
+class Judged(NamedTuple):
+    """Weights, what weights get right in held-out sentences (rows of words, words, right), and what these do."""
+
+    weights: Singles
+    counts: Callable[[Singles], Ints]
+    right: Ints
 
 
-def compared(full: Floats, smaller: Floats, words: Floats) -> tuple[bool, str]:
-    """Whether the smaller parser will do, from right heads in each sentence, and the figures.
+def _right(models: list[Judged]) -> Ints:
+    return np.concatenate([model.right for model in models])
 
-    >>> compared(np.array([9.0, 8.0]), np.array([9.0, 8.0]), np.array([10.0, 10.0]))
-    (True, 'heads 0.8500 to 0.8500, at worst -0.0000 at a risk of .1: taken')
+
+def _judged(
+    run: Run, templates: ArcTemplates, codes: ArcCodes, gold: Ints, part: tuple[Ints, Ints], epochs: int
+) -> Judged:
+    """Arcs that are learnt from some sentences and judged by the heads of others, a run of them."""
+    rest, held = part
+    solver = run.solver(templates, codes, gold)
+    for _ in range(epochs):
+        solver.epoch(rest)
+    model, bounds = solver.model(), (int(held[0]), int(held[-1]) + 1)
+
+    def counts(weights: Singles) -> Ints:
+        heads, _ = replace(model, weights=weights).parse(codes, run.settings["projective"], None, run.n_jobs, bounds)
+        return right_words(heads == gold, codes, held)
+
+    return Judged(model.weights, counts, counts(model.weights))
+
+
+def right_words(right: NDArray[np.bool_], codes: ArcCodes, sentences: Ints) -> Ints:
+    """(words, words, right words) of each sentence."""
+    before = np.append(0, np.cumsum(right))
+    first, words = codes.first[sentences] + 1, codes.sizes[sentences]
+    return np.stack([words, words, before[first + words] - before[first]], axis=1)
+
+
+def smallest_share(full: Ints, models: list[Judged], what: str = "arcs") -> tuple[float, list[str]]:
+    """The least share of the largest weights that will do beside `full`, and the figures; 1 where none will."""
+    figures = []
+    for share in WEIGHTS:
+        smaller = np.concatenate([model.counts(largest_share(model.weights, share)) for model in models])
+        taken, text = will_do(full, smaller)
+        figures.append(f"{100 * share:.0f} % of the weights of {what}: {text}: {'taken' if taken else 'refused'}")
+        if taken:
+            return share, figures
+    return 1.0, figures
+
+
+def largest_share(weights: Singles, share: float) -> Singles:
+    """The weights with zeros for all but the largest, this share of those that are not zero.
+
+    >>> largest_share(np.array([3, 0, -1, 2, -4], dtype=np.float32), 0.5).tolist()
+    [3.0, 0.0, 0.0, 0.0, -4.0]
     """
-    total = float(words.sum())
-    fall = float((full - smaller).sum()) / total
-    spread = np.sqrt(np.sum((full - smaller - fall * words) ** 2)) / total
-    worst = fall + QUANTILE * float(spread)
-    taken = fall <= FALL and worst <= WORST
-    scores = f"heads {float(full.sum()) / total:.4f} to {float(smaller.sum()) / total:.4f}"
-    return taken, f"{scores}, at worst {-worst:.4f} at a risk of .1: {'taken' if taken else 'refused'}"
+    found, size = aligned_singles(weights.size), np.abs(weights)
+    there = size[size > 0.0]
+    edge = np.partition(there, -int(share * there.size))[-int(share * there.size)] if share * there.size >= 1.0 else 0.0
+    found[:] = np.where(size < edge, np.float32(0.0), weights)
+    return found
+
+
+def relation_share(
+    run: Run, labels: ArcTemplates, relations: tuple[str, ...], bank: Treebank, epochs: int
+) -> tuple[float, list[str]]:
+    """The same for relations, judged on gold trees of held-out sentences."""
+    if len(bank) < FEWEST:
+        return 1.0, []
+    models = []
+    for rest, held in runs(np.arange(len(bank))):
+        learner = LabelLearner(labels, relations, run.settings["seed"], copies=False)
+        codes, trees, gold = _relations(labels, relations, bank[rest])
+        for _ in range(epochs):
+            learner.epoch(codes, trees, gold)
+        found = learner.model()
+        counts = partial(_right_relations, found, _relations(labels, relations, bank[held]), run.n_jobs)
+        models.append(Judged(found.weights, counts, counts(found.weights)))
+    return smallest_share(_right(models), models, "relations")
+
+
+def _right_relations(model: LabelModel, held: tuple[ArcCodes, Ints, Ints], n_jobs: int, weights: Singles) -> Ints:
+    codes, trees, gold = held
+    right = replace(model, weights=weights).find(codes, trees, n_jobs) == gold
+    return right_words(right, codes, np.arange(codes.first.size))
+
+
+def _relations(labels: ArcTemplates, relations: tuple[str, ...], bank: Treebank) -> tuple[ArcCodes, Ints, Ints]:
+    """Codes, gold heads and gold relations of sentences."""
+    codes = labels.transform(bank)
+    return codes, with_roots(bank.heads, codes), gold_relations(bank, relations, codes)
 
 
 def ranked_templates(run: Run, templates: ArcTemplates, codes: ArcCodes, gold: Ints, wanted: int) -> Pruning:

@@ -316,3 +316,28 @@ def character_places(text: Characters, runs: Runs, first: int, last: int, out: N
         for v in range(out.shape[1]):
             h = hashes[v] * np.uint64(10376313370251892927)
             out[i - first, v] = np.int32(h >> np.uint64(42)) if v < count else -1
+
+
+@kernel("void(int32[:, ::1], int64[::1])")
+def count_places(places: NDArray[np.int32], counts: Ints) -> None:
+    """Add how often each place occurs to its count."""
+    for i in range(places.shape[0]):
+        for v in range(places.shape[1]):
+            if places[i, v] < 0:
+                break
+            counts[places[i, v]] += 1
+
+
+@kernel("int64(int32[:, ::1], int32[::1], int64[::1], int32[::1])")
+def number_places(places: NDArray[np.int32], number: NDArray[np.int32], indptr: Ints, out: NDArray[np.int32]) -> int:
+    """The numbers of the places of each character, one after another, without those below 0; how many there are."""
+    count = 0
+    for i in range(places.shape[0]):
+        for v in range(places.shape[1]):
+            if places[i, v] < 0:
+                break
+            if number[places[i, v]] >= 0:
+                out[count] = number[places[i, v]]
+                count += 1
+        indptr[i + 1] = count
+    return count

@@ -51,7 +51,7 @@ class Stems:
     @classmethod
     def of(cls, pairs: Iterable[tuple[str, str]]) -> Stems:
         """From (form, lemma)."""
-        distinct = {(lowered(form), lowered(lemma)) for form, lemma in pairs}
+        distinct = {(lowered(form), lowered(lemma)) for form, lemma in set(pairs)}
         return cls(dict(Counter(lemma for _, lemma in distinct)))
 
     def cuts(self, form: str, own: str | None = None) -> tuple[str, str]:
@@ -176,11 +176,12 @@ class LemmaStage:
 
 
 def _most_common(forms: list[str], tags: Ints, lemmas: list[str]) -> dict[Key, str]:
-    """The lemma that each (form, tag) has most often."""
-    counts: dict[Key, Counter[str]] = {}
-    for form, tag, lemma in zip(forms, tags.tolist(), lemmas, strict=True):
-        counts.setdefault((form, tag), Counter())[lemma] += 1
-    return {key: found.most_common(1)[0][0] for key, found in counts.items()}
+    """The lemma that each (form, tag) has most often, the first one of several."""
+    best: dict[Key, tuple[int, str]] = {}
+    for (form, tag, lemma), count in Counter(zip(forms, tags.tolist(), lemmas, strict=True)).items():
+        if count > best.get((form, tag), (0, ""))[0]:
+            best[form, tag] = count, lemma
+    return {key: lemma for key, (_, lemma) in best.items()}
 
 
 def _columns(keys: list[Key], names: list[tuple[str, ...]], stems: Stems, own: list[str] | None = None) -> Columns:

@@ -21,6 +21,7 @@ _CASES: dict[str, Callable[[str], str]] = {
 _SEPARATOR = "\x1f"
 
 
+@lru_cache(maxsize=1 << 16)
 def script_of(form: str, lemma: str) -> str:
     """The script that makes the lemma of the form.
 
@@ -55,7 +56,6 @@ def apply_script(form: str, script: str) -> str:
     return _CASES[case](found)
 
 
-@lru_cache(maxsize=1 << 16)
 def _longest_common(a: str, b: str) -> tuple[int, int, int]:
     """(place in a, place in b, length) of the longest common substring; the first one of several."""
     best = (0, 0, 0)

@@ -19,7 +19,9 @@ from spom.estimators.pipeline.characters import (
     character_hashes,
     character_places,
     characters_of,
+    count_places,
     lowered,
+    number_places,
     runs_of,
 )
 from spom.estimators.pipeline.sentences import SentenceEnds, Spans
@@ -192,16 +194,16 @@ class Segmenter:
         ends = SentenceEnds.fit(characters, lower, spans, own.last, first, seed)
         places = np.empty((len(text), TEMPLATES), dtype=np.int32)
         character_places(characters, runs_of(characters, lower), 0, len(text), places)
-        counts = np.bincount(places.reshape(-1) + 1, minlength=(1 << BITS) + 1)[1:]
+        counts, indptr = np.zeros(1 << BITS, dtype=np.int64), np.zeros(len(text) + 1, dtype=np.int64)
+        count_places(places, counts)
         # A feature that occurs once says nothing of other texts; in a tiny treebank everything may.
         kept = np.flatnonzero(counts >= (2 if len(text) > 20_000 else 1))
         number = np.full(1 << BITS, -1, dtype=np.int32)
         number[kept] = np.arange(kept.size)
-        ids = np.where(places < 0, -1, number[places]).reshape(-1)
-        known = ids >= 0
-        indptr = np.concatenate([[0], np.cumsum(known.reshape(len(text), -1).sum(axis=1))]).astype(np.int64)
+        ids = np.empty(int(counts[kept].sum()), dtype=np.int32)
+        number_places(places, number, indptr, ids)
         offsets = np.append(np.arange(0, len(text), _PIECE), len(text)).astype(np.int64)
-        tokens = Tokens(indptr, ids[known], np.empty(0), offsets)
+        tokens = Tokens(indptr, ids, np.empty(0), offsets)
         solver = SparseChain(
             tokens, labels, 4, features=kept.size, l1=strength, loss="softmax-margin", width=4, reach=40.0,
             epochs=EPOCHS, random_state=seed,

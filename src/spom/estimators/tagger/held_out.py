@@ -1,16 +1,18 @@
-"""`prune="auto"`: templates go only where held-out sentences say that they can.
+"""`prune="auto"`: weights and templates go only where held-out sentences say that they can.
 
-1. A tagger with all templates learns from 70 % of the sentences.
-2. On a tenth, each template m gets a factor beta_m >= 0 for what it adds to the scores of labels, under an l1 penalty
+1. A tenth of the sentences ranks templates. The others are divided into three runs, and taggers with all templates
+   learn from two of them, for each run in turn (not for all where there are many sentences).
+2. On the tenth, each template m gets a factor beta_m >= 0 for what it adds to the scores of labels, under an l1 penalty
    that falls step by step (the non-negative garrote, by the likelihood of each label given its neighbours). All factors
    are found together, so that two templates that say the same stand in for each other, whatever their order. The
    evidence for a template is the largest penalty at which its factor is not zero, over the largest of all.
-3. Smaller taggers learn from the same 70 %: with the templates of most evidence that hold half of the weights and twice
-   the strength of the l1 penalty; then with all templates and that strength. On the remaining fifth, sentence by
-   sentence, the loss of the smaller tagger is compared with that of the full one: the first is taken where, at a
-   risk of one in ten, the mean loss grows by less than 5 %, the score is not lower by more than .001, and there are at
-   least 15 % fewer weights. Otherwise everything stays. A penalty that is given as an object keeps its strength: only
-   templates are compared then.
+3. Smaller taggers learn from the same runs: with the templates of most evidence that hold half of the weights, and of
+   these the largest two thirds of the weights alone; then with the largest half, two thirds and four fifths of the
+   weights of all templates; and without learning again, where two thirds, four fifths or nine tenths of all weights
+   stay that matter most, by size times the root of how often their feature is seen. From the smallest on, the first
+   that will do (`estimators.comparing`) is taken; otherwise everything stays.
+
+Under a penalty of templates single weights are not chosen: the templates of most evidence are compared with all.
 """
 
 from __future__ import annotations
@@ -19,34 +21,27 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import optimize, sparse
 
 from spom.core.arrays import Floats, Ints
+from spom.estimators.comparing import FEWEST, is_worse, runs, will_do
 from spom.estimators.tagger.pruning import Pruning
 from spom.features.rows import Blocks
-from spom.solvers.structured.chains.data import Tokens
-from spom.solvers.structured.chains.objective import losses
-from spom.solvers.structured.chains.predict import marginals
+from spom.solvers.structured.chains.data import Singles, Tokens
+from spom.solvers.structured.chains.predict import largest, marginals
 from spom.solvers.structured.chains.select import Selection
-from spom.solvers.structured.losses import LOG, Loss
 
-# Shares of sentences that rank and that compare, and how many at most; the rest is learnt from.
-RANK, COMPARE, MOST = 0.1, 0.2, 2000
-# With fewer sentences a comparison says nothing.
-FEWEST = 60
-# The share of the weights whose templates are tried, and the factor for the strength. On development parts of five
-# taggings, from columns and from dicts, this rule left 33 to 100 % of the weights (mean 67) and changed the score by
-# -.001 to +.013; with a factor of 3 it left 60 % and lost .005 on one.
-SHARE, STRONGER = 0.5, 2.0
-# The risk of one in ten as a normal quantile, what the loss may grow by, and the score fall by. A growth of .02 took
-# six of 21 comparisons on the taggings of the benchmark, .05 two more; one of the six lost .02 on development sentences
-# of another genre (wnut17), which no held-out part can tell, the others gained or lost less than .001.
-QUANTILE, GROWTH, FALL = 1.2816, 0.05, 0.001
+# The share of sentences that ranks, and how many at most.
+RANK, RANKED = 0.1, 1000
+# The share of the weights whose templates are tried, and the shares of single weights: of those, and of all, where True
+# is learning again.
+TEMPLATES, OF_SOME = 0.5, 0.67
+OF_ALL = ((0.5, True), (0.67, False), (0.67, True), (0.8, False), (0.8, True), (0.9, False))
 # How much smaller a model must be to be worth it.
-SMALLER = 0.85
+SMALLER = 0.92
 # Steps of the penalty, from the one that switches all templates off, each half of the one before.
 STEPS = 8
 # Tokens with a gold label more certain than this say nothing about templates.
@@ -55,21 +50,34 @@ CERTAIN = 0.99
 Weights = tuple[Any, Floats]
 
 
+class Smaller(NamedTuple):
+    """A smaller tagger: some templates, a share of their weights, and whether these are learnt again."""
+
+    templates: Ints
+    share: float = 1.0
+    again: bool = True
+
+    def __str__(self) -> str:
+        share = "" if self.share == 1.0 else f" with {100 * self.share:.0f} % of their weights"
+        return f"{self.templates.size} templates{share}" + (", learnt again" if self.share < 1.0 and self.again else "")
+
+
 @dataclass(frozen=True)
 class Trial:
     """What the comparison needs: sentences under all features, and how to learn and to score with some of them.
 
-    `learn(sentences, labels, templates, factor)` gives weights, where the factor is that of the penalty's strength, and
-    `score(tokens, y, weights)` F1 or accuracy. `stronger` says whether the strength may change.
+    `learn(sentences, labels, support)` gives weights, those alone for which `support` is not zero (None: all), and
+    `counts(tokens, y, weights)` a row for each sentence: phrases or tokens that are wanted, found and right. `single`
+    says whether single weights may be chosen.
     """
 
     tokens: Tokens
     y: Ints
     blocks: Blocks
     forbidden: Floats
-    learn: Callable[[Tokens, Ints, Ints | None, float], Weights]
-    score: Callable[[Tokens, Ints, Weights], float]
-    stronger: bool = True
+    learn: Callable[[Tokens, Ints, Singles | None], Weights]
+    counts: Callable[[Tokens, Ints, Weights], Ints]
+    single: bool = True
 
     def part(self, sentences: Ints) -> tuple[Tokens, Ints]:
         """Some sentences and their labels."""
@@ -77,13 +85,36 @@ class Trial:
         y = [self.y[offsets[i] : offsets[i + 1]] for i in sentences.tolist()]
         return self.tokens.part(sentences), np.concatenate(y) if y else self.y[:0]
 
+    def smaller(self, learnt: tuple[Tokens, Ints], full: Weights, wanted: Smaller) -> Weights:
+        """The weights of a smaller tagger, from those of the whole one."""
+        if wanted.templates.size < len(self.blocks):
+            support = np.zeros_like(full[0])
+            support[self.blocks.ids(wanted.templates)] = 1.0
+            full = self.learn(*learnt, support)
+        if not wanted.again:
+            return without_small(full[0], learnt[0], wanted.share), full[1]
+        if wanted.share == 1.0:
+            return full
+        return self.learn(*learnt, largest(full[0], share_of(full[0], wanted.share)))
+
+
+def share_of(W: Singles, share: float) -> int:
+    """So many of the weights that are not zero; at least one."""
+    return max(1, int(share * np.count_nonzero(W)))
+
+
+def without_small(W: Singles, tokens: Tokens, share: float) -> Singles:
+    """The share of the weights that matters most: size times the root of how often the feature is seen."""
+    often = np.sqrt(np.bincount(tokens.indices, minlength=W.shape[0])[: W.shape[0]]).astype(np.float32)
+    return np.where(largest(W * often[:, None], share_of(W, share)) > 0.0, W, np.float32(0.0))
+
 
 @dataclass
 class HeldOutPruning(Pruning):
-    """What was compared with what; `verdicts` has a line for each comparison, `factor` is that of the strength."""
+    """What was compared with what: a line for each comparison, and what was chosen."""
 
     verdicts: tuple[str, ...] = ()
-    factor: float = 1.0
+    chosen: Smaller | None = None
 
     def __str__(self) -> str:
         found = self.selection
@@ -101,43 +132,58 @@ class HeldOutPruning(Pruning):
 
 
 def pruned_on_held_out(trial: Trial, seed: int) -> HeldOutPruning:
-    """The templates to keep and the factor for the strength, with the evidence."""
+    """The templates and the share of weights to keep, with the evidence."""
     begin, blocks, n = time.perf_counter(), trial.blocks, len(trial.tokens)
-    kept, factor, evidence = np.arange(len(blocks)), 1.0, np.zeros(len(blocks))
+    chosen, evidence = Smaller(np.arange(len(blocks))), np.zeros(len(blocks))
     verdicts: list[str] = []
-    ranked, compared, rest = _split(n, seed)
+    ranked, parts = _split(n, seed)
     if n < FEWEST:
-        verdicts.append(f"every template stays: {n} sentences are too few to compare on")
+        verdicts.append(f"everything stays: {n} sentences are too few to compare on")
+    elif not (full := trial.learn(*trial.part(parts[0][0]), None))[0].any():
+        verdicts.append("everything stays: there is no weight that is not zero")
     else:
-        learnt, held = trial.part(rest), trial.part(compared)
-        full = trial.learn(*learnt, None, 1.0)
+        judged = [_Part.of(trial, rest, held, full if k == 0 else None) for k, (rest, held) in enumerate(parts)]
         evidence = template_evidence(*trial.part(ranked), full, blocks, trial.forbidden)
-        for some, times in _candidates(trial, _strongest(evidence, full[0], blocks, SHARE)):
-            smaller = trial.learn(*learnt, None if some.size == len(blocks) else some, times)
-            taken, verdict = _compared(trial, held, (full, smaller), (some, times))
+        for wanted in _candidates(trial, _strongest(evidence, full[0], blocks, TEMPLATES)):
+            taken, verdict = _compared(trial, judged, wanted)
             verdicts.append(verdict)
             if taken:
-                kept, factor = some, times
+                chosen = wanted
                 break
-    held_out = ranked.size + compared.size
-    found = Selection(kept, evidence, np.ones(len(blocks)), 0.0, np.nan, held_out, time.perf_counter() - begin)
-    return HeldOutPruning(blocks.names, np.diff(blocks.starts), found, verdicts=tuple(verdicts), factor=factor)
+    held_out = ranked.size + sum(held.size for _, held in parts)
+    seconds = time.perf_counter() - begin
+    found = Selection(chosen.templates, evidence, np.ones(len(blocks)), 0.0, np.nan, held_out, seconds)
+    return HeldOutPruning(blocks.names, np.diff(blocks.starts), found, verdicts=tuple(verdicts), chosen=chosen)
 
 
-def _candidates(trial: Trial, some: Ints) -> list[tuple[Ints, float]]:
-    """(templates, factor) in the order in which they are tried, the smallest first."""
+@dataclass(frozen=True)
+class _Part:
+    """Sentences that are learnt from, others that judge, the weights of all templates, and their counts."""
+
+    learnt: tuple[Tokens, Ints]
+    held: tuple[Tokens, Ints]
+    full: Weights
+    counts: Ints
+
+    @classmethod
+    def of(cls, trial: Trial, rest: Ints, held: Ints, full: Weights | None) -> _Part:
+        learnt, judging = trial.part(rest), trial.part(held)
+        full = trial.learn(*learnt, None) if full is None else full
+        return cls(learnt, judging, full, trial.counts(*judging, full))
+
+
+def _candidates(trial: Trial, some: Ints) -> list[Smaller]:
+    """Smaller taggers in the order in which they are tried."""
     every = np.arange(len(trial.blocks))
-    if trial.stronger:
-        return [(some, STRONGER), (every, STRONGER)] if some.size < every.size else [(every, STRONGER)]
-    return [(some, 1.0)] if some.size < every.size else []
+    first = [Smaller(some, OF_SOME if trial.single else 1.0)] if some.size < every.size else []
+    return [*first, *(Smaller(every, *how) for how in OF_ALL if trial.single)]
 
 
-def _split(n: int, seed: int) -> tuple[Ints, Ints, Ints]:
-    """Sentences to rank by, to compare on, and to learn from."""
+def _split(n: int, seed: int) -> tuple[Ints, list[tuple[Ints, Ints]]]:
+    """Sentences to rank by, and for each part those to learn from and those to judge by."""
     order = np.random.default_rng(seed).permutation(n)
-    first = min(MOST // 2, int(RANK * n))
-    second = first + min(MOST, int(COMPARE * n))
-    return np.sort(order[:first]), np.sort(order[first:second]), np.sort(order[second:])
+    few = min(RANKED, int(RANK * n))
+    return np.sort(order[:few]), runs(np.sort(order[few:]))
 
 
 def _strongest(evidence: Floats, W: Any, blocks: Blocks, share: float) -> Ints:
@@ -153,26 +199,22 @@ def _strongest(evidence: Floats, W: Any, blocks: Blocks, share: float) -> Ints:
     return np.sort(np.array(kept, dtype=np.int64))
 
 
-def _compared(
-    trial: Trial, held: tuple[Tokens, Ints], models: tuple[Weights, Weights], how: tuple[Ints, float]
-) -> tuple[bool, str]:
-    """Whether the smaller model will do, and the figures."""
-    tokens, y = held
-    every, log = np.arange(len(tokens)), Loss(LOG, 0.0)
-    per_sentence = [losses(tokens, y, every, (W, chain + trial.forbidden), log)[:, 0] for W, chain in models]
-    scores = [trial.score(tokens, y, weights) for weights in models]
-    counts = [int(np.count_nonzero(W)) for W, _ in models]
-    change = per_sentence[1] - per_sentence[0]
-    mean = max(float(per_sentence[0].mean()), 1e-12)
-    worst = float(change.mean() + QUANTILE * change.std() / np.sqrt(max(1, change.size))) / mean
-    taken = worst <= GROWTH and scores[1] >= scores[0] - FALL and counts[1] <= SMALLER * counts[0]
-    figures = (
-        f"loss {100 * float(change.mean()) / mean:+.1f} %, at most {100 * worst:+.1f} % at a risk of .1; score "
-        f"{scores[0]:.4f} to {scores[1]:.4f}; weights {counts[0]} to {counts[1]}"
+def _compared(trial: Trial, parts: list[_Part], wanted: Smaller) -> tuple[bool, str]:
+    """Whether the smaller model will do, and the figures; parts after one that is clearly worse are not asked."""
+    full, smaller, weights = [], [], np.zeros(2, dtype=np.int64)
+    for part in parts:
+        found = trial.smaller(part.learnt, part.full, wanted)
+        weights += [np.count_nonzero(part.full[0]), np.count_nonzero(found[0])]
+        full.append(part.counts)
+        smaller.append(trial.counts(*part.held, found))
+        if is_worse(np.concatenate(full), np.concatenate(smaller)):
+            break
+    safe, figures = will_do(np.concatenate(full), np.concatenate(smaller))
+    taken = safe and weights[1] <= SMALLER * weights[0]
+    return bool(taken), (
+        f"{wanted} against {len(trial.blocks)} on {sum(len(c) for c in full)} sentences: {figures}; weights "
+        f"{100 * weights[1] / max(1, weights[0]):.0f} %: {'taken' if taken else 'refused'}"
     )
-    verdict = "taken" if taken else "refused"
-    what = f"{how[0].size} templates" + ("" if how[1] == 1.0 else f" at {how[1]:g} times the strength")
-    return taken, f"{what} against {len(trial.blocks)} on {every.size} sentences: {figures}: {verdict}"
 
 
 # --- the garrote ----------------------------------------------------------------------------------------------

@@ -48,13 +48,6 @@ def label_names(y: Any) -> list[str]:
     ]
 
 
-def check_dev(labels: Names, classes: Names) -> None:
-    """Development data must have some label that is learnt: otherwise every score is zero."""
-    if labels.size and not {str(label) for label in labels.tolist()} & {str(label) for label in classes.tolist()}:
-        shown = [", ".join(str(label) for label in part.tolist()[:5]) for part in (labels, classes)]
-        raise DataError(f"dev has the labels {shown[0]}, none of which is learnt ({shown[1]}): give data of one kind")
-
-
 def check_labels_fit(labels: int, features: int) -> None:
     """An error with the estimate where the tables of so many labels and features need more memory than there is.
 

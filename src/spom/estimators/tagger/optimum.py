@@ -14,7 +14,7 @@ from spom.core.state import State
 from spom.errors import Unsupported
 from spom.estimators.training import Arrays, Learner
 from spom.features.rows import Blocks
-from spom.solvers.batch.path import with_strength
+from spom.solvers.batch.path import warn_of_zeros, with_strength
 from spom.solvers.structured.chains.batch import BatchChain
 from spom.solvers.structured.chains.data import Tokens, padded
 from spom.solvers.structured.chains.field import Field
@@ -149,6 +149,7 @@ def solve_path(
         kept.append(np.flatnonzero(block_norms(W, solver.blocks.starts)))
         weights.append((csr_matrix(W), chain.copy()))
     columns = [np.array(column) for column in zip(*rows, strict=True)]
+    warn_of_zeros(columns[2], strengths)
     return TaggerPath(strengths, columns[0], columns[1], columns[2], columns[3], kept, weights)
 
 

@@ -14,17 +14,17 @@ from sklearn.base import clone
 from sklearn.utils import check_random_state
 
 from spom.core.arrays import Floats, Ints, is_sparse
+from spom.core.gate import check_dev
 from spom.core.registry import register
 from spom.core.state import State
 from spom.errors import DataError, Unsupported
 from spom.estimators.checking import all_or_nothing
 from spom.estimators.tagger import defaults
 from spom.estimators.tagger.defaults import Allowed
-from spom.estimators.tagger.held_out import HeldOutPruning, Trial, pruned_on_held_out
+from spom.estimators.tagger.held_out import HeldOutPruning, Trial, pruned_on_held_out, share_of, without_small
 from spom.estimators.tagger.inputs import Source, as_columns, make_source
 from spom.estimators.tagger.labels import (
     Names,
-    check_dev,
     check_labels_fit,
     label_codes,
     label_names,
@@ -51,13 +51,14 @@ from spom.estimators.training import Trainer, described, digest
 from spom.estimators.training.scikit_learn import TakesCallbacks
 from spom.estimators.training.streams import as_stream, is_iterator
 from spom.features.rows import Blocks
-from spom.solvers.batch.path import check_grid, with_strength
+from spom.metrics.phrases import counts_by_sentence
+from spom.solvers.batch.path import check_grid
 from spom.solvers.steps import InverseSqrtEpoch, LinearDecay
 from spom.solvers.structured.chains.adaptive_engine import AdaptiveEngine
 from spom.solvers.structured.chains.batch import BatchChain
-from spom.solvers.structured.chains.data import Tokens, as_blocks, as_tokens, entries, padded, restricted
+from spom.solvers.structured.chains.data import Singles, Tokens, as_blocks, as_tokens, entries, padded, restricted
 from spom.solvers.structured.chains.knockoffs import discover
-from spom.solvers.structured.chains.predict import compacted, largest
+from spom.solvers.structured.chains.predict import compacted, largest, tag
 from spom.solvers.structured.chains.select import select
 from spom.solvers.structured.chains.solver import OnlineChain, block_norms, forbidden_scores
 from spom.solvers.structured.chains.sparse.engine import Candidates
@@ -95,8 +96,8 @@ class SequenceTagger(TakesCallbacks, SavingTagger, TaggerModel):
         one more pass, and learning stops in the same way.
     epochs : passes over the sentences; `"auto"` is 6, and up to 20 where there are fewer than 833 sentences.
     update, step, average, cost, shuffle : see `spom.solvers.structured.chains.OnlineChain`.
-    prune : choose templates first and learn with what was kept: `"auto"` (templates go, and the l1 penalty becomes
-        stronger, where held-out sentences say that a smaller model will do, see `spom.estimators.tagger.held_out`), a
+    prune : choose templates first and learn with what was kept: `"auto"` (templates and small weights go where held-out
+        sentences say that a smaller model will do, see `spom.estimators.tagger.held_out`), a
         number of templates, a strength (a float), or `{"false_discovery_rate": 0.1}`: those that stand out against
         knockoffs, so that at most that share of them is expected to be noise (`solvers.structured.chains.knockoffs`).
         `pruning_` tells which went, and why.
@@ -390,8 +391,6 @@ class SequenceTagger(TakesCallbacks, SavingTagger, TaggerModel):
         self.pruning_ = self._selection(task)
         if self.pruning_ is not None:
             task = task.only(task.blocks.ids(self.pruning_.selection.kept))
-        if isinstance(self.pruning_, HeldOutPruning):
-            self.penalty_ = self._times(self.pruning_.factor)
         given = self.random_state
         seed = given if isinstance(given, np.random.Generator) else trainer.seed(self._seed)
         many = self._many(task)
@@ -408,9 +407,15 @@ class SequenceTagger(TakesCallbacks, SavingTagger, TaggerModel):
             W, chain = found.model["W"], found.model["chain"]
         if self.pruning_ is not None:
             self.pruning_.refit_seconds = learner.solver.seconds
-        if self.max_weights is None or np.count_nonzero(W) <= self.max_weights:
+        most = np.inf if self.max_weights is None else self.max_weights
+        if isinstance(self.pruning_, HeldOutPruning) and self.pruning_.chosen is not None:
+            chosen = self.pruning_.chosen
+            if not chosen.again:
+                W = without_small(W, task.tokens, chosen.share)
+            most = min(most, share_of(W, chosen.share)) if chosen.again else most
+        if np.count_nonzero(W) <= most:
             return (W, chain), task
-        support = largest(W, int(self.max_weights))
+        support = largest(W, int(most))
         used = np.flatnonzero(support.any(axis=1))
         fewer = task.only(used)
 
@@ -530,31 +535,29 @@ class SequenceTagger(TakesCallbacks, SavingTagger, TaggerModel):
     def _trial(self, task: _Task) -> Trial:
         """What a comparison on held-out sentences needs."""
 
-        def learn(tokens: Tokens, y: Ints, kept: Ints | None, factor: float) -> Weights:
+        def learn(tokens: Tokens, y: Ints, support: Singles | None) -> Weights:
             part = replace(task, tokens=tokens, y=y)
-            ids = None if kept is None else task.blocks.ids(kept)
-            part = part if ids is None else part.only(ids)
-            solver = self._solver(part, self.epochs_, self._seed(), penalty=self._times(factor))
+            ids = np.arange(task.blocks.total) if support is None else np.flatnonzero(support.any(axis=1))
+            solver = self._solver(part if support is None else part.only(ids), self.epochs_, self._seed())
+            if support is not None and isinstance(solver.engine, AdaptiveEngine):
+                solver.engine.learn_only(support[ids])
             for _ in solver.passes():
                 pass
             W, chain = solver.weights()
-            if ids is None:
-                return W, chain
             whole = np.zeros((task.blocks.total, W.shape[1]), dtype=W.dtype)
             whole[ids] = W
             return whole, chain
 
-        def score(tokens: Tokens, y: Ints, weights: Weights) -> float:
-            return self._measure(tokens, (y, self.classes_), weights)
+        def counts(tokens: Tokens, y: Ints, weights: Weights) -> Ints:
+            found = tag(tokens, weights[0], weights[1] + self._forbidden)
+            if metric(self.scoring, self.classes_.tolist()) == "f1":
+                return counts_by_sentence(y, found, tokens.offsets, [str(label) for label in self.classes_.tolist()])
+            right = np.append(0, np.cumsum(y == found))
+            words = np.diff(tokens.offsets)
+            return np.stack([words, words, np.diff(right[tokens.offsets])], axis=1)
 
-        forbidden = forbidden_scores(self._allowed.while_learning, self.classes_.size)
-        elastic = self.penalty_.elastic()
-        stronger = isinstance(self.penalty, str) and elastic is not None and elastic.l1 > 0.0
-        return Trial(task.tokens, task.y, task.blocks, forbidden, learn, score, stronger)
-
-    def _times(self, factor: float) -> Any:
-        """The penalty with its strength times a factor."""
-        return self.penalty_ if factor == 1.0 else with_strength(self.penalty_, factor * self.penalty_.strength)
+        single = isinstance(self._solver(task, 1, 0).engine, AdaptiveEngine)
+        return Trial(task.tokens, task.y, task.blocks, self._learning_forbidden(), learn, counts, single)
 
     def _dev(self, dev: Any, task: _Task) -> Any:
         if dev is None:

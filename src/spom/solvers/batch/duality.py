@@ -103,33 +103,32 @@ def best_intercept(smooth: LinearSmooth, alpha: Floats, scores: Floats) -> tuple
     b is 0 for losses other than the logistic ones and the squared hinge.
     """
     b: Any = np.zeros(alpha.shape[1:])
-    squares = isinstance(smooth.loss, (PowerHinge, MulticlassPowerHinge)) and smooth.loss.q == 2
-    if not squares and not isinstance(smooth.loss, (Logistic, MulticlassLogistic)):
-        return b, alpha
     for _ in range(30):
         total = alpha.sum(axis=0)
-        if np.abs(total).max() <= 1e-15:
+        H = None if np.abs(total).max() <= 1e-15 else intercept_curvature(smooth, alpha)
+        if H is None:
             break
-        b = b + np.clip(_intercept_step(smooth, alpha, total, squares), -5.0, 5.0)
+        b = b + newton_step(total, H)
         alpha = smooth.dual_at(scores + b)
     return b, alpha
 
 
-def _intercept_step(smooth: LinearSmooth, alpha: Floats, total: Any, squares: bool) -> Any:
-    """Newton's step for the intercept, from the derivatives and their sums."""
-    if squares:
-        # Each class has its own intercept; the loss has curvature 2 where it is not zero.
-        return -total / np.maximum(2.0 * (smooth.weights @ (alpha != 0.0)), 1e-300)
-    H = _intercept_hessian(smooth, alpha)
-    if alpha.ndim == 1:
-        return -float(total) / max(float(H[0, 0]), 1e-300)
+def newton_step(total: Any, H: Floats) -> Any:
+    """The step of an intercept, no longer than 5, for these sums of derivatives and this curvature."""
+    if np.ndim(total) == 0:
+        return np.clip(-float(total) / max(float(H[0, 0]), 1e-300), -5.0, 5.0)
     # The scores of all classes may move together: one direction is flat.
-    return -np.linalg.lstsq(H, total, rcond=1e-12)[0]
+    return np.clip(-np.linalg.lstsq(H, total, rcond=1e-12)[0], -5.0, 5.0)
 
 
-def _intercept_hessian(smooth: LinearSmooth, alpha: Floats) -> Floats:
-    """The second derivatives of the mean loss in the intercept."""
-    S = smooth.weights
+def intercept_curvature(smooth: LinearSmooth, alpha: Floats) -> Floats | None:
+    """The second derivatives of the mean loss in the intercept; None for losses where no way is known."""
+    S, loss = smooth.weights, smooth.loss
+    if isinstance(loss, (PowerHinge, MulticlassPowerHinge)) and loss.q == 2:
+        # Each class has its own intercept; the loss has curvature 2 where it is not zero.
+        return np.diag(np.atleast_1d(np.maximum(2.0 * (S @ (alpha != 0.0)), 1e-300)))
+    if not isinstance(loss, (Logistic, MulticlassLogistic)):
+        return None
     d = np.divide(alpha.T, S, out=np.zeros_like(alpha.T), where=S > 0).T
     if alpha.ndim == 1:
         p = np.abs(d)

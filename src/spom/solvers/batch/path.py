@@ -7,6 +7,7 @@ whose optimality condition at zero holds on that whole ball is zero at the optim
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -25,6 +26,13 @@ from spom.solvers.iterate import progress
 
 # Screened features are cut out of X once they are this part of it: a copy must pay off.
 WORTH = 0.5
+
+
+def warn_of_zeros(coefs: Any, strengths: Floats) -> None:
+    """Say so where a given strength is small for none of the problems."""
+    if np.size(coefs) and not np.any(coefs):
+        least = f"even at {float(strengths[-1]):.4g}, the last of them"
+        warnings.warn(f"every weight is zero at each strength of the path, {least}: give smaller ones", stacklevel=4)
 
 
 @dataclass(frozen=True)
@@ -100,6 +108,7 @@ def path(
         pass
     thetas = np.stack([solution.theta for solution, _ in found])
     p = smooth.X.shape[1]
+    warn_of_zeros(thetas[:, :p], grid)
     none = np.zeros((len(found), *smooth.shape[1:]))
     return Path(
         strengths=grid,

@@ -118,9 +118,18 @@ def compacted(W: Any) -> tuple[Ints, Any]:
 
 
 def largest(W: Singles, count: int) -> Singles:
-    """One for the `count` largest weights by size (fewer, where the last of them has equals), zero for the others."""
+    """One for the `count` largest weights by size (fewer, where the last of them has equals), zero for the others.
+
+    Where all are equal, those that come first are kept.
+
+    >>> largest(np.array([[2.0, -2.0, 0.0, 2.0]], dtype=np.float32), 2).tolist()
+    [[1.0, 1.0, 0.0, 0.0]]
+    """
     size = np.abs(W).reshape(-1)
     if count >= np.count_nonzero(size):
         return np.asarray(W != 0.0, dtype=np.float32)
     edge = np.partition(size, size.size - count - 1)[size.size - count - 1]
-    return np.asarray(np.abs(W) > edge, dtype=np.float32)
+    found = size > edge
+    if not found.any():
+        found[np.flatnonzero(size == edge)[:count]] = True
+    return np.asarray(found.reshape(W.shape), dtype=np.float32)

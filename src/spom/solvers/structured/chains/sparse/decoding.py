@@ -17,7 +17,15 @@ from spom.core.arrays import Floats, Ints
 from spom.core.jit import kernel
 from spom.errors import DataError
 from spom.solvers.structured.chains.data import Ids, Tokens
-from spom.solvers.structured.chains.sparse.pairs import Pairs, Singles, add_parts, longest, part_count
+from spom.solvers.structured.chains.sparse.pairs import (
+    Pairs,
+    Singles,
+    add_parts,
+    dense_rows,
+    fetch,
+    longest,
+    part_count,
+)
 
 # Labels are looked at one by one from the start where they score within this of the best one.
 REACH = 1.5
@@ -63,15 +71,18 @@ def frozen_scores(rows: Tokens, t: int, model: Frozen, out: Singles) -> None:
     """out[label] = the sum of the weights that the features of token t have with it."""
     out[:] = np.float32(0.0)
     starts, labels = model.pairs.starts, model.pairs.labels
+    fetch(rows, t, model.pairs, model.values)
     for e in range(rows.indptr[t], rows.indptr[t + 1]):
         j = rows.indices[e]
-        if rows.values.size:
-            x = np.float32(rows.values[e])
-            for p in range(starts[j], starts[j + 1]):
-                out[labels[p]] += x * model.values[p]
+        x = np.float32(rows.values[e]) if rows.values.size else np.float32(1.0)
+        first, end = starts[j], starts[j + 1]
+        own = model.values[first:end]
+        if own.size == out.size:
+            for b in range(out.size):
+                out[b] += x * own[b]
         else:
-            for p in range(starts[j], starts[j + 1]):
-                out[labels[p]] += model.values[p]
+            for p in range(first, end):
+                out[labels[p]] += x * model.values[p]
     add_parts(model.pairs.parts, out)
 
 
@@ -237,7 +248,10 @@ class SparseWeights:
         """The weights with the best step to and from each label."""
         steps = self.chain[: self.chain.shape[1]]
         into = np.stack([np.zeros(steps.shape[1], dtype=np.float32), steps.max(axis=0)])
-        return Frozen(self.pairs, self.values, self.chain, into, np.ascontiguousarray(steps.max(axis=1)))
+        pairs, place = dense_rows(self.pairs)
+        values = np.zeros(pairs.labels.size, dtype=np.float32)
+        values[place] = self.values
+        return Frozen(pairs, values, self.chain, into, np.ascontiguousarray(steps.max(axis=1)))
 
     def tag(self, tokens: Tokens) -> Ints:
         """The number of the best label of each token; ties go to the lower label."""

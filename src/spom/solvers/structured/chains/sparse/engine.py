@@ -52,15 +52,20 @@ class PairEngine:
         pairs = seen_pairs(*seen, blocks.total, parts)
         limits = forbidden.astype(np.float32) if forbidden.any() else np.zeros((0, self.k), dtype=np.float32)
         chain = np.zeros(shape, dtype=np.float32), np.full(shape, rates.delta, dtype=np.float32)
-        self.table = Table(pairs, *self._fresh(pairs.labels.size), *chain, limits)
+        self.table = Table(pairs, *self._fresh(pairs.labels.size), *chain, limits, *self._unknown(pairs))
         self.rounds, self.eta = 0, 0.0
 
     def _fresh(self, count: int) -> tuple[Singles, Singles]:
         """Sums and rates of so many pairs before the first round."""
         return np.zeros(count, dtype=np.float32), np.full(count, self.rates.delta, dtype=np.float32)
 
+    def _unknown(self, pairs: Pairs) -> tuple[Singles, Ints]:
+        """Weights of pairs that have yet to be found, in no period."""
+        return np.empty(pairs.labels.size, dtype=np.float32), np.full(self.blocks.total, -1)
+
     def _rule(self, cost: float, skip: float) -> Rule:
         l1, l2, chain_l1, chain_l2 = (np.float32(s) for s in self.rates[:4])
+        self.table.periods[:] = -1
         step, delta, reach = np.float32(self.eta), np.float32(self.rates.delta), np.float32(self.asked.reach)
         margin, width, learnt = cost if self.margin else 0.0, int(self.asked.width), self.rates.learn_chain
         return Rule(l1, l2, chain_l1, chain_l2, step, delta, margin, skip, reach, width, learnt, self.total)
@@ -155,7 +160,8 @@ class PairEngine:
         keys = np.union1d(before, np.repeat(features, np.diff(own.starts)) * self.total + own.labels)
         table, where = self._fresh(keys.size), np.searchsorted(keys, before)
         table[0][where], table[1][where] = sums, rates
-        self.table = Table(self._pairs(keys), *table, *self.table[3:])
+        pairs = self._pairs(keys)
+        self.table = Table(pairs, *table, *self.table[3:6], *self._unknown(pairs))
 
     def _pairs(self, keys: Ints) -> Pairs:
         """Pairs from rising numbers feature * total + label."""

@@ -9,9 +9,12 @@ from numpy.typing import NDArray
 
 from spom.core.arrays import Ints
 from spom.core.jit import kernel
+from spom.core.prefetch import prefetch
 from spom.solvers.structured.chains.data import Ids, Tokens
 
 Singles = NDArray[np.float32]
+# A feature with more than total / SHARE of the labels and parts has a row of all of them, where there are so many.
+SHARE, FEWEST = 16, 64
 
 
 class Pairs(NamedTuple):
@@ -29,6 +32,18 @@ class Pairs(NamedTuple):
 def longest(tokens: Tokens) -> int:
     """Tokens of the longest sentence, at least one."""
     return max(1, int(np.diff(tokens.offsets).max(initial=1)))
+
+
+@kernel("void(Tokens, int64, Pairs, float32[::1])")
+def fetch(rows: Tokens, t: int, pairs: Pairs, values: Singles) -> None:
+    """Ask for the rows of the token after t, and for the beginnings of rows of the one after that."""
+    last = rows.indptr.size - 2
+    for e in range(rows.indptr[min(t + 2, last)], rows.indptr[min(t + 3, last + 1)]):
+        prefetch(pairs.starts, rows.indices[e])
+    for e in range(rows.indptr[min(t + 1, last)], rows.indptr[min(t + 2, last + 1)]):
+        first = pairs.starts[rows.indices[e]]
+        prefetch(pairs.labels, first)
+        prefetch(values, first)
 
 
 @kernel("void(int32[:, ::1], float32[::1])")
@@ -84,7 +99,26 @@ def seen_pairs(tokens: Tokens, y: Ints, features: int, parts: Ids) -> Pairs:
     find_pairs(rows, y, parts, total, starts, np.empty(0, dtype=np.int32))
     out = np.empty(max(1, int(starts.sum())), dtype=np.int32)
     count = int(find_pairs(rows, y, parts, total, starts, out))
-    return Pairs(starts, out[:count].copy(), parts)
+    return dense_rows(Pairs(starts, out[:count].copy(), parts))[0]
+
+
+def dense_rows(pairs: Pairs) -> tuple[Pairs, Ints]:
+    """(the pairs with all labels for a feature that has many, the place of each pair among them).
+
+    A row of all labels and parts is added up without looking at its labels, many at a time.
+    """
+    total, sizes = part_count(pairs.parts), np.diff(pairs.starts)
+    dense = (sizes * SHARE > total) & (total >= FEWEST)
+    wide = np.where(dense, total, sizes)
+    starts = np.concatenate([[0], np.cumsum(wide)]).astype(np.int64)
+    labels = np.empty(starts[-1], dtype=np.int32)
+    within = np.where(
+        np.repeat(dense, sizes), pairs.labels, np.arange(pairs.labels.size) - np.repeat(pairs.starts[:-1], sizes)
+    )
+    place = np.repeat(starts[:-1], sizes) + within
+    labels[np.repeat(dense, wide)] = np.tile(np.arange(total, dtype=np.int32), int(dense.sum()))
+    labels[place] = pairs.labels
+    return Pairs(starts, labels, pairs.parts), place
 
 
 def part_count(parts: Ids) -> int:

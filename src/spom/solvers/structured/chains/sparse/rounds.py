@@ -18,13 +18,17 @@ from spom.core.arrays import Floats, Ints
 from spom.core.jit import kernel
 from spom.solvers.structured.chains.data import Ids, Tokens
 from spom.solvers.structured.chains.sentence import longest_of
-from spom.solvers.structured.chains.sparse.pairs import Pairs, Singles, add_parts
+from spom.solvers.structured.chains.sparse.pairs import Pairs, Singles, add_parts, fetch
+
+# Weights of a feature with all labels follow the growth of penalties once in so many rounds.
+PERIOD = 64
 
 
 class Table(NamedTuple):
     """Sums of gradients and rates: of the pairs, and of steps, beginnings and ends ((labels + 2) x labels).
 
-    `forbidden` has -inf for steps that must not be, else 0; it has no rows where there are none.
+    `forbidden` has -inf for steps that must not be, else 0; it has no rows where there are none. A feature j with
+    all labels has its weights in `values` where periods[j] is the period of now: see `pair_scores`.
     """
 
     pairs: Pairs
@@ -33,6 +37,8 @@ class Table(NamedTuple):
     chain_sums: Annotated[Singles, "float32[:, ::1]"]
     chain_rates: Annotated[Singles, "float32[:, ::1]"]
     forbidden: Annotated[Singles, "float32[:, ::1]"]
+    values: Annotated[Singles, "float32[::1]"]
+    periods: Annotated[Ints, "int64[::1]"]
 
 
 class Rule(NamedTuple):
@@ -56,7 +62,7 @@ class Rule(NamedTuple):
 class Lattice(NamedTuple):
     """The candidates of each token of a sentence, `counts[t]` of them, with their scores and probabilities.
 
-    weight[0] is the weight of the sentence.
+    weight[0] is the weight of the sentence; `active` is memory for the candidates of a token and their parts.
     """
 
     labels: Annotated[Ints, "int64[:, ::1]"]
@@ -67,22 +73,52 @@ class Lattice(NamedTuple):
     steps: Annotated[Floats, "float64[:, :, ::1]"]
     gold: Annotated[Ints, "int64[::1]"]
     weight: Annotated[Floats, "float64[::1]"]
+    active: Annotated[Ints, "int64[::1]"]
 
 
-@kernel("void(Tokens, int64, Table, float32, float32, float32, float32[::1])")
-def pair_scores(
-    rows: Tokens, t: int, table: Table, cut: np.float32, shift: np.float32, eta: np.float32, out: Singles
+@kernel("void(float32[::1], float32[::1], float32, float32, float32, float32[::1])")
+def final_weights(
+    sums: Singles, rates: Singles, cut: np.float32, shift: np.float32, eta: np.float32, out: Singles
 ) -> None:
-    """out[label] = the sum of the weights that the features of token t have with it."""
+    """-eta soft(G, cut) / (S + shift)."""
+    zero = np.float32(0.0)
+    for p in range(out.size):
+        g = sums[p]
+        out[p] = -eta * (max(g - cut, zero) + min(g + cut, zero)) / (rates[p] + shift)
+
+
+@kernel("UniTuple(float32, 2)(Rule, int64)")
+def penalties(rule: Rule, done: int) -> Any:
+    """l1 t and eta l2 t for features after `done` rounds."""
+    return rule.l1 * np.float32(done), rule.eta * rule.l2 * np.float32(done)
+
+
+@kernel("void(Tokens, int64, Table, Rule, int64, float32[::1])")
+def pair_scores(rows: Tokens, t: int, table: Table, rule: Rule, done: int, out: Singles) -> None:
+    """out[label] = the sum of the weights that the features of token t have with it after `done` rounds.
+
+    A feature with all labels has its weights at hand: they follow the growth of penalties once in a period.
+    """
     out[:] = np.float32(0.0)
-    zero, starts, labels = np.float32(0.0), table.pairs.starts, table.pairs.labels
+    starts, labels, values, zero = table.pairs.starts, table.pairs.labels, table.values, np.float32(0.0)
+    period, (cut, shift) = done // PERIOD, penalties(rule, done)
+    fetch(rows, t, table.pairs, table.sums)
     for e in range(rows.indptr[t], rows.indptr[t + 1]):
         j = rows.indices[e]
         x = np.float32(rows.values[e]) if rows.values.size else np.float32(1.0)
-        for p in range(starts[j], starts[j + 1]):
-            g = table.sums[p]
-            w = (max(g - cut, zero) + min(g + cut, zero)) / (table.rates[p] + shift)
-            out[labels[p]] -= x * eta * w
+        first, end = starts[j], starts[j + 1]
+        if end - first == out.size:
+            own = values[first:end]
+            if table.periods[j] != period:
+                table.periods[j], (start, moved) = period, penalties(rule, period * PERIOD)
+                final_weights(table.sums[first:end], table.rates[first:end], start, moved, rule.eta, own)
+            for b in range(out.size):
+                out[b] += x * own[b]
+        else:
+            for p in range(first, end):
+                g = table.sums[p]
+                w = (max(g - cut, zero) + min(g + cut, zero)) / (table.rates[p] + shift)
+                out[labels[p]] -= x * rule.eta * w
     add_parts(table.pairs.parts, out)
 
 
@@ -168,16 +204,15 @@ def expectations(lattice: Lattice, n: int) -> float:
     return total
 
 
-@kernel("float64(Tokens, int64, int64[::1], Table, Rule, float32, float32[::1], Lattice)")
+@kernel("float64(Tokens, int64, int64[::1], Table, Rule, int64, float32[::1], Lattice)")
 def fill_lattice(
-    rows: Tokens, first: int, y: Ints, table: Table, rule: Rule, rounds: np.float32, scores: Singles, lattice: Lattice
+    rows: Tokens, first: int, y: Ints, table: Table, rule: Rule, done: int, scores: Singles, lattice: Lattice
 ) -> float:
     """Candidates, and scores of candidates and steps; returns the score of the gold labels, without a margin."""
-    n, k = y.size, table.chain_sums.shape[1]
-    cut, shift = rule.l1 * rounds, rule.eta * rule.l2 * rounds
+    n, k, rounds = y.size, table.chain_sums.shape[1], np.float32(done)
     gold = 0.0
     for t in range(n):
-        pair_scores(rows, first + t, table, cut, shift, rule.eta, scores)
+        pair_scores(rows, first + t, table, rule, done, scores)
         labels, values = lattice.labels[t], lattice.scores[t]
         count = candidates(scores[:k], y[t], rule.reach, rule.width, labels, values)
         lattice.counts[t] = count
@@ -199,30 +234,60 @@ def fill_lattice(
     return gold
 
 
-@kernel("void(Tokens, int64, Table, Rule, Lattice, int64, float32[::1])")
-def collect_token(rows: Tokens, first: int, table: Table, rule: Rule, lattice: Lattice, t: int, slope: Singles) -> None:
-    """Add the gradient of a token to the pairs of its features; `slope` is zero before and after."""
-    starts, labels, parts = table.pairs.starts, table.pairs.labels, table.pairs.parts
+@kernel("void(Table, Rule, int64, float32)")
+def collect_pair(table: Table, rule: Rule, p: int, g: np.float32) -> None:
+    """Add a gradient to a pair."""
+    table.sums[p] += g
+    s = table.rates[p] - rule.delta
+    table.rates[p] = rule.delta + np.float32(math.sqrt(s * s + g * g))
+
+
+@kernel("int64(Pairs, Lattice, int64, float32[::1])")
+def find_slopes(pairs: Pairs, lattice: Lattice, t: int, slope: Singles) -> int:
+    """The gradients of a token's candidates and their parts in `slope`, which was zero; lattice.active has them all."""
+    count, parts = 0, pairs.parts
     for b in range(lattice.counts[t]):
         label = lattice.labels[t, b]
-        here = lattice.nodes[t, b] - (1.0 if b == lattice.gold[t] else 0.0)
-        slope[label] = np.float32(lattice.weight[0] * here)
+        here = np.float32(lattice.weight[0] * (lattice.nodes[t, b] - (1.0 if b == lattice.gold[t] else 0.0)))
+        if here == np.float32(0.0):
+            continue
+        slope[label], lattice.active[count] = here, label
+        count += 1
         for i in range(parts.shape[1]):
-            slope[parts[label, i]] += slope[label]
+            part, known = parts[label, i], False
+            for j in range(count):
+                known = known or lattice.active[j] == part
+            if not known:
+                lattice.active[count] = part
+                count += 1
+            slope[part] += here
+    return count
+
+
+@kernel("void(Tokens, int64, Table, Rule, Lattice, int64, int64, float32[::1])")
+def collect_token(
+    rows: Tokens, first: int, table: Table, rule: Rule, lattice: Lattice, t: int, done: int, slope: Singles
+) -> None:
+    """Add the gradient of a token to the pairs of its features; `slope` is zero before and after."""
+    starts, labels, zero = table.pairs.starts, table.pairs.labels, np.float32(0.0)
+    cut, shift = penalties(rule, done // PERIOD * PERIOD)
+    count = find_slopes(table.pairs, lattice, t, slope)
     for e in range(rows.indptr[first + t], rows.indptr[first + t + 1]):
         j = rows.indices[e]
         x = np.float32(rows.values[e]) if rows.values.size else np.float32(1.0)
-        for p in range(starts[j], starts[j + 1]):
-            g = x * slope[labels[p]]
-            if g != np.float32(0.0):
-                table.sums[p] += g
-                s = table.rates[p] - rule.delta
-                table.rates[p] = rule.delta + np.float32(math.sqrt(s * s + g * g))
-    for b in range(lattice.counts[t]):
-        label = lattice.labels[t, b]
-        slope[label] = np.float32(0.0)
-        for i in range(parts.shape[1]):
-            slope[parts[label, i]] = np.float32(0.0)
+        if starts[j + 1] - starts[j] == slope.size:
+            for i in range(count):
+                p = starts[j] + lattice.active[i]
+                collect_pair(table, rule, p, x * slope[lattice.active[i]])
+                g = table.sums[p]
+                table.values[p] = -rule.eta * (max(g - cut, zero) + min(g + cut, zero)) / (table.rates[p] + shift)
+        else:
+            for p in range(starts[j], starts[j + 1]):
+                g = x * slope[labels[p]]
+                if g != np.float32(0.0):
+                    collect_pair(table, rule, p, g)
+    for i in range(count):
+        slope[lattice.active[i]] = np.float32(0.0)
 
 
 @kernel("void(Table, Rule, int64, int64, float64)")
@@ -254,9 +319,9 @@ def collect_chain(table: Table, rule: Rule, lattice: Lattice, n: int, k: int) ->
                     collect_step(table, rule, lattice.labels[t - 1, a], label, weight * g)
 
 
-@kernel("Lattice(int64, int64)")
-def make_lattice(longest: int, width: int) -> Any:
-    """Memory for sentences of up to `longest` tokens with up to `width` candidates each."""
+@kernel("Lattice(int64, int64, int64)")
+def make_lattice(longest: int, width: int, parts: int) -> Any:
+    """Memory for sentences of up to `longest` tokens with up to `width` candidates each, and `parts` of each label."""
     return Lattice(
         np.empty((longest, width), dtype=np.int64),
         np.empty(longest, dtype=np.int64),
@@ -266,6 +331,7 @@ def make_lattice(longest: int, width: int) -> Any:
         np.empty((longest, width, width)),
         np.empty(longest, dtype=np.int64),
         np.ones(1),
+        np.empty(width * (1 + parts), dtype=np.int64),
     )
 
 
@@ -278,7 +344,7 @@ def sparse_rounds(
     `weight` has a weight for each sentence, and is empty where all are one.
     """
     k, width, longest = table.chain_sums.shape[1], rule.width + 1, max(1, longest_of(rows, order))
-    lattice = make_lattice(longest, width)
+    lattice = make_lattice(longest, width, table.pairs.parts.shape[1])
     scores, slope = np.empty(rule.total, dtype=np.float32), np.zeros(rule.total, dtype=np.float32)
     total, touched = 0.0, 0.0
     for r in range(order.size):
@@ -287,12 +353,12 @@ def sparse_rounds(
             continue
         if weight.size:
             lattice.weight[0] = weight[order[r]]
-        gold = fill_lattice(rows, first, y[first : first + n], table, rule, np.float32(done + r), scores, lattice)
+        gold = fill_lattice(rows, first, y[first : first + n], table, rule, done + r, scores, lattice)
         total += lattice.weight[0] * max(0.0, expectations(lattice, n) - gold)
         active = 0
         for t in range(n):
             if lattice.nodes[t, lattice.gold[t]] <= rule.skip:
-                collect_token(rows, first, table, rule, lattice, t, slope)
+                collect_token(rows, first, table, rule, lattice, t, done + r, slope)
                 active += 1
         if active > 0 and rule.learn_chain:
             collect_chain(table, rule, lattice, n, k)
@@ -300,28 +366,18 @@ def sparse_rounds(
     return total, touched
 
 
-@kernel("void(float32[::1], float32[::1], float32, float32, float32, float32[::1])")
-def final_weights(
-    sums: Singles, rates: Singles, cut: np.float32, shift: np.float32, eta: np.float32, out: Singles
-) -> None:
-    """-eta soft(G, cut) / (S + shift)."""
-    zero = np.float32(0.0)
-    for p in range(out.size):
-        g = sums[p]
-        out[p] = -eta * (max(g - cut, zero) + min(g + cut, zero)) / (rates[p] + shift)
-
-
 @kernel("int64(Tokens, int64[::1], Table, Rule, int64, float64, int32[:, ::1])")
 def find_confused(rows: Tokens, y: Ints, table: Table, rule: Rule, done: int, least: float, out: Ids) -> int:
     """How many (token, label) there are whose label is wrong with a probability of `least` or more: rows of `out`."""
     every = np.arange(rows.offsets.size - 1)
-    lattice, count = make_lattice(max(1, longest_of(rows, every)), rule.width + 1), 0
+    longest, count = max(1, longest_of(rows, every)), 0
+    lattice = make_lattice(longest, rule.width + 1, table.pairs.parts.shape[1])
     scores = np.empty(rule.total, dtype=np.float32)
     for i in every:
         first, n = rows.offsets[i], rows.offsets[i + 1] - rows.offsets[i]
         if n == 0:
             continue
-        fill_lattice(rows, first, y[first : first + n], table, rule, np.float32(done), scores, lattice)
+        fill_lattice(rows, first, y[first : first + n], table, rule, done, scores, lattice)
         expectations(lattice, n)
         for t in range(n):
             for b in range(lattice.counts[t]):
