@@ -53,7 +53,11 @@ def test_evaluate_and_inspect(folder: Path, capsys: pytest.CaptureFixture[str]) 
 
 @pytest.mark.parametrize(
     ("content", "message"),
-    [(b"The dogs \xff saw", "byte 0xff at 9 is not utf-8"), (b"", ""), (b"\x00 \x07\n", ""), (b"x" * 1_000_000, "")],
+    [
+        (b"The dogs \xff saw", "byte 0xff at 9 is not utf-8"),
+        *((content, "") for content in (b"", b"\x00 \x07\n", b"x" * 1_000_000, b"dogs " * 600)),
+        *((text.encode(), "") for text in ("Собаки видели кошек.", "狗看见了猫。", "הכלבים ראו 🙂\u200d")),
+    ],
 )
 def test_odd_files(folder: Path, content: bytes, message: str, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "odd.txt").write_bytes(content)
@@ -64,6 +68,17 @@ def test_odd_files(folder: Path, content: bytes, message: str, capsys: pytest.Ca
     if not message:
         joined = b"".join(w.encode() for s in read_conllu(out).columns.strings("form") for w in s)
         assert joined == b"".join(content.split())
+
+
+def test_jobs_write_the_same(folder: Path) -> None:
+    # Two blocks of 256 kB, which threads share.
+    (folder / "large.txt").write_text((folder / "raw.txt").read_text() * 400)
+    for jobs in ("1", "2"):
+        out = str(folder / f"large.{jobs}")
+        command = ["predict", "--model", str(folder / "m"), str(folder / "large.txt"), "-o", out, "--jobs", jobs]
+        assert main(command) == 0
+    assert (folder / "large.1").read_bytes() == (folder / "large.2").read_bytes()
+    assert (folder / "large.txt").stat().st_size > 1 << 18
 
 
 def test_size_and_pruning(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

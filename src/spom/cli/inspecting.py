@@ -150,13 +150,13 @@ def _linear(model: Any, top: int) -> dict[str, Any]:
     ]
     if weights.size <= MOST_BLOCKS:
         blocks += [{"name": every[i], "weight": 0.0} for i in range(weights.size) if weights[i] == 0]
-    coef = model.coef_.toarray() if sparse.issparse(model.coef_) else np.atleast_2d(model.coef_)
+    coef = model.coef_ if sparse.issparse(model.coef_) else np.atleast_2d(model.coef_)
     return {
         "blocks": blocks,
         "blocks_total": int(weights.size),
         "blocks_kept": int(np.count_nonzero(weights)),
-        "nonzeros": int(np.count_nonzero(coef)),
-        "weights": int(coef.size),
+        "nonzeros": int(np.count_nonzero(coef.data if sparse.issparse(coef) else coef)),
+        "weights": int(np.prod(coef.shape)),
         "intercept": np.atleast_1d(model.intercept_).tolist(),
         "top": _top(model, coef, top),
     }
@@ -175,12 +175,14 @@ def _few_names(model: Any, which: Any) -> list[str]:
 def _top(model: Any, coef: Any, top: int) -> dict[str, list[list[Any]]]:
     """The features with the largest weights, for each label (of two classes: for the second one)."""
     from spom.cli.vectors import as_text
+    from spom.estimators.explanation import dense_row
 
     classes = getattr(model, "classes_", None)
     labels = ["target"] if classes is None else as_text(classes if coef.shape[0] > 1 else classes[1:])
     names = getattr(model, "feature_names_in_", None)
     found = {}
-    for label, row in zip(labels, coef, strict=True):
+    for k, label in enumerate(labels):
+        row = dense_row(coef, k)
         order = np.argsort(-np.abs(row), kind="stable")[:top]
         rows = [[str(names[i]) if names is not None else str(i + 1), float(row[i])] for i in order.tolist() if row[i]]
         found[label] = rows

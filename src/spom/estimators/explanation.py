@@ -91,7 +91,7 @@ def ordered(label: Any, against: Any, names: Sequence[str], values: Floats, of: 
 
 def explain_linear(model: Any, scores: Floats, X: Any) -> list[Explanation]:
     """(w_label - w_runner-up) * x and the difference of the intercepts, for each row of checked X."""
-    coef = model.coef_.toarray() if sparse.issparse(model.coef_) else np.atleast_2d(model.coef_)
+    coef = model.coef_ if sparse.issparse(model.coef_) else np.atleast_2d(model.coef_)
     bias = np.broadcast_to(np.atleast_1d(model.intercept_), (coef.shape[0],))
     given = getattr(model, "feature_names_in_", None)
     names = [str(name) for name in given] if given is not None else [f"x{j}" for j in range(coef.shape[1])]
@@ -104,16 +104,22 @@ def explain_linear(model: Any, scores: Floats, X: Any) -> list[Explanation]:
     return found
 
 
-def _winner(coef: Floats, bias: Floats, classes: Any, scores: Floats) -> tuple[Floats, float, Any, Any]:
+def dense_row(coef: Any, k: int) -> Floats:
+    """Row k of a dense or sparse matrix."""
+    return np.asarray(coef[k].toarray()[0] if sparse.issparse(coef) else coef[k])
+
+
+def _winner(coef: Any, bias: Floats, classes: Any, scores: Floats) -> tuple[Floats, float, Any, Any]:
     """(weights, intercept) of the lead of the winner over the runner-up, and both labels."""
     if classes is None:
-        return coef[0], float(bias[0]), None, None
+        return dense_row(coef, 0), float(bias[0]), None, None
     labels = classes.tolist()
     if coef.shape[0] == 1:
         sign = 1.0 if scores[0] > 0 else -1.0
-        return sign * coef[0], sign * float(bias[0]), labels[int(sign > 0)], labels[int(sign < 0)]
+        return sign * dense_row(coef, 0), sign * float(bias[0]), labels[int(sign > 0)], labels[int(sign < 0)]
     first, second = np.argsort(-scores, kind="stable")[:2].tolist()
-    return coef[first] - coef[second], float(bias[first] - bias[second]), labels[first], labels[second]
+    lead = dense_row(coef, first) - dense_row(coef, second)
+    return lead, float(bias[first] - bias[second]), labels[first], labels[second]
 
 
 def explain_blocks(labels: Sequence[Any] | None, names: Sequence[str], parts: Floats) -> list[Explanation]:

@@ -131,6 +131,9 @@ def test_the_estimator_has_a_sparse_coef(monkeypatch, tmp_path):
     np.testing.assert_array_equal(model.selected_, twin.selected_)
     model.save(tmp_path / "model")
     assert np.array_equal(load_model(tmp_path / "model").predict(X), model.predict(X))
+    for ours, theirs in zip(model.explain(X[:5]), twin.explain(X[:5]), strict=True):
+        assert (ours.label, ours.against) == (theirs.label, theirs.against)
+    np.testing.assert_array_equal(model.blocks_, twin.blocks_)
     before = model.decision_function(X)
     np.testing.assert_array_equal(model.densify().decision_function(X) > 0, before > 0)
 

@@ -57,9 +57,10 @@ class LinearModel(SavingLinear, BaseEstimator):  # type: ignore[misc]  # scikit-
     @property
     def blocks_(self) -> Any:
         """The features of each block of the penalty: its groups, or every feature by itself."""
-        weights = self._weights()
-        groups = _groups_of(getattr(self, "penalty_", None), weights.shape)
-        return np.arange(weights.shape[0])[:, None] if groups is None else groups
+        check_is_fitted(self)
+        rows, d = np.atleast_2d(self.coef_).shape if not sparse.issparse(self.coef_) else self.coef_.shape
+        groups = _groups_of(getattr(self, "penalty_", None), (d,) if rows == 1 else (d, rows))
+        return np.arange(d)[:, None] if groups is None else groups
 
     def _block_norms(self) -> Floats:
         if sparse.issparse(self.coef_) and _groups_of(getattr(self, "penalty_", None), self.coef_.T.shape) is None:

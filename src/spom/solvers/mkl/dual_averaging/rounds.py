@@ -87,7 +87,8 @@ def _bring_up(F: Any, store: Any, grams: Grams, dual: Dual, m: int) -> None:
     dual.counts[RENEWED] += 1
     dual.table[SQUARE, m] = product(dual.alpha.reshape(-1), F[m].reshape(-1))
     dual.table[SPREAD, m] = 0.0
-    dual.spread[m] = 0.0
+    for y in range(k):
+        dual.spread[m, y] = 0.0
 
 
 _BRING_UP = [f"void({f}[:, :, ::1], {f}[:, ::1], Grams, Dual, int64)" for f in REALS]
@@ -99,8 +100,9 @@ bring_up_single, bring_up_double = (kernel(s)(_bring_up) for s in _BRING_UP)
 def find_scales(F: Any, store: Any, data: Data, dual: Dual, rule: Rule, norms: Floats) -> int:
     """theta_m = scale_m G_m, from the prox of the norms; -1, or a kernel that has to be brought up to date outside."""
     table, grams, blocks = dual.table, data.grams, data.grams.kinds.size
-    table[SCALE, :] = 0.0
-    table[NORM, :] = 0.0
+    # Loops, not slices: numba takes a second to compile an operation on slices.
+    for m in range(table.shape[1]):
+        table[SCALE, m] = table[NORM, m] = 0.0
     if dual.sums[STEPS] <= 0.0:
         return -1
     beta = math.sqrt(dual.sums[STEPS]) / rule.limit
@@ -130,8 +132,9 @@ def find_scales(F: Any, store: Any, data: Data, dual: Dual, rule: Rule, norms: F
         square += table[NORM, m] * table[NORM, m]
     size = root(square)
     if size > rule.radius:
-        table[SCALE] *= rule.radius / size
-        table[NORM] *= rule.radius / size
+        for m in range(table.shape[1]):
+            table[SCALE, m] *= rule.radius / size
+            table[NORM, m] *= rule.radius / size
     return -1
 
 
