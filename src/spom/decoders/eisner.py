@@ -67,14 +67,8 @@ def fill(scores: Floats, single_root: bool, sums: bool, chart: Floats, root: Flo
     chart[2][i, j]: j has all of i..j below it, chart[3][j, i] the same by its end; chart[4][i, j]: the arc i -> j is
     made, chart[5][j, i]: the arc j -> i. root[0, j]: the best of words 1..j below the root; root[1, r]: with r
     the last that hangs on it. Each is stored in the order in which sums run through it.
-
-    An arc whose score is minus infinity costs nothing: sums over the children of a word go from its first to its last
-    that is allowed so far, and what lies below an arc is looked at where one of both directions is allowed.
     """
     N = scores.shape[0]
-    # The first and the last child to the right of each word, and to the left.
-    low_right, high_right = np.full(N, N), np.zeros(N, dtype=np.int64)
-    low_left, high_left = np.full(N, N), np.zeros(N, dtype=np.int64)
     right, right_end, left, left_end = chart[0], chart[1], chart[2], chart[3]
     to_right, to_left_end = chart[4], chart[5]
     for i in range(1, N):
@@ -82,21 +76,11 @@ def fill(scores: Floats, single_root: bool, sums: bool, chart: Floats, root: Flo
     for width in range(1, N - 1):
         for i in range(1, N - width):
             j = i + width
-            inner = -np.inf
-            if scores[i, j] != -np.inf or scores[j, i] != -np.inf:
-                inner = joined(sums, right[i], left_end[j], i, i + 1, width)
+            inner = joined(sums, right[i], left_end[j], i, i + 1, width)
             to_right[i, j] = inner + scores[i, j]
             to_left_end[j, i] = inner + scores[j, i]
-            if to_right[i, j] != -np.inf:
-                low_right[i], high_right[i] = min(low_right[i], j), j
-            if to_left_end[j, i] != -np.inf:
-                low_left[j], high_left[j] = i, max(high_left[j], i)
-            a, count = low_right[i], high_right[i] - low_right[i] + 1
-            right[i, j] = right_end[j, i] = (
-                joined(sums, to_right[i], right_end[j], a, a, count) if count > 0 else -np.inf
-            )
-            a, count = low_left[j], high_left[j] - low_left[j] + 1
-            left[i, j] = left_end[j, i] = joined(sums, left[i], to_left_end[j], a, a, count) if count > 0 else -np.inf
+            right[i, j] = right_end[j, i] = joined(sums, to_right[i], right_end[j], i + 1, i + 1, width)
+            left[i, j] = left_end[j, i] = joined(sums, left[i], to_left_end[j], i, i, width)
     root[0, 0] = 0.0
     for r in range(1, N):
         root[1, r] = scores[0, r] + joined(sums, root[0], left_end[r], 0, 1, 1 if single_root else r)
