@@ -413,7 +413,7 @@ class SequenceTagger(TakesCallbacks, SavingTagger, TaggerModel):
             if not chosen.again:
                 W = without_small(W, task.tokens, chosen.share)
             most = min(most, share_of(W, chosen.share)) if chosen.again else most
-        if np.count_nonzero(W) <= most:
+        if most == np.inf or np.count_nonzero(W) <= most:
             return (W, chain), task
         support = largest(W, int(most))
         used = np.flatnonzero(support.any(axis=1))
