@@ -86,7 +86,6 @@ def test_the_gap_of_shards_bounds_the_distance_to_the_optimum(penalty: Any, y: A
     assert late.dual_gap_ < 1e-8
 
 
-@pytest.mark.filterwarnings("ignore:the solver stopped")
 def test_blas_has_one_thread_while_shards_are_at_work() -> None:
     from threadpoolctl import ThreadpoolController, threadpool_limits
 

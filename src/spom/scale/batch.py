@@ -78,8 +78,8 @@ QUESTIONS: dict[str, Callable[..., Any]] = {
 class ShardedSmooth:
     """f(theta) = sum over shards of their weight times their mean loss, over the sum of weights."""
 
-    def __init__(self, team: Team, shape: tuple[int, ...], features: int) -> None:
-        self.team, self.shape, self.features = team, shape, features
+    def __init__(self, team: Team, loss: Any, shape: tuple[int, ...], features: int) -> None:
+        self.team, self.loss, self.shape, self.features = team, loss, shape, features
         self._memo: list[tuple[Floats, float, Floats]] = []
 
     @property
@@ -118,14 +118,14 @@ class ShardedSmooth:
 
         Derivatives at the best intercept for these weights are dual-feasible: Newton's method takes a few rounds.
         """
-        if not penalty.convex:
+        if not penalty.convex or not hasattr(self.loss, "conjugate"):
             return np.nan
         objective = self.value(theta) + float(penalty.value(theta[self.penalised]))
         try:
             point = self._balanced(theta.copy()) if self.shape[0] > self.features else theta
             scale, conjugate = feasible(penalty, np.ascontiguousarray(self.gradient(point)[self.penalised]))
             gap = objective + float(self._mean("conjugate", point, scale)[0]) + conjugate
-        except (SpomError, NotImplementedError, AttributeError):
+        except (SpomError, NotImplementedError):
             return np.nan
         return max(gap, 0.0) if np.isfinite(gap) else np.nan
 
@@ -210,7 +210,7 @@ def fit_batch(estimator: Any, team: Team, dev: Any, watch: dict[str, Any], class
         intercept = bool(estimator.fit_intercept)
         team.teach(BatchLesson(scaled(rows, estimator), estimator.loss_, intercept, K))
         size = rows.features + intercept
-        smooth = ShardedSmooth(team, (size,) if K is None else (size, K), rows.features)
+        smooth = ShardedSmooth(team, estimator.loss_, (size,) if K is None else (size, K), rows.features)
         learner = BatchLearner(smooth, estimator.penalty_, estimator, history := History())
         with trainer.running():
             outcome = trainer.run(learner)
