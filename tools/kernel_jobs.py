@@ -86,6 +86,12 @@ _JOBS = {
     "mkl": tuple(_ROWS + f"MKLClassifier().fit(X, {y}).predict(X)" for y in ("two", "three")),
     "classifier": tuple(_FITS.format("Online", *step) for step in _TARGETS),
     "proximal": tuple(_FITS.format("Proximal", *step) for step in _TARGETS),
+    "pipeline": (
+        _TREES + 'command("train", "pipeline", "--train", path("a.conllu"), "--model", path("pipeline.spom"))',
+        'open(path("a.raw"), "w").write("dog cat house."); '
+        'command("predict", "--model", path("pipeline.spom"), path("a.raw"), "-o", path("b.raw"))',
+    ),
+    "demo": ('command("demo", "--page", path("page.html"))',),
 }
 
 

@@ -22,6 +22,8 @@ MODULES = {
     "mkl": "spom.estimators.mkl.classifier",
     "classifier": "spom.estimators.linear.online",
     "proximal": "spom.estimators.linear.proximal",
+    "pipeline": "spom.estimators.pipeline.pipeline",
+    "demo": "spom.cli.demo_words",
 }
 _FILE = Path(__file__).with_name("jobs.json")
 

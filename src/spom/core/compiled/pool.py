@@ -85,7 +85,8 @@ def compile_all(names: Sequence[str], folder: Path, known: int = 0) -> dict[str,
     queue, seconds, errors = deque(names), dict[str, float](), dict[str, str]()
     count = max(1, min(cores(), (len(names) + 1) // 2))
     print(
-        f"spom: compiling {len(names)} of {max(known, len(names))} kernels on {count} cores, first run only",
+        f"spom: compiling {len(names)} of {max(known, len(names))} kernels on {count} core{'s' * (count > 1)}, "
+        "first run only",
         file=sys.stderr,
         flush=True,
     )
