@@ -9,7 +9,9 @@ from contextlib import contextmanager
 
 import typer
 
-JOBS = typer.Argument(None, metavar="[JOB]...", help="tagger, parser, mkl, classifier, proximal, pipeline or demo; default: all.")
+JOBS = typer.Argument(
+    None, metavar="[JOB]...", help="tagger, parser, mkl, classifier, proximal, pipeline or demo; default: all."
+)
 
 
 def warmup(jobs: list[str] = JOBS) -> None:
