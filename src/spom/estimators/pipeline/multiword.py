@@ -9,11 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from spom.data.columns import Columns
+from spom.core.arrays import Ints
+from spom.data.columns import Columns, gather
 from spom.data.surface import Surface
 from spom.data.treebank import Treebank
 from spom.errors import ModelFileError
 from spom.estimators.pipeline.tags import weight_arrays, weights_from
+from spom.estimators.pipeline.writing import Strings
 from spom.features.templates import Templates
 from spom.solvers.structured.chains.data import as_tokens
 from spom.solvers.structured.chains.sparse.decoding import SparseWeights
@@ -151,25 +153,39 @@ class Splitter:
                 found.setdefault(token, {})[following] = rule
         return found
 
-    def split(self, tokens: list[str]) -> list[list[str] | None]:
-        """The words of each token of a text, or None where it is one word."""
+    def split(self, tokens: Strings) -> tuple[Strings, Ints]:
+        """(the words of the tokens of a text, the first word of each token and of the end)."""
+        strings, codes = tokens.strings, tokens.codes
         if self.endings is None:
-            return [None] * len(tokens)
-        low = [token.lower() for token in tokens]
+            return tokens, np.arange(codes.size + 1, dtype=np.int64)
+        low = [token.lower() for token in strings]
         unknown = [token for token in dict.fromkeys(low) if token not in self.seen]
         rules = {**self.seen, **dict(zip(unknown, self.endings.of(unknown), strict=True))}
-        found: list[list[str] | None] = []
-        for k, token in enumerate(tokens):
-            rule = rules[low[k]]
-            if low[k] in self.beside:
-                following = low[k + 1] if k + 1 < len(low) else ""
-                rule = self.beside[low[k]].get(following, rule)
-            found.append(None if rule is None or len(low[k]) != len(token) else apply_rule(token, rule))
-        return found
+        # A token with a rule that the one after it asks for is a string of its own.
+        own: dict[tuple[int, Rule | None], int] = {(k, rules[token]): k for k, token in enumerate(low)}
+        beside = np.array([token in self.beside for token in low], dtype=bool)
+        at = np.flatnonzero(beside[codes])
+        following = [low[k] for k in codes[at[at + 1 < codes.size] + 1].tolist()] + [""]
+        codes = codes.copy()
+        for t, token, after in zip(at.tolist(), codes[at].tolist(), following, strict=False):
+            rule = self.beside[low[token]].get(after, rules[low[token]])
+            codes[t] = own.setdefault((token, rule), len(own))
+        number: dict[str, int] = {}
+        words: list[int] = []
+        first = [0]
+        for token, rule in own:
+            form = strings[token]
+            found = None if rule is None or len(low[token]) != len(form) else apply_rule(form, rule)
+            words += [number.setdefault(word, len(number)) for word in found or [form]]
+            first.append(len(words))
+        where, bounds = gather(np.array(first, dtype=np.int64), codes)
+        return Strings(np.array(words, dtype=np.int64)[where], list(number)), bounds
 
     def words(self, token: str) -> list[str] | None:
-        """The words of a token alone."""
-        return self.split([token])[0]
+        """The words of a token alone, or None where it is one word."""
+        found = self.split(Strings(np.zeros(1, dtype=np.int64), [token]))[0]
+        words = [found.strings[k] for k in found.codes.tolist()]
+        return None if words == [token] else words
 
     def __bool__(self) -> bool:
         return self.endings is not None
