@@ -28,7 +28,7 @@ from spom.estimators.pipeline.multiword import Splitter
 from spom.estimators.pipeline.saving import SavingPipeline
 from spom.estimators.pipeline.segmenter import Segmenter, Segments
 from spom.estimators.pipeline.shrinking import bytes_of, shrink
-from spom.estimators.pipeline.tags import TagStage, tags_of
+from spom.estimators.pipeline.tags import TagStage, tags_of, word_classes
 from spom.estimators.pipeline.writing import Place, Strings, Words, conllu_of
 from spom.metrics.conll2018 import Measures, conll2018
 
@@ -131,8 +131,9 @@ class Pipeline(SavingPipeline, BaseEstimator):  # type: ignore[misc]  # scikit-l
         seed = 0 if self.random_state is None else int(self.random_state)
         words = bank.columns.distinct("upos")[0].astype(np.int64)
         segmenter = clock.timed("characters", lambda: Segmenter.fit(surface, words, seed))
-        splitter = clock.timed("multiword tokens", lambda: Splitter.fit(surface, bank, seed))
         gold = tags_of(bank)
+        classes = word_classes(bank.columns, gold)
+        splitter = clock.timed("multiword tokens", lambda: Splitter.fit(surface, bank, classes, seed))
         tagger, crossed = clock.timed("tags", lambda: TagStage.fit(bank.columns, gold, self.folds, seed))
         forms, lemmas = _flat(bank, "form"), _flat(bank, "lemma")
         lemmatizer, own, both = None, None, (gold.codes, crossed)
