@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import pairwise
 from typing import Any
 
@@ -62,8 +62,8 @@ class Stems:
         low, found = lowered(form), []
         mine = None if own is None else lowered(own)
         for size in range(len(low), 0, -1):
-            count = self.counts.get(low[:size], 0)
-            if count > (1 if low[:size] == mine else 0):
+            start = low[:size]
+            if self.counts.get(start, 0) > (start == mine):
                 found.append(str(len(low) - size))
                 if len(found) == 2:
                     break
@@ -186,8 +186,11 @@ def _most_common(forms: list[str], tags: Ints, lemmas: list[str]) -> dict[Key, s
 
 def _columns(keys: list[Key], names: list[tuple[str, ...]], stems: Stems, own: list[str] | None = None) -> Columns:
     """Words as sentences of one word, with their tags and stems as columns; `own` are their lemmas, in learning."""
+    # Words come with several tags, and tags with many words.
+    whole = ["|".join(name) for name in names]
+    cuts = cache(stems.cuts)
     rows = []
     for k, (form, tag) in enumerate(keys):
-        stem, second = stems.cuts(form, None if own is None else own[k])
-        rows.append([(form, names[tag][0], "|".join(names[tag]), stem, second)])
+        stem, second = cuts(form, None if own is None else own[k])
+        rows.append([(form, names[tag][0], whole[tag], stem, second)])
     return Columns.from_lists(rows, names=("form", "upos", "tag", "stem", "second"))

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from spom.core.arrays import Ints
 from spom.core.jit import kernel
-from spom.estimators.pipeline.characters import LOWER, UPPER, Characters, Hashes, Points, bucket, mixed
+from spom.estimators.pipeline.characters import LOWER, UPPER, Characters, Hashes, Points, bucket, count_places, mixed
 from spom.models.checks import check_indices, check_shape, take
 from spom.solvers.structured.chains.data import Tokens
 from spom.solvers.structured.chains.sparse.pairs import Singles
@@ -199,10 +199,14 @@ class SentenceEnds:
         first = np.concatenate([[True], last[:-1]])
         seen, codes = Seen.of(attributes[:, 0], text.kinds[spans.begin].astype(np.int64), first, tags)
         places = places_of(attributes, paragraph, codes)
-        kept, ids = np.unique(places, return_inverse=True)
+        counts = np.zeros(1 << BITS, dtype=np.int64)
+        count_places(places, counts)
+        kept = np.flatnonzero(counts)
+        number = np.zeros(1 << BITS, dtype=np.int32)
+        number[kept] = np.arange(kept.size)
         offsets = np.append(np.arange(0, paragraph.size, _PIECE), paragraph.size).astype(np.int64)
         indptr = np.arange(0, places.size + 1, places.shape[1], dtype=np.int64)
-        tokens = Tokens(indptr, ids.reshape(-1).astype(np.int32), np.empty(0), offsets)
+        tokens = Tokens(indptr, number[places.reshape(-1)], np.empty(0), offsets)
         solver = SparseChain(
             tokens, last.astype(np.int64), 2, features=kept.size, l1=STRENGTH, loss="softmax-margin",
             transitions=False, epochs=EPOCHS, random_state=seed,
