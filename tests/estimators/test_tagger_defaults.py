@@ -60,9 +60,9 @@ def test_what_is_given_is_taken() -> None:
 @pytest.mark.parametrize(
     ("given", "kind", "strength"),
     [
-        ("auto", L1, 0.2 / 50),
-        ("l1", L1, 0.2 / 50),
-        ("elastic-net", ElasticNet, 0.2 / 50),
+        ("auto", L1, 0.4 / 50),
+        ("l1", L1, 0.4 / 50),
+        ("elastic-net", ElasticNet, 0.4 / 50),
         ("group-lasso", GroupLasso, 50**-0.5),
         ("sparse-mkl", SparseMKL, 0.01),
     ],
@@ -71,6 +71,11 @@ def test_strengths_from_the_number_of_sentences(given: str, kind: type, strength
     found = chosen_penalty(given, 50, phrases=True)
     assert type(found) is kind
     assert found.strength == pytest.approx(strength)
+
+
+def test_other_labels_than_phrases_get_weaker_penalties_from_few_sentences() -> None:
+    assert chosen_penalty("auto", 50, phrases=False).strength == pytest.approx(0.4 / 1050)
+    assert chosen_penalty("l1", 100_000, phrases=False).strength == pytest.approx(0.4 / 101_000)
 
 
 def test_none_is_no_penalty() -> None:

@@ -15,7 +15,7 @@ from spom.errors import Unsupported
 from spom.estimators.checking import merged, operator
 from spom.estimators.linear.base import LinearModel
 from spom.estimators.linear.scaling import Scaling, measured
-from spom.estimators.linear.strength import Choice, Examples, Path, choose
+from spom.estimators.linear.strength import Choice, Examples, Path, choose, is_wide
 from spom.losses import MulticlassLogistic, MulticlassPowerHinge
 from spom.penalties import SquaredL2, Zero
 
@@ -107,13 +107,13 @@ class Choosing(LinearModel):
     def _losses(self, X: Any) -> list[Any]:
         """The losses to choose from, the default first.
 
-        Where features outnumber rows, classes can be told apart and one class against the rest does best; where rows
-        outnumber features, the likelihood does. The suite says so (docs: defaults), and held-out rows may overrule it.
+        Where features of sparse data outnumber rows, one class against the rest does best; elsewhere the likelihood
+        does. The suite says so (docs: defaults), and held-out rows may overrule it.
         """
         if not is_auto(self.loss) or self.loss_.target != "class":
             return [self.loss_]
         found = [MulticlassLogistic(), MulticlassPowerHinge(2.0)]
-        return found[::-1] if X.shape[1] >= X.shape[0] else found
+        return found[::-1] if is_wide(X) else found
 
     def _take(self, choice: Choice) -> None:
         self.penalty_, self.loss_ = choice.penalty, choice.loss

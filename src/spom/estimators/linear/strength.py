@@ -21,6 +21,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy import sparse
 
 from spom.core.arrays import Floats, Ints
 from spom.core.state import State
@@ -198,7 +199,12 @@ def grid_of(penalty: Any, examples: Examples, loss: Any) -> tuple[float, tuple[f
     size = (smoothness * radius / count) or 1.0
     if loss.target == "real":
         return size, REAL, REAL_DEFAULT
-    return size, CLASSES, WIDE_DEFAULT if examples.X.shape[1] >= examples.X.shape[0] else CLASSES_DEFAULT
+    return size, CLASSES, WIDE_DEFAULT if is_wide(examples.X) else CLASSES_DEFAULT
+
+
+def is_wide(X: Any) -> bool:
+    """Whether data are sparse and features outnumber rows, as they do in texts."""
+    return bool(sparse.issparse(X) and X.shape[1] >= X.shape[0])
 
 
 def _slope(examples: Examples) -> Floats:

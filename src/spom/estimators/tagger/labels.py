@@ -78,9 +78,10 @@ def label_codes(y: Any, offsets: Ints, *, unknown: bool = False) -> tuple[Ints, 
     flat = list(chain.from_iterable(sentences))
     if unknown and None in flat:
         return _some_codes(flat, offsets)
-    _check_present(flat, offsets)
-    seen: dict[Any, int] = {}
-    codes = np.fromiter((seen.setdefault(label, len(seen)) for label in flat), dtype=np.int64, count=len(flat))
+    seen = {label: code for code, label in enumerate(dict.fromkeys(flat))}
+    if any(label is None or label != label for label in seen):
+        _check_present(flat, offsets)
+    codes = np.fromiter(map(seen.__getitem__, flat), dtype=np.int64, count=len(flat))
     return _sorted(codes, np.array(list(seen)) if seen else np.empty(0, dtype=np.str_))
 
 

@@ -87,8 +87,9 @@ class SequenceTagger(TakesCallbacks, SavingTagger, TaggerModel):
     loss : `"log"`, `"hinge"`, `"perceptron"`, `"softmax-margin"`; `"auto"` is softmax-margin, or the log loss where the
         penalty is one of templates, or the hinge with kernels.
     penalty : of single weights (`L1`, `ElasticNet`, `SquaredL2`), or of templates (`SparseMKL`, `GroupLasso`, `LqMKL`,
-        `ElasticNetMKL`), as an object, or by name with a strength from the number of sentences. `"auto"` is `L1(c / N)`
-        with c = .2 for phrases and .05 for other labels; None is no penalty. Losses are means over the N sentences.
+        `ElasticNetMKL`), as an object, or by name with a strength from the number of sentences. `"auto"` is
+        `L1(.4 / N)` for phrases, `L1(.4 / (N + 1000))` for other labels; None is no penalty. Losses are means over the
+        N sentences.
     solver : `"online"`; `"batch"` goes on from there to the optimum of the log loss; with kernels `"frank-wolfe"`
         does. `"auto"` is online.
     tol : `"batch"` stops where the duality gap is at most tol times the objective (None: 1e-3). Online, under the log
