@@ -1,7 +1,9 @@
 """Shards, streams and clusters against the limit of this machine, which is measured in the same run.
 
 The limit is what two independent runs at once, in processes of their own, gain over one after the other. A share is the
-gain of two workers over that limit: medians of turns. BLAS has one thread everywhere. `python -m benchmarks
+gain of two workers over that limit, in which the time of one worker cancels out: the seconds of two runs at once over
+those of two runs, one after the other, with two workers. These are measured around them in each turn, so that a change
+of the machine's speed hits both; medians of turns. BLAS has one thread everywhere. `python -m benchmarks
 scale`, or a part: `scale:stream`. Parts: tagger, parser, predict, batch, quality, stream, dask,
 model (what docs/guide/scale-model.rst is made from).
 """
@@ -93,10 +95,11 @@ def compare(table: Table, pair: Pair, name: str, floor: float) -> None:
     run(2)
     pair.at_once(name)
     for _ in range(TURNS):
-        one, two, both = seconds(lambda: run(1)), seconds(lambda: run(2)), pair.at_once(name)
-        gains.append(one / two)
+        before, both, after = seconds(lambda: run(2)), pair.at_once(name), seconds(lambda: run(2))
+        one = seconds(lambda: run(1))
+        gains.append(2.0 * one / (before + after))
         limits.append(2.0 * one / both)
-        shares.append(gains[-1] / limits[-1])
+        shares.append(both / (before + after))
     gain, limit, share = map(statistics.median, (gains, limits, shares))
     what = f"{name}: gain of two, limit, share"
     table.add(f"{what} {share:.2f}", gain, limit, f"share >= {floor}", share >= floor, "x")

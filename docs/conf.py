@@ -37,7 +37,13 @@ html_math_renderer = "mathml"
 default_role = "py:obj"
 # Dashes and quotes stay as they are typed: much of the text is code.
 smartquotes = False
-exclude_patterns = ["_build", "guide/defaults-tables.rst", "generated/*.inc", "auto_examples/*.ipynb"]
+exclude_patterns = [
+    "_build",
+    "guide/defaults-tables.rst",
+    "guide/scale-model.rst",
+    "generated/*.inc",
+    "auto_examples/*.ipynb",
+]
 templates_path: list[str] = []
 
 autodoc_member_order = "bysource"

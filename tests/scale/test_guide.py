@@ -36,8 +36,12 @@ def test_the_model_of_many_machines_is_written_from_what_was_measured() -> None:
 
 
 def test_more_machines_stop_helping_where_sending_takes_over() -> None:
-    cost = {"shards": 64, "compute": 64.0, "state": 0.0, "results": 0.0, "speed": 1e9, "merging": 0.0, "task": 0.0}
-    assert scale_model.predicted(cost, 64) == 1.0
-    assert scale_model.best(cost, 1e9) == 64
-    assert scale_model.best({**cost, "state": 1e10}, 1e9) < 8
-    assert scale_model.predicted({**cost, "results": 5e8}, 64) == 1.5
+    speed = {"down": 1e9, "up": 1e9}
+    cost = {"compute": 1.0, "state": 0.0, "result": 0.0, "unpack": 0.0, "merging": 0.0, "task": 0.0, **speed}
+    assert scale_model.predicted(cost, 64, 64) == 1.0
+    assert scale_model.best(cost, 64) == 64
+    assert scale_model.best({**cost, "state": 1e10}, 64) < 8
+    # Results that take as long as an eighth of the compute keep the driver busy from eight machines on.
+    assert scale_model.best({**cost, "merging": 0.125}, 64) == 8
+    assert scale_model.predicted({**cost, "result": 5e8}, 64, 64) == 33.0
+    assert scale_model.predicted({**cost, "result": 5e8}, 1, 64) == 64.5
