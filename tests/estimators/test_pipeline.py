@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -34,9 +35,13 @@ from spom.estimators.pipeline.segmenter import Segmenter, labelled_text
 from spom.estimators.pipeline.sentences import TEMPLATES, Seen, SentenceEnds, Spans, described, places_of
 from spom.estimators.pipeline.shrinking import bytes_of, without_small
 from spom.estimators.pipeline.tags import agreement, chosen, tags_of, word_classes
+from spom.estimators.pipeline.writing import Strings
 
 NOUNS = {"dogs": "dog", "cats": "cat", "birds": "bird", "trees": "tree", "horses": "horse"}
 VERBS = {"chased": "chase", "saw": "see", "liked": "like", "followed": "follow"}
+
+
+BLANK = "\t_" * 8
 
 
 def generated(count: int, seed: int) -> bytes:
@@ -215,8 +220,17 @@ def test_rules_give_the_words(token: str, words: list[str]) -> None:
     assert apply_rule(token, rule_of(token, words)) == words
 
 
+def split(splitter: Splitter, text: str) -> list[list[str]]:
+    """The words of each token of a text with blanks between all tokens."""
+    number: dict[str, int] = {}
+    codes = np.array([number.setdefault(token, len(number)) for token in text.split()])
+    words, first = splitter.split(Strings(codes, list(number)))
+    forms = [words.strings[k] for k in words.codes.tolist()]
+    return [forms[a:b] for a, b in pairwise(first.tolist())]
+
+
 def test_unseen_tokens_are_split_by_their_ending() -> None:
-    splitter = Splitter.fit(Surface.of(bank(50, 0)), bank(50, 0))
+    splitter = Splitter.fit(Surface.of(bank(50, 0)), bank(50, 0), {})
     assert splitter.words("don't") == ["do", "n't"]
     assert splitter.words("Don't") == ["Do", "n't"]
     assert splitter.words("dogs") is None
@@ -230,13 +244,8 @@ def test_unseen_tokens_are_split_by_their_ending() -> None:
     from spom.data.conllu import parse_conllu
 
     made = parse_conllu(("\n".join(rows + spans) + "\n").encode())
-    found = Splitter.fit(Surface.of(made), made)
-    assert found.split(["couldn't", "are", "aren't", "Wasn't"]) == [
-        ["could", "n't"],
-        None,
-        ["are", "n't"],
-        ["Was", "n't"],
-    ]
+    found = Splitter.fit(Surface.of(made), made, {})
+    assert split(found, "couldn't are aren't Wasn't") == [["could", "n't"], ["are"], ["are", "n't"], ["Was", "n't"]]
 
 
 def test_the_next_token_decides_where_a_token_has_two_readings() -> None:
@@ -248,12 +257,30 @@ def test_the_next_token_decides_where_a_token_has_two_readings() -> None:
     one = [word("1", "its"), word("2", "tail"), ""]
     two = [word("1-2", "its"), word("1", "it"), word("2", "s"), word("3", "not"), ""]
     made = parse_conllu(("\n".join(one * 5 + two * 3) + "\n").encode())
-    splitter = Splitter.fit(Surface.of(made), made)
+    splitter = Splitter.fit(Surface.of(made), made, {})
     again = Splitter.from_state(splitter.state(), splitter.arrays())
-    for found in (splitter, again):
-        assert found.split(["its", "tail", "its", "not", "Its", "not", "its"]) == [
-            *(None, None, ["it", "s"], None, ["It", "s"], None, None)
+    # Files of older versions have a table of the tokens after it.
+    assert splitter.endings is not None
+    table = {"its": {"not": rule_of("its", ["it", "s"])}}
+    older = Splitter(splitter.seen, splitter.endings, table)
+    for found in (splitter, again, older, Splitter.from_state(older.state(), older.arrays())):
+        assert split(found, "its tail its not Its not") == [
+            *(["its"], ["tail"], ["it", "s"], ["not"], ["It", "s"], ["not"])
         ]
+
+
+def test_classes_of_the_neighbours_decide_where_these_are_new() -> None:
+    from spom.data.conllu import parse_conllu
+
+    nouns, verbs = [f"noun{k}" for k in "abcdefgh"], [f"verb{k}" for k in "abcdefgh"]
+    lines = []
+    for noun, verb in zip(nouns[:6], verbs[:6], strict=True):
+        lines += [f"1\tits{BLANK}", f"2\t{noun}{BLANK}", ""]
+        lines += [f"1-2\tits{BLANK}", f"1\tit{BLANK}", f"2\ts{BLANK}", f"3\t{verb}{BLANK}", ""]
+    made = parse_conllu(("\n".join(lines) + "\n").encode())
+    classes = {**dict.fromkeys(nouns, "NOUN"), **dict.fromkeys(verbs, "VERB")}
+    splitter = Splitter.fit(Surface.of(made), made, classes)
+    assert split(splitter, "its nounh its verbh") == [["its"], ["nounh"], ["it", "s"], ["verbh"]]
 
 
 def test_labels_of_characters_are_those_of_the_tokens() -> None:

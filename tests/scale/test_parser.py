@@ -78,7 +78,7 @@ def test_files_development_data_and_a_resumed_run(tmp_path: Path, loss: str) -> 
 def test_one_shard_keeps_what_it_learnt() -> None:
     w, u = np.array([1.0, 0.0, 2.0, 0.0], dtype=np.float32), np.array([0.5, 0.0, 1.0, 0.0], dtype=np.float32)
     after = np.array([1.5, 0.0, 2.0, -1.0], dtype=np.float32), np.array([2.5, 0.0, 1.0, -3.0], dtype=np.float32)
-    found = merge_into(w, u, [Averaged(*changed((w, u), after), 7.0, 10.0, 0.25, None)])
+    found = merge_into(w, u, [Averaged(*changed((w, u), after, []), 7.0, 10.0, 0.25, None)])
     np.testing.assert_allclose(w, after[0])
     np.testing.assert_allclose(u, after[1])
     assert (found.rounds, found.loss) == (7.0, 0.25)
@@ -93,7 +93,7 @@ def test_means_are_those_of_iterates_over_the_shards_that_changed_an_entry(jobs:
         now = [w.copy(), u.copy()]
         for a in now:
             a[[0, 1] if rounds == 5.0 else [1, 2]] += 1.0 + rounds
-        parts.append(Averaged(*changed((w, u), (now[0], now[1])), rounds, share, 0.0, None))
+        parts.append(Averaged(*changed((w, u), (now[0], now[1]), []), rounds, share, 0.0, None))
         dense.append((now[0], rounds * now[0] - now[1], share))
     before = w.copy()
     found = merge_into(w, u, parts, jobs)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pickle
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ from spom.errors import DataError
 from spom.penalties import L1, GroupLasso
 from spom.scale import Shards, fit
 from spom.scale.executor import Processes, Threads
-from spom.scale.sending import packed
+from spom.scale.sending import packed, unpacked, weight
 from spom.scale.team import Team
 from spom.scale.worker import CACHE, Cache, room, weighed
 from tests.scale.test_tagger import TRAIN, tagger
@@ -62,15 +61,29 @@ def test_a_state_is_unpacked_once_by_each_process_and_data_are_sent_once(tmp_pat
 
 def test_blocks_that_are_off_are_not_sent() -> None:
     table = rng.standard_normal((1000, 8)).astype(np.float32)
-    dense = len(packed({"table": table}))
+    dense = weight(packed({"table": table}))
     table[100:] = 0.0
-    assert len(packed({"table": table})) < dense / 4
-    np.testing.assert_array_equal(pickle.loads(packed({"table": table}))["table"], table)
+    assert weight(packed({"table": table})) < dense / 4
+    np.testing.assert_array_equal(unpacked(packed({"table": table}))["table"], table)
     few = fit(
         tagger(templates=["w[0]", "1[0]"], penalty=GroupLasso(0.02)), Shards.arrays(TRAIN, None, 2), client="processes"
     )
     here = fit(tagger(templates=["w[0]", "1[0]"], penalty=GroupLasso(0.02)), Shards.arrays(TRAIN, None, 2))
     np.testing.assert_array_equal(few.weights_, here.weights_)
+
+
+def test_large_arrays_are_sent_as_they_lie_in_memory_and_arrive_where_kernels_can_take_them() -> None:
+    table, rows = rng.standard_normal((3000, 8)).astype(np.float32), np.arange(5)
+    frames = packed({"table": table, "rows": rows, "none": np.zeros(0)})
+    assert [np.shares_memory(frame, table) for frame in frames[1:]] == [True]
+    for shift in range(20):
+        there = np.zeros(table.nbytes + shift, dtype=np.uint8)
+        there[shift:] = frames[1]
+        found = unpacked([frames[0], there[shift:]])
+        assert found["table"].flags.behaved
+        np.testing.assert_array_equal(found["table"], table)
+    np.testing.assert_array_equal(found["rows"], rows)
+    assert found["none"].size == 0
 
 
 def test_the_cache_is_bounded_and_forgets_fits() -> None:
@@ -139,9 +152,9 @@ def test_an_executor_of_the_user_is_taken_as_it_is() -> None:
     class Noting(Threads):
         names: list[str] = []  # noqa: RUF012 - one list for the test
 
-        def submit(self, function: Any, held: Any, arguments: Any, name: str, apart: Any = None) -> Any:
+        def submit(self, function: Any, held: Any, arguments: Any, name: str, shard: Any = None) -> Any:
             self.names.append(name)
-            return super().submit(function, held, arguments, name, apart)
+            return super().submit(function, held, arguments, name, shard)
 
     model = fit(OnlineClassifier(penalty=L1(0.01), random_state=0, verbose=0), Shards.arrays(X, y, 2), client=Noting(1))
     assert set(Noting.names) == {"spom-look", "spom-learn"}

@@ -35,7 +35,7 @@ def _load_config(context: typer.Context, path: Path | None) -> Path | None:
     known = {}
     for parameter in context.command.params:
         flags = [flag.lstrip("-") for flag in parameter.opts if flag.startswith("--")]
-        known.update({flag: parameter.name for flag in flags if flag not in ("config", "help")})
+        known.update({flag: str(parameter.name) for flag in flags if flag not in ("config", "help")})
     found = {}
     for key, value in values.items():
         name = key.replace("_", "-")

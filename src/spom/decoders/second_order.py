@@ -122,11 +122,25 @@ def last_arc(graph: ArcGraph, ends: Floats, b: int, e: int, spans: Floats, made:
 
 
 @kernel("void(ArcGraph, float64[::1], int64, int64, float64[:, ::1], float64[:, ::1])")
-def make_span(graph: ArcGraph, ends: Floats, b: int, e: int, spans: Floats, made: Floats) -> None:
-    """spans[b, e]: the best of the words from the modifier of arc b to e, all below it."""
-    g, h = graph.head[b], graph.modifier[b]
-    a = -1 if (h < g <= e) or (e <= g < h) else last_arc(graph, ends, b, e, spans, made)
-    spans[b, e] = -np.inf if a < 0 else made[a, graph.rank[b]] + spans[a, e] + ends[a]
+def make_spans(graph: ArcGraph, ends: Floats, begin: int, e: int, spans: Floats, made: Floats) -> None:
+    """spans[b, e]: the best of the words from h to e, all below it, for each arc b into h.
+
+    `begin` is the first arc of h on this side, and one of those to e.
+    """
+    h, last = graph.head[begin], graph.first[graph.head[begin] + 1]
+    end, far = begin + 1, abs(e - h)
+    while end < last and graph.inner[end] == begin and abs(graph.modifier[end] - h) <= far:
+        end += 1
+    for r in range(graph.many[h]):
+        b = graph.into[h, r]
+        g, best = graph.head[b], -np.inf
+        # Beyond the head's own head nothing can hang on it.
+        if (h < g <= e) or (e <= g < h):
+            continue
+        for a in range(begin, end):
+            value = made[a, r] + spans[a, e] + ends[a]
+            best = value if value > best else best
+        spans[b, e] = best
 
 
 @kernel("int64[::1](ArcGraph)")
@@ -152,10 +166,15 @@ def by_distance(graph: ArcGraph) -> Ints:
 def best_second_order(graph: ArcGraph, scores: PartScores, heads: Ints) -> float:
     """The score of the best projective tree with one root (-inf: there is none), which is in `heads`."""
     N, count = graph.first.size - 1, graph.head.size
-    spans, made = np.empty((count, N)), np.full(scores.grand.shape, -np.inf)
+    spans, made = np.full((count, N), -np.inf), np.full(scores.grand.shape, -np.inf)
     joins, order, done = np.empty(scores.siblings.size), by_distance(graph), 0
-    for b in range(count):
-        spans[b, graph.modifier[b]] = 0.0
+    # The first arc of each word on each side where it has any.
+    sides, many = np.empty(2 * N, dtype=np.int64), 0
+    for a in range(count):
+        spans[a, graph.modifier[a]] = 0.0
+        if graph.inner[a] == a and graph.head[a]:
+            sides[many] = a
+            many += 1
     for width in range(1, N - 1):
         while (
             done < count
@@ -164,12 +183,11 @@ def best_second_order(graph: ArcGraph, scores: PartScores, heads: Ints) -> float
         ):
             make_arc(graph, scores, order[done], spans, made, joins)
             done += 1
-        for b in range(count):
-            h = graph.modifier[b]
-            if h + width < N:
-                make_span(graph, scores.ends, b, h + width, spans, made)
-            if h - width >= 1:
-                make_span(graph, scores.ends, b, h - width, spans, made)
+        for begin in sides[:many]:
+            h, m = graph.head[begin], graph.modifier[begin]
+            e = h + width if h < m else h - width
+            if abs(m - h) <= width and 1 <= e < N:
+                make_spans(graph, scores.ends, begin, e, spans, made)
     best, top = -np.inf, -1
     for a in range(graph.first[0], graph.first[1]):
         value = scores.arcs[a] + scores.grand[a, 0] + scores.siblings[graph.siblings[a]]

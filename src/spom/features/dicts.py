@@ -6,8 +6,10 @@ from collections.abc import Callable, Iterable
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from spom.core.arrays import Floats, Ints
+from spom.core.jit import kernel
 from spom.data.columns import packed_strings
 from spom.data.interning import distinct
 from spom.errors import DataError
@@ -79,8 +81,9 @@ class DictFeatures(InBlocks):
         """The rows of the sentences: the features that are known. Threads may share it."""
         _ = self.blocks  # an error before `fit`
         flat, values, indptr, offsets = _flattened(X)
-        codes = self._names.lookup(*packed_strings(flat))
-        return _rows(codes - np.int32(1), values, indptr, offsets)
+        ids = self._names.lookup(*packed_strings(flat))
+        ids -= 1
+        return _rows(ids, values, indptr, offsets)
 
     def _blocks_of(self, names: list[str]) -> tuple[Ints, list[str]]:
         """(the block of each name, the names of the blocks in order of first occurrence)."""
@@ -144,12 +147,14 @@ def _flattened(X: Iterable[Iterable[Any]]) -> tuple[list[str], Floats, Ints, Int
     names: list[str] = []
     odd: dict[int, float] = {}
     ends, sizes = [0], [0]
-    add = names.append
+    add, end = names.append, ends.append
     for i, sentence in enumerate(X):
         if isinstance(sentence, str):
             raise DataError(f"sentence {i} is a string; expected a list of tokens with features")
         for t, token in enumerate(sentence):
-            if isinstance(token, dict):
+            if type(token) is list:
+                names += token
+            elif isinstance(token, dict):
                 for key, value in token.items():
                     if type(value) is str:
                         add(f"{key}{_MARK}{value}")
@@ -159,7 +164,7 @@ def _flattened(X: Iterable[Iterable[Any]]) -> tuple[list[str], Floats, Ints, Int
                 raise DataError(f"sentence {i}, token {t} is a string; expected a dict, or a list of strings")
             else:
                 names.extend(token)
-            ends.append(len(names))
+            end(len(names))
         sizes.append(len(ends) - 1)
     values = NO_VALUES
     if odd:
@@ -198,11 +203,26 @@ def _add_value(key: str, value: Any, names: list[str], odd: dict[int, float], i:
         )
 
 
+@kernel("int64(int32[::1], float64[::1], int64[::1])")
+def keep_known(ids: NDArray[np.int32], values: Floats, indptr: Ints) -> int:
+    """Drop the entries whose id is negative, in place; returns how many are left."""
+    kept, first = 0, indptr[0]
+    for t in range(indptr.size - 1):
+        last = indptr[t + 1]
+        for e in range(first, last):
+            if ids[e] >= 0:
+                ids[kept] = ids[e]
+                if values.size:
+                    values[kept] = values[e]
+                kept += 1
+        first = last
+        indptr[t + 1] = kept
+    return kept
+
+
 def _rows(ids: Any, values: Floats, indptr: Ints, offsets: Ints) -> Rows:
-    """Rows without the entries whose id is negative."""
-    if ids.size == 0 or ids.min() >= 0:
-        return Rows(indptr, ids, values, offsets)
-    known = ids >= 0
-    before = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(known, dtype=np.int64)])
-    kept = values[known] if values.size else values
-    return Rows(before[indptr], ids[known], kept if bool((kept != 1.0).any()) else NO_VALUES, offsets)
+    """Rows without the entries whose id is negative; the arrays may be overwritten."""
+    kept = keep_known(ids, values, indptr)
+    if values.size:
+        values = values[:kept] if (values[:kept] != 1.0).any() else NO_VALUES
+    return Rows(indptr, ids[:kept], values, offsets)

@@ -64,77 +64,87 @@ def pick_changed(before: Both, after: Both, places: Ints, out: Both) -> int:
     return count
 
 
-class Parts(NamedTuple):
-    """Entries of all shards: those of shard p are from begins[p] to ends[p], in ascending order; its mass and its S."""
-
-    places: Annotated[Ints, "int64[::1]"]
-    values: Both
-    begins: Annotated[Ints, "int64[::1]"]
-    ends: Annotated[Ints, "int64[::1]"]
-    shares: Annotated[Floats, "float64[::1]"]
-    rounds: Annotated[Floats, "float64[::1]"]
+# How many entries are merged at a time, and what is summed up for each over the shards that changed it: their weight,
+# and with that weight their rounds, changes of w, changes of w times rounds, and changes of u.
+BLOCK = 1 << 17
+MASS, ROUNDS, MOVED, ITERATES, ADDED = range(5)
 
 
-@kernel("void(Parts, Both, float64)")
-def settle(parts: Parts, now: Both, rounds: float) -> None:
-    """u = S W - M with M the mean of (S_p w_p - u_p) over the shards that changed an entry, place by place."""
-    heads, count = parts.begins.copy(), parts.shares.size
-    while True:
-        i = np.int64(now.weights.size)
-        for p in range(count):
-            if heads[p] < parts.ends[p]:
-                i = min(i, parts.places[heads[p]])
-        if i == now.weights.size:
-            return
-        w, u = float(now.weights[i]), float(now.sums[i])
-        mass = own = moved = iterates = added = 0.0
-        for p in range(count):
-            k = heads[p]
-            if k < parts.ends[p] and parts.places[k] == i:
-                share, gap = parts.shares[p], parts.shares[p] * (float(parts.values.weights[k]) - w)
-                mass += share
-                own += share * parts.rounds[p]
-                moved += gap
-                iterates += parts.rounds[p] * gap
-                added += share * (float(parts.values.sums[k]) - u)
-                heads[p] += 1
-        mean = w + moved / mass
-        now.weights[i] = mean
-        now.sums[i] = u + rounds * mean - (own * w + iterates - added) / mass
+@kernel("void(int64[::1], Both, Both, int64, float64, float64, float64[:, ::1])")
+def collect(places: Ints, values: Both, now: Both, low: int, share: float, rounds: float, totals: Floats) -> None:
+    """Add what a shard made of the entries `places`, which begin at `low`, to the totals."""
+    for k in range(places.size):
+        i = places[k]
+        into, gap = totals[i - low], share * (float(values.weights[k]) - float(now.weights[i]))
+        into[MASS] += share
+        into[ROUNDS] += share * rounds
+        into[MOVED] += gap
+        into[ITERATES] += rounds * gap
+        into[ADDED] += share * (float(values.sums[k]) - float(now.sums[i]))
 
 
-def changed(before: tuple[Any, Any], after: tuple[Singles, Singles]) -> tuple[Ints, Singles, Singles]:
-    """(places, weights, sums) of the entries that differ."""
-    old, new, room = Both(*before), Both(*after), 1 << 18
-    while True:
-        places = np.empty(room, dtype=np.int64)
-        out = Both(np.empty(room, dtype=np.float32), np.empty(room, dtype=np.float32))
-        count = pick_changed(old, new, places, out)
-        if count <= room:
-            return places[:count].copy(), out.weights[:count].copy(), out.sums[:count].copy()
-        room = count
+@kernel("void(Both, int64, float64, float64[:, ::1])")
+def settle(now: Both, low: int, rounds: float, totals: Floats) -> None:
+    """u = S W - M with M the mean of (S_p w_p - u_p) over the shards that changed an entry; sets the totals to zero."""
+    for j in range(totals.shape[0]):
+        total = totals[j]
+        mass = total[MASS]
+        if mass > 0.0:
+            w, u = float(now.weights[low + j]), float(now.sums[low + j])
+            mean = w + total[MOVED] / mass
+            now.weights[low + j] = mean
+            now.sums[low + j] = u + rounds * mean - (total[ROUNDS] * w + total[ITERATES] - total[ADDED]) / mass
+            for q in range(5):
+                total[q] = 0.0
+
+
+@kernel("void(int64[::1], Both, Both)")
+def put_back(places: Ints, before: Both, now: Both) -> None:
+    """Set the entries `places` to what they were before."""
+    for k in range(places.size):
+        i = places[k]
+        now.weights[i], now.sums[i] = before.weights[i], before.sums[i]
+
+
+class Room:
+    """Arrays for the entries that a shard changes, used again in each round: what was found in the last one is gone."""
+
+    def __init__(self, size: int = 1 << 18) -> None:
+        self.places = np.empty(size, dtype=np.int64)
+        self.values = Both(np.empty(size, dtype=np.float32), np.empty(size, dtype=np.float32))
+
+
+def changed(before: tuple[Any, Any], after: tuple[Singles, Singles], room: list[Room]) -> tuple[Ints, Singles, Singles]:
+    """(places, weights, sums) of the entries that differ, in the room of this shard."""
+    mine, old, new = room.pop() if room else Room(), Both(*before), Both(*after)
+    count = pick_changed(old, new, mine.places, mine.values)
+    if count > mine.places.size:
+        mine = Room(count + count // 8)
+        pick_changed(old, new, mine.places, mine.values)
+    room.append(mine)
+    return mine.places[:count], mine.values.weights[:count], mine.values.sums[:count]
 
 
 def merge_into(weights: Singles, sums: Singles, parts: Iterable[Averaged], jobs: int = 1) -> Whole:
     """Set weights and sums, which all shards began with, to those that follow from the shards.
 
-    `jobs` threads take a range of the entries each: what an entry becomes does not depend on the others.
+    `jobs` threads take some of the entries each: what an entry becomes does not depend on the others.
     """
-    every = list(parts)
+    every, now, spare = list(parts), Both(weights, sums), list[Floats]()
     shares, own = np.array([part.share for part in every]), np.array([part.rounds for part in every])
     mass = max(float(shares.sum()), 1e-300)
     S, loss = float(shares @ own) / mass, float(shares @ np.array([part.loss for part in every])) / mass
-    if every:
-        starts = np.cumsum([0, *(part.places.size for part in every)], dtype=np.int64)
-        values = Both(np.concatenate([p.weights for p in every]), np.concatenate([p.sums for p in every]))
-        places = np.concatenate([part.places for part in every])
-        # Where each shard crosses the ends of the ranges.
-        limits = np.linspace(0, weights.size, jobs + 1).astype(np.int64)
-        cuts = starts[:-1] + np.array([np.searchsorted(part.places, limits) for part in every]).T
+    edges = np.append(np.arange(0, weights.size, BLOCK), weights.size)
+    cuts = [np.searchsorted(part.places, edges).tolist() for part in every]
 
-        def merge(range_: int) -> None:
-            begins, ends = np.ascontiguousarray(cuts[range_]), np.ascontiguousarray(cuts[range_ + 1])
-            settle(Parts(places, values, begins, ends, shares, own), Both(weights, sums), S)
+    def merge(block: int) -> None:
+        totals, low = spare.pop() if spare else np.zeros((BLOCK, 5)), int(edges[block])
+        for part, cut in zip(every, cuts, strict=True):
+            mine = slice(cut[block], cut[block + 1])
+            values = Both(part.weights[mine], part.sums[mine])
+            collect(part.places[mine], values, now, low, part.share, part.rounds, totals)
+        settle(now, low, S, totals)
+        spare.append(totals)
 
-        deque(in_order(merge, range(jobs), jobs), maxlen=0)
+    deque(in_order(merge, range(edges.size - 1), jobs), maxlen=0)
     return Whole(S, loss, [part.more for part in every])

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import os
+import pickle
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from spom.errors import SpomError, Unsupported
-from spom.scale.sending import Moved, answered, once, opened, packed
+from spom.scale.sending import Frames, Moved, answered, once, opened, packed
 
 # How often a task is given to new processes after it ended those it ran in, as Dask's `allowed-failures`.
 ATTEMPTS = 3
@@ -20,6 +21,19 @@ ATTEMPTS = 3
 
 # What `hold` gave for the first arguments of a task.
 Held = tuple[Any, ...]
+
+
+class Shard(NamedTuple):
+    """Of which shard a task is: its number, for tasks that had better run where the last one did, and its data.
+
+    The data are what is held for an `Apart` in the arguments, or None.
+    """
+
+    number: int = 0
+    apart: Any = None
+
+
+WHOLE = Shard()
 
 
 class WorkerLost(SpomError):
@@ -49,9 +63,9 @@ class Executor(Protocol):
         ...
 
     def submit(
-        self, function: Callable[..., Any], held: Held, arguments: tuple[Any, ...], name: str, apart: Any = None
+        self, function: Callable[..., Any], held: Held, arguments: tuple[Any, ...], name: str, shard: Shard = WHOLE
     ) -> Any:
-        """Start function(*held values, *arguments); the handle of the task. `apart` is held for an `Apart` in them."""
+        """Start function(*held values, *arguments); the handle of the task."""
         ...
 
     def gather(self, handles: Sequence[Any]) -> Iterator[Any]:
@@ -86,7 +100,7 @@ class Threads:
         """Nothing is kept."""
 
     def submit(
-        self, function: Callable[..., Any], held: Held, arguments: tuple[Any, ...], name: str, apart: Any = None
+        self, function: Callable[..., Any], held: Held, arguments: tuple[Any, ...], name: str, shard: Shard = WHOLE
     ) -> Future[Any]:
         """Start a task."""
         return self._pool.submit(function, *held, *arguments)
@@ -130,7 +144,8 @@ class Processes:
         """Write the value to a file, which each process reads once."""
         self._count += 1
         path = self._folder / f"{self._count}.pickle"
-        path.write_bytes(packed(value, self.moved))
+        with path.open("wb") as file:
+            pickle.dump(packed(value, self.moved), file, protocol=5)
         return path
 
     def drop(self, held: Path) -> None:
@@ -138,13 +153,13 @@ class Processes:
         held.unlink(missing_ok=True)
 
     def submit(
-        self, function: Callable[..., Any], held: Held, arguments: tuple[Any, ...], name: str, apart: Any = None
+        self, function: Callable[..., Any], held: Held, arguments: tuple[Any, ...], name: str, shard: Shard = WHOLE
     ) -> list[Any]:
         """Start a task; its handle also says how to start it again."""
-        call = (packed((function, arguments), self.moved), tuple(map(str, held)), apart)
+        call = (packed((function, arguments), self.moved), tuple(map(str, held)), shard.apart)
         return [self._start(call), call]
 
-    def _start(self, call: tuple[bytes, tuple[str, ...], Path | None]) -> Any:
+    def _start(self, call: tuple[Frames, tuple[str, ...], Path | None]) -> Any:
         for _ in range(ATTEMPTS):
             try:
                 return self._started().submit(with_files, *call)
@@ -199,10 +214,15 @@ def keep_memory() -> None:
     process_executor._USE_PSUTIL = False
 
 
-def with_files(call: bytes, held: tuple[str, ...], apart: Path | None) -> tuple[bytes, float]:
+def with_files(call: Frames, held: tuple[str, ...], apart: Path | None) -> tuple[Frames, float]:
     """Run a task in a process: what is held is read from files, unless this process has read them already."""
-    content = None if apart is None else apart.read_bytes
-    return answered(call, lambda: [once(path, Path(path).read_bytes) for path in held], content)
+    content = None if apart is None else lambda: _in_file(apart)
+    return answered(call, lambda: [once(path, lambda p=path: _in_file(p)) for path in held], content)  # type: ignore[misc]
+
+
+def _in_file(path: str | Path) -> Frames:
+    with open(path, "rb") as file:
+        return pickle.load(file)  # type: ignore[no-any-return]  # what `hold` wrote
 
 
 def executor_for(client: Any, n_jobs: int | None, timeout: float) -> Executor:

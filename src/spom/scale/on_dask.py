@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import concurrent.futures
 import itertools
 import time
 import uuid
@@ -11,13 +13,15 @@ from contextlib import suppress
 from typing import Any
 
 from spom.errors import Unsupported
-from spom.scale.executor import Held, NoWorkers, WorkerLost
-from spom.scale.sending import Moved, answered, once, opened, packed
+from spom.scale.executor import WHOLE, Held, NoWorkers, Shard, WorkerLost
+from spom.scale.sending import Frames, Moved, answered, once, opened, packed
 
 # Seconds in which a scheduler has to answer: Dask tries a wrong address again and again.
 CONNECT = 10.0
 # Seconds between two looks at whether there are workers.
 LOOK = 0.5
+# Seconds in which a worker has to answer; if it does not, results come through the scheduler.
+REACH = 2.0
 
 
 class Dask:
@@ -38,6 +42,10 @@ class Dask:
         self.timeout, self.moved = timeout, Moved()
         # Two fits on one cluster must not share keys: equal keys are taken for equal results.
         self._fit, self._count = uuid.uuid4().hex[:12], itertools.count()
+        self._direct: bool | None = None
+        self._workers: list[str] = []
+        # Tasks in their order, and results on their way: while one is merged the next one comes.
+        self._waiting, self._coming = dict[str, Any](), dict[str, Any]()
 
     @property
     def workers(self) -> int:
@@ -46,16 +54,25 @@ class Dask:
 
     def hold(self, value: Any) -> Any:
         """The value as the result of a task: a worker that needs it asks another for it, and the scheduler has it."""
+        with suppress(Exception):
+            there = self.client.nthreads()
+            known = [address for address in self._workers if address in there]
+            self._workers = known + sorted(set(there) - set(known))
         key = f"spom-state-{self._fit}-{next(self._count)}"
         return self._sent(key, _same, (key, packed(value, self.moved)))
 
-    def _sent(self, key: str, function: Callable[..., Any], *arguments: Any) -> Any:
+    def _home(self, number: int) -> str | None:
+        """The worker that had better take the tasks of a shard, as it has read it; others may, where they have time."""
+        return self._workers[number % len(self._workers)] if self._workers else None
+
+    def _sent(self, key: str, function: Callable[..., Any], *arguments: Any, near: str | None = None) -> Any:
         """A task under a key of its own; an error where the scheduler is gone."""
+        where = {} if near is None else {"workers": [near], "allow_other_workers": True}
         with warnings.catch_warnings():
             # Dask would rather have large values scattered; scattered values are lost with their worker.
             warnings.filterwarnings("ignore", message="Sending large graph")
             try:
-                return self.client.submit(function, *arguments, key=key, pure=False)
+                return self.client.submit(function, *arguments, key=key, pure=False, **where)
             except Exception:
                 if self.client.status == "running":
                     raise
@@ -66,11 +83,13 @@ class Dask:
         held.release()
 
     def submit(
-        self, function: Callable[..., Any], held: Held, arguments: tuple[Any, ...], name: str, apart: Any = None
+        self, function: Callable[..., Any], held: Held, arguments: tuple[Any, ...], name: str, shard: Shard = WHOLE
     ) -> Any:
         """Start a task; the dashboard shows its name."""
         key = f"{name}-{self._fit}-{next(self._count)}"
-        return self._sent(key, with_bytes, packed((function, arguments), self.moved), apart, *held)
+        call = packed((function, arguments), self.moved)
+        self._waiting[key] = self._sent(key, with_frames, call, shard.apart, *held, near=self._home(shard.number))
+        return self._waiting[key]
 
     def gather(self, handles: Sequence[Any]) -> Iterator[Any]:
         """The results in order."""
@@ -79,27 +98,54 @@ class Dask:
             handle.release()
             yield opened(result, self.moved)
 
+    def _fetch(self, handle: Any) -> Any:
+        """The result on its way here, from its worker where workers can be reached, or through the scheduler."""
+        if handle.key not in self._coming:
+            try:
+                self._direct = self._reaches() if self._direct is None else self._direct
+                fetched = _fetched(self.client, handle, self._direct)
+                self._coming[handle.key] = asyncio.run_coroutine_threadsafe(fetched, self.client.loop.asyncio_loop)
+            except Exception:
+                if self.client.status == "running":
+                    raise
+                raise NoWorkers("the scheduler of the cluster is gone") from None
+        return self._coming[handle.key]
+
+    def _reaches(self) -> bool | None:
+        """Whether workers answer to this process; None where there is none to ask."""
+        addresses = list(self.client.nthreads())
+        if not addresses or self.client.direct_to_workers is not None:
+            return self.client.direct_to_workers  # type: ignore[no-any-return]  # Dask has no types
+        try:
+            self.client.sync(self.client.rpc(addresses[0]).identity, callback_timeout=REACH)
+        except Exception:
+            return False
+        return True
+
     def _result(self, handle: Any) -> Any:
         """Wait for a task; an error once there was no worker, or no scheduler, for `timeout` seconds."""
-        from distributed import CancelledError, KilledWorker
+        from distributed import KilledWorker
 
+        coming = self._fetch(handle)
+        self._waiting.pop(handle.key, None)
+        for following in list(self._waiting.values())[:1]:
+            self._fetch(following)
         since = time.monotonic()
-        while True:
-            try:
-                return handle.result(timeout=LOOK)
-            except KilledWorker as error:
-                raise WorkerLost(f"it ended the workers that ran it ({error})") from None
-            except CancelledError:
-                raise NoWorkers("the scheduler of the cluster is gone, or gave up the task") from None
-            except (TimeoutError, UnboundLocalError):
-                # Where the time is up just as the answer comes, Dask may find neither: it is asked for again.
-                if handle.status == "error":
-                    raise
-            now = time.monotonic()
-            if not self._lost():
-                since = now
-            elif now - since > self.timeout:
-                raise NoWorkers(f"the cluster had no workers for {self.timeout:g} seconds")
+        try:
+            while True:
+                if concurrent.futures.wait([coming], timeout=LOOK).done:
+                    return coming.result()
+                now = time.monotonic()
+                if not self._lost():
+                    since = now
+                elif now - since > self.timeout:
+                    raise NoWorkers(f"the cluster had no workers for {self.timeout:g} seconds")
+        except KilledWorker as error:
+            raise WorkerLost(f"it ended the workers that ran it ({error})") from None
+        except (concurrent.futures.CancelledError, asyncio.CancelledError):
+            raise NoWorkers("the scheduler of the cluster is gone, or gave up the task") from None
+        finally:
+            self._coming.pop(handle.key, None)
 
     def _lost(self) -> bool:
         """Whether there is no worker, or no scheduler to ask."""
@@ -112,6 +158,10 @@ class Dask:
 
     def cancel(self, handles: Sequence[Any]) -> None:
         """Give up tasks."""
+        for handle in handles:
+            self._waiting.pop(handle.key, None)
+            if handle.key in self._coming:
+                self._coming.pop(handle.key).cancel()
         if self.client.status == "running":
             self.client.cancel([handle for handle in handles if not handle.done()])
 
@@ -131,11 +181,15 @@ async def _soon(function: Callable[..., Any], *arguments: Any) -> None:
     function(*arguments)
 
 
+async def _fetched(client: Any, handle: Any, direct: bool | None) -> Any:
+    return await client.gather(handle, direct=direct, asynchronous=True)
+
+
 def _same(value: Any) -> Any:
     return value
 
 
-def with_bytes(call: bytes, apart: tuple[str, bytes] | None, *held: tuple[str, bytes]) -> tuple[bytes, float]:
-    """Run a task on a worker. Everything is sent as bytes: arrays that Dask sends itself may lie at odd addresses."""
+def with_frames(call: Frames, apart: tuple[str, Frames] | None, *held: tuple[str, Frames]) -> tuple[Frames, float]:
+    """Run a task on a worker."""
     own = None if apart is None else lambda: apart[1]
-    return answered(call, lambda: [once(key, lambda c=content: c) for key, content in held], own)  # type: ignore[misc]
+    return answered(call, lambda: [once(key, lambda c=frames: c) for key, frames in held], own)  # type: ignore[misc]

@@ -18,7 +18,7 @@ from spom.estimators.parser.pruning import Pruning, select_templates
 from spom.estimators.parser.stages import ArcLearner, Held, RelationLearner, Run, gold_relations, share
 from spom.features.arc_sets import LABELS
 from spom.features.arcs import ArcCodes, ArcTemplates
-from spom.scale.averaged_merge import Averaged, Whole, changed, merge_into
+from spom.scale.averaged_merge import Averaged, Both, Room, Whole, changed, merge_into, put_back
 from spom.scale.executor import Threads
 from spom.scale.pruning import MOST
 from spom.scale.team import Team
@@ -66,11 +66,12 @@ def trees_of(loaded: tuple[Any, Any, Any]) -> Treebank:
 
 @dataclass(frozen=True)
 class Trees:
-    """The sentences of a shard as solvers take them."""
+    """The sentences of a shard as solvers take them, and room for what a pass over them changes."""
 
     codes: ArcCodes
     gold: Ints
     relations: Ints | None
+    room: list[Room] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -82,8 +83,8 @@ class ParserLesson:
     relations: tuple[str, ...]
     settings: dict[str, Any]
     limits: Any = None
-    # Learners of earlier tasks in this process: their tables are used again.
-    _spare: dict[str, list[Any]] = field(default_factory=lambda: {"arcs": [], "relations": []})
+    # Learners of earlier tasks in this process, the pass they made and what it changed: their tables are used again.
+    _spare: dict[str, list[tuple[Any, int, Ints]]] = field(default_factory=lambda: {"arcs": [], "relations": []})
 
     def prepare(self, loaded: Any) -> Trees | None:
         """The sentences as codes."""
@@ -114,36 +115,44 @@ class ParserLesson:
         return ArcCodes(codes.codes[:, places], codes.kinds[places], first, codes.sizes[chosen]), trees.gold[places]
 
     def _arcs(self, trees: Trees, kept: State, random: Any) -> Averaged:
-        solver = self._free("arcs") or ArcSolver(
-            self.templates, trees.codes, trees.gold, limits=self.limits, copies=False, **self.settings
+        solver = self._begun("arcs", kept) or ArcSolver(
+            self.templates, trees.codes, trees.gold, limits=self.limits, copies=False, start=kept, **self.settings
         )
-        solver.codes, solver.gold = trees.codes, trees.gold
-        solver.weights[:], solver.sums[:], solver.blocks[:] = kept.theta, kept.internal["sums"], kept.internal["blocks"]
+        solver.codes, solver.gold, solver.blocks[:] = trees.codes, trees.gold, kept.internal["blocks"]
         solver.k, solver.rounds, solver.random = kept.k, int(kept.internal["rounds"]), random
         state = solver.epoch()
-        places, weights, sums = changed((kept.theta, kept.internal["sums"]), (solver.weights, solver.sums))
-        self._spare["arcs"].append(solver)
-        count = trees.codes.first.size
-        return Averaged(places, weights, sums, float(solver.rounds), float(count), state.loss, None)
+        return self._ended("arcs", solver, trees, kept)._replace(share=float(trees.codes.first.size), loss=state.loss)
 
     def _labels(self, trees: Trees, kept: State, random: Any) -> Averaged:
         assert trees.relations is not None
-        learner = self._free("relations") or LabelLearner(self.labels, self.relations, 0, copies=False)
-        learner.weights[:], learner.sums[:] = kept.theta, kept.internal["sums"]
+        learner = self._begun("relations", kept)
+        if learner is None:
+            learner = LabelLearner(self.labels, self.relations, 0, copies=False)
+            learner.restore(kept)
         learner.seen[:] = kept.internal["seen"]
         learner.k, learner.rounds, learner.random = kept.k, float(kept.internal["rounds"]), random
         loss = learner.epoch(trees.codes, trees.gold, trees.relations)
-        places, weights, sums = changed((kept.theta, kept.internal["sums"]), (learner.weights, learner.sums))
-        self._spare["relations"].append(learner)
-        more = learner.seen.copy()
-        return Averaged(places, weights, sums, learner.rounds, float(trees.codes.sizes.sum()), loss, more)
+        done = self._ended("relations", learner, trees, kept)
+        return done._replace(share=float(trees.codes.sizes.sum()), loss=loss, more=learner.seen.copy())
 
-    def _free(self, stage: str) -> Any:
-        """A learner that no other thread uses; what it has learnt does not matter."""
+    def _begun(self, stage: str, kept: State) -> Any:
+        """A learner that no other thread uses, with the tables of a state; None where there is none."""
         try:
-            return self._spare[stage].pop()
+            learner, done, places = self._spare[stage].pop()
         except IndexError:
             return None
+        if done == kept.k:
+            put_back(places, Both(kept.theta, kept.internal["sums"]), Both(learner.weights, learner.sums))
+        else:
+            learner.weights[:], learner.sums[:] = kept.theta, kept.internal["sums"]
+        return learner
+
+    def _ended(self, stage: str, learner: Any, trees: Trees, kept: State) -> Averaged:
+        """What the pass of a learner changed, which is free for others now."""
+        tables = learner.weights, learner.sums
+        places, weights, sums = changed((kept.theta, kept.internal["sums"]), tables, trees.room)
+        self._spare[stage].append((learner, kept.k, places))
+        return Averaged(places, weights, sums, float(learner.rounds), 0.0, 0.0, None)
 
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "_spare": {"arcs": [], "relations": []}}

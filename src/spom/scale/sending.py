@@ -1,4 +1,4 @@
-"""Values as bytes on their way to workers and back: tables that are mostly zero travel without their zeros."""
+"""Values on their way to workers and back: large arrays as they lie in memory, mostly zero ones without their zeros."""
 
 from __future__ import annotations
 
@@ -16,6 +16,10 @@ import numpy as np
 # Arrays of fewer entries are sent as they are; an entry that is sent with its place takes twice the room.
 LEAST = 1 << 12
 _WORDS = {4: np.uint32, 8: np.uint64}
+# Arrays of so many bytes are not copied into the pickle; kernels take arrays that begin at a multiple of ALIGNED.
+APART, ALIGNED = 1 << 16, 16
+# A pickle, and the bytes of the large arrays that belong to it.
+Frames = list[Any]
 
 
 @dataclass
@@ -26,20 +30,40 @@ class Moved:
     seconds: float = 0.0
 
 
-def packed(value: Any, moved: Moved | None = None) -> bytes:
+def packed(value: Any, moved: Moved | None = None) -> Frames:
     """Pickle a value. Blocks that were switched off, and whatever else is zero in large tables, are left out.
+
+    Frames of arrays are the arrays' own memory.
 
     >>> table = np.zeros(100_000)
     >>> table[7] = -0.0
-    >>> len(packed(table)) < 1000, bool(np.signbit(pickle.loads(packed(table))[7]))
+    >>> weight(packed(table)) < 1000, bool(np.signbit(unpacked(packed(table))[7]))
     (True, True)
     """
-    begin, file = time.perf_counter(), io.BytesIO()
-    _pickler()(file, protocol=5).dump(value)
-    content = file.getvalue()
+    begin, apart = time.perf_counter(), list[Any]()
+
+    def taken(buffer: Any) -> bool:
+        large = bool(buffer.raw().nbytes >= APART)
+        if large:
+            apart.append(np.frombuffer(buffer.raw(), dtype=np.uint8))
+        return not large
+
+    file = io.BytesIO()
+    _pickler()(file, protocol=5, buffer_callback=taken).dump(value)
+    frames = [file.getvalue(), *apart]
     if moved is not None:
-        moved.bytes, moved.seconds = moved.bytes + len(content), moved.seconds + time.perf_counter() - begin
-    return content
+        moved.bytes, moved.seconds = moved.bytes + weight(frames), moved.seconds + time.perf_counter() - begin
+    return frames
+
+
+def unpacked(frames: Frames) -> Any:
+    """The value of these frames; its arrays lie in the frames, or in copies where a frame lies at an odd address."""
+    return pickle.loads(frames[0], buffers=[a if a.ctypes.data % ALIGNED == 0 else a.copy() for a in frames[1:]])
+
+
+def weight(frames: Frames) -> int:
+    """The bytes of all frames."""
+    return sum(memoryview(frame).nbytes for frame in frames)
 
 
 def _pickler() -> Any:
@@ -69,11 +93,11 @@ def _without_zeros(a: Any) -> Any:
     if a.size < LEAST or a.dtype.kind != "f" or a.dtype.itemsize not in _WORDS or not a.flags.c_contiguous:
         return None
     # The bits are compared: minus zero stays minus zero.
-    places = np.flatnonzero(a.reshape(-1).view(_WORDS[a.dtype.itemsize]))
-    small = places.astype(np.uint32 if a.size < 1 << 32 else np.uint64)
-    if (small.itemsize + a.dtype.itemsize) * small.size > a.nbytes // 2:
+    bits, kind = a.reshape(-1).view(_WORDS[a.dtype.itemsize]), np.dtype(np.uint32 if a.size < 1 << 32 else np.uint64)
+    if (kind.itemsize + a.dtype.itemsize) * np.count_nonzero(bits) > a.nbytes // 2:
         return None
-    return _with_zeros, (a.shape, a.dtype.str, small, a.reshape(-1)[places])
+    places = np.flatnonzero(bits)
+    return _with_zeros, (a.shape, a.dtype.str, places.astype(kind), a.reshape(-1)[places])
 
 
 def _with_zeros(shape: tuple[int, ...], dtype: str, places: Any, values: Any) -> Any:
@@ -88,11 +112,11 @@ _MOST = 6
 _LOCK = threading.Lock()
 
 
-def once(key: str, content: Callable[[], bytes]) -> Any:
-    """The value of these bytes; a process unpacks it once."""
+def once(key: str, content: Callable[[], Frames]) -> Any:
+    """The value of these frames; a process unpacks it once."""
     with _LOCK:
         if key not in _UNPACKED:
-            _UNPACKED[key] = pickle.loads(content())
+            _UNPACKED[key] = unpacked(content())
             while len(_UNPACKED) > _MOST:
                 _UNPACKED.popitem(last=False)
         _UNPACKED.move_to_end(key)
@@ -106,14 +130,14 @@ class Apart:
 
     def __init__(self, where: str) -> None:
         self.where = where
-        self.content: Callable[[], bytes] | None = None
+        self.content: Callable[[], Frames] | None = None
 
     def __str__(self) -> str:
         return self.where
 
     def _shard(self) -> Any:
         assert self.content is not None
-        return pickle.loads(self.content())
+        return unpacked(self.content())
 
     def load(self) -> Any:
         """What the shard loads."""
@@ -125,28 +149,28 @@ class Apart:
 
 
 def answered(
-    call: bytes, held: Callable[[], list[Any]], apart: Callable[[], bytes] | None = None
-) -> tuple[bytes, float]:
+    call: Frames, held: Callable[[], list[Any]], apart: Callable[[], Frames] | None = None
+) -> tuple[Frames, float]:
     """Run a packed (function, arguments) after the values that it shares; the result and the seconds of packing.
 
-    `apart` gives the bytes of what is `Apart`.
+    `apart` gives the frames of what is `Apart`.
     """
     begin = time.perf_counter()
-    (function, arguments), shared = pickle.loads(call), held()
+    (function, arguments), shared = unpacked(call), held()
     for value in arguments:
         if isinstance(value, Apart):
             value.content = apart
-    unpacked = time.perf_counter() - begin
+    spent = time.perf_counter() - begin
     result = function(*shared, *arguments)
     begin = time.perf_counter()
-    content = packed(result)
-    return content, unpacked + time.perf_counter() - begin
+    frames = packed(result)
+    return frames, spent + time.perf_counter() - begin
 
 
-def opened(answer: tuple[bytes, float], moved: Moved) -> Any:
+def opened(answer: tuple[Frames, float], moved: Moved) -> Any:
     """The result that `answered` gave."""
     begin = time.perf_counter()
-    result = pickle.loads(answer[0])
-    moved.bytes += len(answer[0])
+    result = unpacked(answer[0])
+    moved.bytes += weight(answer[0])
     moved.seconds += answer[1] + time.perf_counter() - begin
     return result

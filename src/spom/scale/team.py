@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from spom.errors import DataError, SpomError
-from spom.scale.executor import Executor, NoWorkers, Processes, Threads, WorkerLost
+from spom.scale.executor import Executor, NoWorkers, Processes, Shard, Threads, WorkerLost
 from spom.scale.sending import Apart
 from spom.scale.worker import Common, Unread, forget, look, run, version
 
@@ -109,7 +109,8 @@ class Team:
                 more = arguments[place] if arguments is not None else ()
                 shard, apart = self._sent(k)
                 call = (function, shard, self.numbers[k], *more)
-                handles.append(self.executor.submit(run, (self._common, held), call, f"spom-{phase}", apart))
+                whose = Shard(self.numbers[k], apart)
+                handles.append(self.executor.submit(run, (self._common, held), call, f"spom-{phase}", whose))
             sent = self.executor.moved.bytes - before.bytes
             for place, k in enumerate(chosen):
                 since = time.perf_counter()

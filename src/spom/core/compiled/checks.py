@@ -13,6 +13,7 @@ import numpy as np
 
 # Bits of `ndarray.flags.num`.
 _C, _F, _ALIGNED, _WRITEABLE = 0x1, 0x2, 0x100, 0x400
+_ndarray = np.ndarray
 _ORDERS = {"C": _C, "F": _F, "A": 0}
 
 
@@ -59,12 +60,13 @@ def fits(values: Sequence[Any], kinds: Sequence[Any]) -> bool:
         if type(kind) is list:
             if not isinstance(value, tuple) or tuple.__len__(value) != len(kind) or not fits(value, kind):
                 return False
-        elif not (
-            isinstance(value, np.ndarray)
-            and value.ndim == kind.ndim
-            and value.flags.num & kind.flags == kind.flags
-            and (value.dtype is kind.dtype or value.dtype == kind.dtype)
-        ):
+            continue
+        if not isinstance(value, _ndarray):
+            return False
+        dtype, flags = value.dtype, kind.flags
+        if dtype is not kind.dtype and dtype != kind.dtype:
+            return False
+        if value.ndim != kind.ndim or value.flags.num & flags != flags:
             return False
     return True
 

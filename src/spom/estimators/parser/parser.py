@@ -260,12 +260,12 @@ class DependencyParser(TakesCallbacks, SavingParser, BaseEstimator):  # type: ig
     ) -> tuple[ArcModel, LabelModel | None, Pruning]:
         """The same models without the weights that pruning leaves out."""
         arcs, relations, pruning = found
-        arcs = replace(arcs, weights=largest_share(arcs.weights, pruning.share))
+        arcs = replace(arcs, stored=largest_share(arcs.weights, pruning.share))
         if relations is None:
             return arcs, None, pruning
         share, figures = relation_share(run, labels, relations.names, bank, self.label_epochs)
         why = "; ".join([pruning.why, *figures])
-        return arcs, replace(relations, weights=largest_share(relations.weights, share)), replace(pruning, why=why)
+        return arcs, replace(relations, stored=largest_share(relations.weights, share)), replace(pruning, why=why)
 
     def _second(self, run: Run, arcs: ArcModel, codes: ArcCodes, gold: Ints, held: Held | None, epochs: int) -> Any:
         """The model of second order or of a second stage, or None; without epochs before anything is learnt."""

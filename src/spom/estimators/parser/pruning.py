@@ -143,7 +143,7 @@ def _judged(
     model, bounds = solver.model(), (int(held[0]), int(held[-1]) + 1)
 
     def counts(weights: Singles) -> Ints:
-        heads, _ = replace(model, weights=weights).parse(codes, run.settings["projective"], None, run.n_jobs, bounds)
+        heads, _ = replace(model, stored=weights).parse(codes, run.settings["projective"], None, run.n_jobs, bounds)
         return right_words(heads == gold, codes, held)
 
     return Judged(model.weights, counts, counts(model.weights))
@@ -201,7 +201,7 @@ def relation_share(
 
 def _right_relations(model: LabelModel, held: tuple[ArcCodes, Ints, Ints], n_jobs: int, weights: Singles) -> Ints:
     codes, trees, gold = held
-    right = replace(model, weights=weights).find(codes, trees, n_jobs) == gold
+    right = replace(model, stored=weights).find(codes, trees, n_jobs) == gold
     return right_words(right, codes, np.arange(codes.first.size))
 
 

@@ -7,16 +7,14 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from spom.core.arrays import Ints
 from spom.errors import ModelFileError
 from spom.estimators.saving import Arrays, Saving, last_entry
 from spom.features.arcs import ArcTemplates
 from spom.models.checks import check_indices, check_shape, take
-from spom.solvers.structured.trees.model import ArcModel, weight_count
+from spom.solvers.structured.trees.model import ArcModel, Entries, weight_count
 from spom.solvers.structured.trees.relations import LabelModel
 from spom.solvers.structured.trees.second_order.model import SecondOrderModel
 from spom.solvers.structured.trees.second_order.templates import PartTemplates
-from spom.solvers.structured.trees.space import Singles
 
 
 class SavingParser(Saving):
@@ -73,7 +71,7 @@ class SavingParser(Saving):
                 names_of = take(arrays, "parts.names", "u").tobytes().decode().split("\n")
                 parts = PartTemplates(held["arcs_"].templates, tuple(names_of))
                 entries = _entries(arrays, stage, weight_count(parts.arcs, parts.arcs.layout()) + parts.size)
-                held["second_"] = SecondOrderModel.of(parts, held["arcs_"].limits, *entries)
+                held["second_"] = SecondOrderModel(parts, entries, held["arcs_"].limits)
                 continue
             own = {key.removeprefix(f"{stage}."): value for key, value in arrays.items() if key.startswith(f"{stage}.")}
             templates = ArcTemplates.from_arrays({**words, **own})
@@ -86,12 +84,12 @@ class SavingParser(Saving):
             layout = templates.layout(apart=stage == "labels")
             if stage == "labels":
                 entries = _entries(arrays, stage, layout.rows * len(names))
-                held["labels_"] = LabelModel.of(templates, layout, names, *entries, root)
+                held["labels_"] = LabelModel(templates, layout, names, entries, root)
                 continue
             entries = _entries(arrays, stage, weight_count(templates, layout))
             radix = templates.radix("upos")
             limits = check_shape(take(arrays, f"{stage}.limits", "i", 3), (2, radix, radix), "limits")
-            held[f"{stage}_"] = ArcModel.of(templates, layout, np.ascontiguousarray(limits, dtype=np.int16), *entries)
+            held[f"{stage}_"] = ArcModel(templates, layout, np.ascontiguousarray(limits, dtype=np.int16), entries)
         # Files from before the choice have the parameter alone.
         projective = bool(state.get("projective", state["params"].get("projective", False)))
         held |= {"projective_": projective, "trees_": state.get("trees", "as given")}
@@ -102,13 +100,14 @@ class SavingParser(Saving):
     def _training(self) -> dict[str, Any]:
         model = vars(self)["arcs_"]
         kept, count = len(model.templates.blocks), weight_count(model.templates, model.layout)
-        return {"nonzeros": int(np.count_nonzero(model.weights)), "weights": count, "blocks_kept": kept}
+        return {"nonzeros": model.entries().places.size, "weights": count, "blocks_kept": kept}
 
 
-def _entries(arrays: Arrays, stage: str, size: int) -> tuple[Ints, Singles]:
+def _entries(arrays: Arrays, stage: str, size: int) -> Entries:
     """Places and weights of a stage, checked."""
     values = take(arrays, f"{stage}.values", "f")
     places = check_indices(take(arrays, f"{stage}.places", "i"), size, f"{stage}.places")
     if bool((places[1:] <= places[:-1]).any()):
         raise ModelFileError(f"the indices '{stage}.places' do not rise: the file is damaged")
-    return places, check_shape(values, places.shape, f"{stage}.values").astype(np.float32, copy=False)
+    values = check_shape(values, places.shape, f"{stage}.values").astype(np.float32, copy=False)
+    return Entries(places, values)

@@ -276,7 +276,9 @@ def character_hashes(text: Characters, runs: Runs, i: int, window: Hashes, out: 
         inside = 0 <= at < n
         c[j] = np.uint64(text.points[at]) + np.uint64(1) if inside else np.uint64(0)
         k[j] = np.uint64(text.kinds[at]) if inside else np.uint64(0)
-    for v in range(out.size):
+    # Between letters, and at blanks, which follow what stands before them, little has to be known.
+    letters = k[4] == 1 or (2 <= k[4] <= 4 and 2 <= k[5] <= 4)
+    for v in range(12 if letters else out.size):
         out[v] = np.uint64(v + 1) * np.uint64(14695981039346656037)
     r = runs.number[i]
     before, after = np.uint64(1), np.uint64(2)
@@ -287,8 +289,6 @@ def character_hashes(text: Characters, runs: Runs, i: int, window: Hashes, out: 
             after = mixed(after, np.uint64(text.points[j]))
     # The first and the last character of each n-gram; 4 is the character itself.
     grams = ((3, 5), (2, 5), (3, 6), (1, 4), (4, 7), (2, 6), (4, 4), (3, 4), (4, 5), (2, 4), (4, 6), (5, 6))
-    # Between letters, and at blanks, which follow what stands before them, little has to be known.
-    letters = k[4] == 1 or (2 <= k[4] <= 4 and 2 <= k[5] <= 4)
     for v in range(6 if letters else 12):
         a, b = grams[v]
         for j in range(a, b + 1):

@@ -18,6 +18,7 @@ from spom.core.ordered import in_order
 from spom.core.registry import register
 from spom.data.columns import Columns, packed_strings
 from spom.data.conllu import join_treebanks, parse_conllu
+from spom.data.interning import distinct
 from spom.data.surface import Surface
 from spom.data.treebank import Treebank
 from spom.errors import DataError
@@ -27,8 +28,8 @@ from spom.estimators.pipeline.multiword import Splitter
 from spom.estimators.pipeline.saving import SavingPipeline
 from spom.estimators.pipeline.segmenter import Segmenter, Segments
 from spom.estimators.pipeline.shrinking import bytes_of, shrink
-from spom.estimators.pipeline.tags import TagStage, tags_of
-from spom.estimators.pipeline.writing import Place, Words, conllu_of
+from spom.estimators.pipeline.tags import TagStage, tags_of, word_classes
+from spom.estimators.pipeline.writing import Place, Strings, Words, conllu_of
 from spom.metrics.conll2018 import Measures, conll2018
 
 # Trees of second order, or a second stage where arcs may cross. On EWT's dev set, raw text: LAS .789 with neither, .795
@@ -130,8 +131,9 @@ class Pipeline(SavingPipeline, BaseEstimator):  # type: ignore[misc]  # scikit-l
         seed = 0 if self.random_state is None else int(self.random_state)
         words = bank.columns.distinct("upos")[0].astype(np.int64)
         segmenter = clock.timed("characters", lambda: Segmenter.fit(surface, words, seed))
-        splitter = clock.timed("multiword tokens", lambda: Splitter.fit(surface, bank, seed))
         gold = tags_of(bank)
+        classes = word_classes(bank.columns, gold)
+        splitter = clock.timed("multiword tokens", lambda: Splitter.fit(surface, bank, classes, seed))
         tagger, crossed = clock.timed("tags", lambda: TagStage.fit(bank.columns, gold, self.folds, seed))
         forms, lemmas = _flat(bank, "form"), _flat(bank, "lemma")
         lemmatizer, own, both = None, None, (gold.codes, crossed)
@@ -201,30 +203,16 @@ class Pipeline(SavingPipeline, BaseEstimator):  # type: ignore[misc]  # scikit-l
 
     def _finished(self, words: Words, place: Place, jobs: int | None) -> Treebank:
         """Tags, lemmas and trees."""
-        columns = _columns(words.forms, words.offsets)
-        codes = self.tagger_.codes(columns)
-        names = ["\t".join(name) for name in self.tagger_.names]
-        tags = [names[c] for c in codes.tolist()]
+        codes = self.tagger_.codes(_columns(words.forms, words.offsets))
+        tags = Strings(codes, ["\t".join(name) for name in self.tagger_.names])
         lemmas = _lemmas(self.lemmatizer_, words.forms, codes, self.tagger_.names)
-        bank = parse_conllu(conllu_of(words, tags, lemmas, place).encode())
+        bank = parse_conllu(conllu_of(words, tags, lemmas, place))
         return self._parsed(bank, jobs)
 
     def _words(self, text: str) -> Words:
         segments = shortened(self.segmenter_.segments(text))
-        tokens = [text[a:b] for a, b in zip(segments.begin.tolist(), segments.end.tolist(), strict=True)]
-        # A token that goes over a line end is written with a blank.
-        tokens = [token if token.isprintable() else " ".join(token.split()) or token for token in tokens]
-        if not self.splitter_:
-            return Words(text, segments, tokens, tokens, list(range(len(tokens) + 1)))
-        forms: list[str] = []
-        first = [0]
-        for token, parts in zip(tokens, self.splitter_.split(tokens), strict=True):
-            if parts is None:
-                forms.append(token)
-            else:
-                forms += parts
-            first.append(len(forms))
-        return Words(text, segments, tokens, forms, first)
+        tokens = _tokens(text, segments)
+        return Words(text, segments, tokens, *self.splitter_.split(tokens))
 
     def _parsed(self, bank: Treebank, jobs: int | None) -> Treebank:
         if self.parser_ is None or len(bank) == 0:
@@ -266,27 +254,47 @@ def _flat(bank: Treebank, name: str) -> list[str]:
     return found
 
 
-def _columns(forms: list[str], offsets: Ints) -> Columns:
-    buffer, start, length = packed_strings(forms)
-    return Columns(buffer, start[:, None], length[:, None], offsets, ("form",), np.arange(1, len(forms) + 1))
+def _tokens(text: str, segments: Segments) -> Strings:
+    """The tokens of a text; one that goes over a line end is written with a blank."""
+    try:
+        buffer = np.frombuffer(text.encode(), dtype=np.uint8)
+    except UnicodeEncodeError as error:
+        raise DataError(f"expected text that can be written as UTF-8 ({error})") from None
+    begin, end = segments.begin, segments.end
+    if buffer.size > len(text):
+        bytes_of = np.append(np.flatnonzero((buffer & 0xC0) != 0x80), buffer.size)
+        begin, end = bytes_of[begin], bytes_of[end]
+    length = (end - begin).astype(np.int32)
+    codes, first = distinct(buffer, begin[:, None], length[:, None], 0)
+    spans = zip(segments.begin[first].tolist(), segments.end[first].tolist(), strict=True)
+    found = [text[a:b] for a, b in spans]
+    found = [token if token.isprintable() else " ".join(token.split()) or token for token in found]
+    return Strings(codes.astype(np.int64), found)
 
 
-def _lemmas(stage: LemmaStage | None, forms: list[str], codes: Ints, names: list[tuple[str, ...]]) -> list[str]:
+def _columns(forms: Strings, offsets: Ints) -> Columns:
+    buffer, start, length = packed_strings(forms.strings)
+    lines = np.arange(1, forms.codes.size + 1)
+    return Columns(buffer, start[forms.codes, None], length[forms.codes, None], offsets, ("form",), lines)
+
+
+def _lemmas(stage: LemmaStage | None, forms: Strings, codes: Ints, names: list[tuple[str, ...]]) -> Strings:
     if stage is None:
-        return ["_"] * len(forms)
-    keys = list(zip(forms, codes.tolist(), strict=True))
-    distinct = list(dict.fromkeys(keys))
-    found = dict(zip(distinct, stage.lemmas(distinct, names), strict=True))
-    return [found[key] for key in keys]
+        return Strings(np.zeros(codes.size, dtype=np.int64), ["_"])
+    keys, where = np.unique(forms.codes * len(names) + codes, return_inverse=True)
+    form, tag = np.divmod(keys, len(names))
+    pairs = [(forms.strings[f], t) for f, t in zip(form.tolist(), tag.tolist(), strict=True)]
+    return Strings(where, stage.lemmas(pairs, names))
 
 
 def _tagged(tagger: TagStage, lemmatizer: LemmaStage | None, bank: Treebank) -> Treebank:
     """A treebank with predicted tags and lemmas."""
-    codes = tagger.codes(bank.columns)
-    return _with_words(bank, tagger, codes, _lemmas(lemmatizer, _flat(bank, "form"), codes, tagger.names))
+    codes, (forms, strings) = tagger.codes(bank.columns), bank.columns.distinct("form")
+    lemmas = _lemmas(lemmatizer, Strings(forms.astype(np.int64), strings.tolist()), codes, tagger.names)
+    return _with_words(bank, tagger, codes, (lemmas.codes, lemmas.strings))
 
 
-def _with_words(bank: Treebank, tagger: TagStage, codes: Ints, lemmas: list[str] | None) -> Treebank:
+def _with_words(bank: Treebank, tagger: TagStage, codes: Ints, lemmas: Any) -> Treebank:
     columns: dict[str, Any] = {
         name: (codes, [labels[k] for labels in tagger.names]) for k, name in enumerate(("upos", "xpos", "feats"))
     }

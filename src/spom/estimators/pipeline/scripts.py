@@ -47,13 +47,17 @@ def apply_script(form: str, script: str) -> str:
     """The lemma of a form under a script; a form that is too short for it is its own lemma, in lower case."""
     if script.startswith("="):
         return script[1:]
-    case, front, before, end, after = script.split(_SEPARATOR)
-    first, last = int(front), len(form) - int(end)
-    if last < first or not before + form[first:last] + after:
-        return lowered(form)
+    case, first, before, end, after = _parts(script)
+    last = len(form) - end
     # Case is changed after the edits, but for "keep" and "lower", where what is added has its own.
     found = before + form[first:last] + after
-    return _CASES[case](found)
+    return case(found) if last >= first and found else lowered(form)
+
+
+@lru_cache(maxsize=1 << 12)
+def _parts(script: str) -> tuple[Callable[[str], str], int, str, int, str]:
+    case, front, before, end, after = script.split(_SEPARATOR)
+    return _CASES[case], int(front), before, int(end), after
 
 
 def _longest_common(a: str, b: str) -> tuple[int, int, int]:

@@ -111,6 +111,14 @@ def token_places(attributes: Hashes, paragraph: Ints, rows: Ints, out: NDArray[n
             out[t, v] = np.int32((h * np.uint64(10376313370251892927)) >> np.uint64(44))
 
 
+@kernel("void(int32[:, ::1], float32[::1], float32[::1])")
+def add_up(places: NDArray[np.int32], table: Singles, out: Singles) -> None:
+    """out[t] += the sum of table[places[t]]."""
+    for t in range(places.shape[0]):
+        for v in range(places.shape[1]):
+            out[t] += table[places[t, v]]
+
+
 @dataclass(frozen=True)
 class Seen:
     """What was seen of tokens, by hash: 16 times the number of the set of tags, and how often with which case.
@@ -212,7 +220,8 @@ class SentenceEnds:
         """The margin of each token."""
         attributes, paragraph = described(text, lower, spans)
         places = places_of(attributes, paragraph, self.seen.look_up(attributes[:, 0]))
-        found: Singles = self.table[places].sum(axis=1)
+        found = np.zeros(paragraph.size, dtype=np.float32)
+        add_up(places, self.table, found)
         return found
 
     def arrays(self) -> dict[str, Any]:

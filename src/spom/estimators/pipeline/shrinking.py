@@ -106,7 +106,7 @@ def cut_parser(parser: DependencyParser, share: float) -> DependencyParser:
         if held[name] is not None:
             weights = aligned_singles(held[name].weights.size)
             weights[:] = without_small(held[name].weights, share)
-            held[name] = replace(held[name], weights=weights)
+            held[name] = replace(held[name], stored=weights)
     found.__dict__.update(held)
     return found
 

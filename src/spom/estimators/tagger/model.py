@@ -46,7 +46,8 @@ class TaggerModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
         agrees with them is found. An iterator of sentences gives an iterator of labels: they are tagged as they come,
         512 at a time. The work is done without Python's lock, and any number of threads may call it.
         """
-        check_is_fitted(self)
+        if "weights_" not in vars(self):  # scikit-learn's check looks at all attributes, which takes a third of a call
+            check_is_fitted(self)
         if given is not None:
             return self._predict_given(X, list(given))
         if isinstance(X, Iterator):

@@ -143,6 +143,32 @@ def test_rows_that_do_not_fit() -> None:
         OnlineChain(SimpleNamespace(indptr=[0, 1], indices=[0], values=[], offsets=[0, 2]), [0, 1], 2)
 
 
+@pytest.mark.parametrize("dtype", [np.int32, np.int64])
+@pytest.mark.parametrize(
+    ("ids", "values", "indptr", "offsets", "message"),
+    [
+        ([0, 7], [], [0, 2], [0, 1], "the feature id 7; ids are 0 to 6"),
+        ([0, -3], [], [0, 2], [0, 1], "the feature id -3"),
+        ([0, 1], [1.0], [0, 2], [0, 1], "1 values for 2 feature ids"),
+        ([0, 1, 2], [1.0, 2.0, np.inf], [0, 1, 2, 3], [0, 1, 3], "sentence 1, token 1: a feature's value is inf"),
+        ([0, 1], [], [0, 2, 1, 2], [0, 3], "do not fit together"),
+        ([0, 1], [], [0, 1, 2], [0, 2, 1, 2], "do not fit together"),
+        ([0, 1], [], [1, 2], [0, 1], "do not fit together"),
+        ([], [], [], [0], "do not fit together"),
+    ],
+)
+def test_bad_tokens_are_refused_with_their_place(ids, values, indptr, offsets, message, dtype) -> None:
+    rows = SimpleNamespace(indices=np.array(ids, dtype=dtype), values=values, indptr=indptr, offsets=offsets)
+    with pytest.raises(DataError, match=message):
+        as_tokens(rows, 7)
+
+
+def test_good_tokens_keep_their_numbers() -> None:
+    rows = SimpleNamespace(indices=np.array([6, 0]), values=[2.0, -1.0], indptr=[0, 1, 1, 2], offsets=[0, 0, 3])
+    tokens = as_tokens(rows, 7)
+    assert (tokens.indices.tolist(), tokens.values.tolist(), len(tokens)) == ([6, 0], [2.0, -1.0], 2)
+
+
 def noisy(sentences: int, seed: int):
     """Two blocks that tell the label, three that are noise with as many features."""
     rng = np.random.default_rng(seed)

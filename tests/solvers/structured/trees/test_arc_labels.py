@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -79,6 +80,11 @@ def test_relations_are_learnt_as_in_plain_python() -> None:
     assert (found == bank.relations).mean() > 0.9
     assert model.root == -1
     assert np.array_equal(model.find(codes, trees, n_jobs=2), model.find(codes, trees))
+    # From the entries of a model file, the same.
+    loaded = replace(model, stored=model.entries())
+    assert np.array_equal(loaded.find(codes, trees), model.find(codes, trees))
+    assert loaded.table.weights.size < model.weights.size
+    np.testing.assert_array_equal(loaded.weights, model.weights)
     # The weights of the features of each template as numbers, relation by relation, in any order.
     expected_weights = np.concatenate(list(naive.values()))
     found_weights = model.entries()[1]

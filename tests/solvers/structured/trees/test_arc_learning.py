@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -183,6 +184,21 @@ def test_the_filter_lets_gold_arcs_pass_and_forgets_no_word() -> None:
     found, _ = strict.parse(codes)
     free = type(model)(model.templates, model.layout, np.full_like(model.limits, 30000), model.weights)
     np.testing.assert_array_equal(found, free.parse(codes)[0])
+
+
+@pytest.mark.parametrize("names", [SOME, large_templates()[::5]])
+def test_a_model_of_entries_alone_is_the_same(names: Any) -> None:
+    """Up to three templates of a family are folded into one table, from all weights or from entries."""
+    bank = random_bank(11, sentences=20)
+    solver = solver_for(bank, list(names))
+    solver.epoch()
+    model = solver.model()
+    loaded = replace(model, stored=model.entries())
+    for ours, theirs in zip(loaded.folded, model.folded, strict=True):
+        np.testing.assert_equal(getattr(ours, "families", ours), getattr(theirs, "families", theirs))
+    assert "weights" not in vars(loaded)
+    np.testing.assert_array_equal(loaded.weights, model.weights)
+    np.testing.assert_array_equal(loaded.block_norms(), model.block_norms())
 
 
 def test_other_sentences_leave_the_arcs_of_the_first_ones_allowed() -> None:

@@ -241,7 +241,7 @@ def test_a_run_resumes_to_the_same_bits_and_seeds_decide() -> None:
         other.epoch()
     assert (other.weights != states[3].theta).any()
     model = resumed.model()
-    again = SecondOrderModel.of(model.templates, model.limits, *model.entries())
+    again = SecondOrderModel(model.templates, model.entries(), model.limits)
     np.testing.assert_array_equal(again.weights, model.weights)
 
 

@@ -18,6 +18,8 @@ Singles = NDArray[np.float32]
 
 # Labels are padded to whole vectors of this many: then inner loops have no remainder.
 LANES = 8
+# What `first_fault` returns in the place of an entry.
+_WHOLE, _MISFIT = -1, -2
 
 
 def padded(k: int) -> int:
@@ -66,28 +68,57 @@ def ranges(starts: Ints, lengths: Ints) -> Ints:
 
 def as_tokens(rows: Any, features: int | None = None) -> Tokens:
     """Checked tokens from anything with indptr, indices, values and offsets (`spom.features.Rows`)."""
-    indptr = np.ascontiguousarray(rows.indptr, dtype=np.int64)
+    limit = np.iinfo(np.int32).max if features is None else features
     indices = np.ascontiguousarray(rows.indices)
+    if indices.dtype != np.int32:
+        if indices.size and not 0 <= indices.min() <= indices.max() < limit:
+            raise _bad_id(int(indices.min() if indices.min() < 0 else indices.max()), limit)
+        indices = indices.astype(np.int32)
     values = np.ascontiguousarray(rows.values, dtype=np.float64)
-    offsets = np.ascontiguousarray(rows.offsets, dtype=np.int64)
-    if indices.size:
-        low, high = int(indices.min()), int(indices.max())
-        if low < 0 or high >= (np.iinfo(np.int32).max if features is None else features):
-            bad = low if low < 0 else high
-            raise DataError(f"a row has the feature id {bad}; ids are 0 to {(features or 2**31) - 1}")
     if values.size not in (0, indices.size):
         raise DataError(f"there are {values.size} values for {indices.size} feature ids")
-    if values.size and not np.isfinite(values).all():
-        at = int(np.flatnonzero(~np.isfinite(values))[0])
-        token = int(np.searchsorted(indptr, at, side="right")) - 1
-        sentence = int(np.searchsorted(offsets, token, side="right")) - 1
-        where = f"sentence {sentence}, token {token - int(offsets[sentence])}"
-        raise DataError(f"{where}: a feature's value is {values[at]}; values must be finite")
-    fits = offsets.size > 0 and indptr.size - 1 == offsets[-1] and offsets[0] == 0
-    fits = fits and indptr[0] == 0 and indptr[-1] == indices.size
-    if not fits or (np.diff(offsets) < 0).any() or (np.diff(indptr) < 0).any():
+    indptr, offsets = (np.ascontiguousarray(part, dtype=np.int64) for part in (rows.indptr, rows.offsets))
+    tokens = Tokens(indptr, indices, values, offsets)
+    at = first_fault(tokens, limit)
+    if at == _WHOLE:
+        return tokens
+    if at == _MISFIT:
         raise DataError("rows do not fit together: indptr has one entry per token and one more, offsets end at tokens")
-    return Tokens(indptr, indices.astype(np.int32, copy=False), values, offsets)
+    if not 0 <= indices[at] < limit:
+        raise _bad_id(int(indices[at]), limit)
+    token = int(np.searchsorted(indptr, at, side="right")) - 1
+    sentence = int(np.searchsorted(offsets, token, side="right")) - 1
+    where = f"sentence {sentence}, token {token - int(offsets[sentence])}"
+    raise DataError(f"{where}: a feature's value is {values[at]}; values must be finite")
+
+
+def _bad_id(found: int, limit: int) -> DataError:
+    return DataError(f"a row has the feature id {found}; ids are 0 to {limit - 1}")
+
+
+@kernel("boolean(int64[::1], int64)")
+def spans(ends: Ints, total: int) -> bool:
+    """Whether parts begin at 0, end at `total`, and none has a negative length."""
+    if ends.size == 0 or ends[0] != 0 or ends[-1] != total:
+        return False
+    rising = True
+    for i in range(1, ends.size):
+        rising &= ends[i] >= ends[i - 1]
+    return rising
+
+
+@kernel("int64(Tokens, int64)")
+def first_fault(tokens: Tokens, limit: int) -> int:
+    """The first entry whose id is not within 0 to limit - 1 or whose value is not finite; _WHOLE without one."""
+    if not (spans(tokens.indptr, tokens.indices.size) and spans(tokens.offsets, tokens.indptr.size - 1)):
+        return _MISFIT
+    for e in range(tokens.indices.size):
+        if not 0 <= tokens.indices[e] < limit:
+            return e
+    for e in range(tokens.values.size):
+        if not np.isfinite(tokens.values[e]):
+            return e
+    return _WHOLE
 
 
 @dataclass(frozen=True)

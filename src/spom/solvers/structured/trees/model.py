@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -27,14 +27,34 @@ def corpus_of(codes: ArcCodes, guides: Ints | None = None) -> Corpus:
     return Corpus(read_only(codes.codes), read_only(codes.kinds), first, sizes, read_only(found))
 
 
+class Entries(NamedTuple):
+    """Weights that are not zero: their places, which rise, and values. This is what a model file has."""
+
+    places: Ints
+    values: Singles
+
+
 @dataclass(frozen=True)
 class ArcModel:
-    """Templates, their weights, and the filter of arcs. It keeps no state: threads may share it."""
+    """Templates, their weights, and the filter of arcs. It keeps no state: threads may share it.
+
+    `stored` has all weights as they lie in memory, or `Entries`: then parsing makes no table but the folded one.
+    """
 
     templates: ArcTemplates
     layout: ArcLayout
     limits: Shorts
-    weights: Singles
+    stored: Singles | Entries
+
+    @cached_property
+    def weights(self) -> Singles:
+        """All weights as they lie in memory."""
+        if not isinstance(self.stored, Entries):
+            return self.stored
+        weights = aligned_singles(self.layout.size)
+        for f, slot, rows, columns, values in self._parts(self.stored):
+            block_view(weights, self.layout, f, slot)[rows, columns] = values
+        return weights
 
     @cached_property
     def compiled(self) -> tuple[Layout, Shorts, Singles]:
@@ -50,17 +70,33 @@ class ArcModel:
         finest[np.arange(active.shape[0]), 2 - np.argmax(active[:, ::-1], axis=1)] = True
         layout = self.layout.with_slots(finest)
         weights = aligned_singles(layout.size)
+        if isinstance(self.stored, Entries):
+            for f, slot, rows, columns, values in self._parts(self.stored):
+                into = int(np.argmax(finest[f]))
+                times = LENGTHS[into] // LENGTHS[slot]
+                for k in range(times):
+                    block_view(weights, layout, f, into)[rows, columns * times + k] += values
+            return layout, weights
         for f, slot in self.templates.places:
             into = int(np.argmax(finest[f]))
             # A direction stands for six bins of distance.
             times = LENGTHS[into] // LENGTHS[slot]
             block_view(weights, layout, f, into)[:] += np.repeat(
-                block_view(self.weights, self.layout, f, slot), times, 1
+                block_view(self.stored, self.layout, f, slot), times, 1
             )
         return layout, weights
 
+    def _parts(self, entries: Entries) -> Iterator[tuple[int, int, Ints, Ints, Singles]]:
+        """The family and slot of each template, and the rows, columns and values of its weights."""
+        begin, counts = 0, self.layout.counts
+        for f, slot in self.templates.places:
+            end = begin + counts[f] * LENGTHS[slot]
+            part = slice(*np.searchsorted(entries.places, [begin, end]))
+            yield f, slot, *np.divmod(entries.places[part] - begin, LENGTHS[slot]), entries.values[part]
+            begin = end
+
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name not in ("folded", "compiled")}
+        return {name: value for name, value in vars(self).items() if name not in ("weights", "folded", "compiled")}
 
     def parse(
         self,
@@ -94,32 +130,22 @@ class ArcModel:
         blocks = (block_view(self.weights, self.layout, f, slot) for f, slot in self.templates.places)
         return np.array([float(np.sqrt(np.einsum("ij,ij->", b, b, dtype=np.float64))) for b in blocks])
 
-    def entries(self) -> tuple[Ints, Singles]:
-        """(places, weights) of all that are not zero, template after template, each row by row.
+    def entries(self) -> Entries:
+        """All weights that are not zero, template after template, each row by row.
 
-        Places do not depend on how weights lie in memory: this is what a model file has.
+        Places do not depend on how weights lie in memory.
         """
+        if isinstance(self.stored, Entries):
+            return self.stored
         places, values, begin = [], [], 0
         for f, slot in self.templates.places:
-            block = block_view(self.weights, self.layout, f, slot)
+            block = block_view(self.stored, self.layout, f, slot)
             flat = block.reshape(-1)
             found = np.flatnonzero(flat)
             places.append(begin + found)
             values.append(flat[found])
             begin += block.size
-        return np.concatenate(places), np.concatenate(values)
-
-    @classmethod
-    def of(cls, templates: ArcTemplates, layout: ArcLayout, limits: Shorts, places: Ints, values: Singles) -> ArcModel:
-        """The model with these `entries`, whose places rise."""
-        weights, begin = aligned_singles(layout.size), 0
-        for f, slot in templates.places:
-            block = block_view(weights, layout, f, slot)
-            first, last = np.searchsorted(places, [begin, begin + block.size])
-            rows, entries = np.divmod(places[first:last] - begin, block.shape[1])
-            block[rows, entries] = values[first:last]
-            begin += block.size
-        return cls(templates, layout, limits, weights)
+        return Entries(np.concatenate(places), np.concatenate(values))
 
     def kept(self, blocks: Ints) -> ArcModel:
         """The model of some templates alone: tables of families that have none of them are left out."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from spom.core.arrays import Ints
 from spom.core.jit import kernel
@@ -27,6 +28,8 @@ from spom.features.arc_spaces import (
 )
 from spom.solvers.structured.trees.space import WEIGHTS, Layout, Singles
 
+Ids = NDArray[np.int32]
+
 
 class Relations(NamedTuple):
     """`total` relations; a row of weights has `width` entries. `root` is the one of words below the root, or -1."""
@@ -34,6 +37,13 @@ class Relations(NamedTuple):
     total: Annotated[int, "int64"]
     width: Annotated[int, "int64"]
     root: Annotated[int, "int64"]
+
+
+class LabelTable(NamedTuple):
+    """The rows of weights that are not zero alone, after one that is: row r is at places[r]."""
+
+    places: Annotated[Ids, "int32[::1]"]
+    weights: Annotated[Singles, WEIGHTS]
 
 
 class LabelSums(NamedTuple):
@@ -139,8 +149,10 @@ def learn_labels(
     return total
 
 
-@kernel(f"void(Corpus, int64[::1], Layout, Relations, {WEIGHTS}, int64[::1])")
-def find_labels(corpus: Corpus, order: Ints, layout: Layout, relations: Relations, weights: Singles, out: Ints) -> None:
+@kernel("void(Corpus, int64[::1], Layout, Relations, LabelTable, int64[::1])")
+def find_labels(
+    corpus: Corpus, order: Ints, layout: Layout, relations: Relations, table: LabelTable, out: Ints
+) -> None:
     """The best relation of each word of some sentences, laid out as the codes are; the trees are the guides.
 
     Words below the root have the relation of the root, where there is one, and no others have it.
@@ -155,7 +167,10 @@ def find_labels(corpus: Corpus, order: Ints, layout: Layout, relations: Relation
         rows = np.empty((n + 1, F), dtype=np.int64)
         label_rows(sentence, layout, rows)
         for m in range(1, n + 1):
-            score_labels(weights, rows, m, relations.width, scores)
+            for f in range(F):
+                rows[m, f] = table.places[rows[m, f]]
+        for m in range(1, n + 1):
+            score_labels(table.weights, rows, m, relations.width, scores)
             if sentence.guide[m] == 0 and root >= 0:
                 out[a + m] = root
                 continue

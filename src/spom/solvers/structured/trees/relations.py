@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Self, cast
 
 import numpy as np
@@ -17,14 +18,14 @@ from spom.features.arc_spaces import LINE, read_only
 from spom.features.arcs import ArcCodes, ArcLayout, ArcTemplates
 from spom.solvers import examples
 from spom.solvers.structured.trees.arc_filter import words_of
-from spom.solvers.structured.trees.model import corpus_of, in_threads
-from spom.solvers.structured.trees.relation_kernels import LabelSums, Relations, find_labels, learn_labels
+from spom.solvers.structured.trees.model import Entries, corpus_of, in_threads
+from spom.solvers.structured.trees.relation_kernels import LabelSums, LabelTable, Relations, find_labels, learn_labels
 from spom.solvers.structured.trees.space import Singles, layout_of
 
 
 @dataclass(frozen=True)
 class LabelModel:
-    """Weights of relations: row r of `weights` has one entry for each of them, padded to whole cache lines.
+    """Weights of relations, all in rows that are padded to whole cache lines, or `Entries`, with unpadded rows.
 
     `root` is the relation that all words below the root have, and no others, or -1 where there is none such.
     """
@@ -32,41 +33,53 @@ class LabelModel:
     templates: ArcTemplates
     layout: ArcLayout
     names: tuple[str, ...]
-    weights: Singles
+    stored: Singles | Entries
     root: int = -1
 
-    def entries(self) -> tuple[Ints, Singles]:
-        """(places, weights) of all that are not zero; a row has as many places as there are relations."""
-        rows, relations = np.nonzero(self.weights.reshape(-1, label_width(len(self.names))))
-        values = self.weights.reshape(-1, label_width(len(self.names)))[rows, relations]
-        return rows * len(self.names) + relations, values
+    @cached_property
+    def weights(self) -> Singles:
+        """All weights: row r has one entry for each relation, padded to whole cache lines."""
+        if not isinstance(self.stored, Entries):
+            return self.stored
+        return self._spread(np.arange(self.layout.rows))
 
-    @classmethod
-    def of(
-        cls,
-        templates: ArcTemplates,
-        layout: ArcLayout,
-        names: tuple[str, ...],
-        places: Ints,
-        values: Singles,
-        root: int = -1,
-    ) -> LabelModel:
-        """The model with these `entries`."""
-        width = label_width(len(names))
-        weights = aligned_singles(layout.rows * width)
-        rows, relations = np.divmod(places, len(names))
-        weights[rows * width + relations] = values
-        return cls(templates, layout, names, weights, root)
+    @cached_property
+    def table(self) -> LabelTable:
+        """The weights as parsing uses them."""
+        alive = np.zeros(self.layout.rows, dtype=bool)
+        alive[self.entries().places // len(self.names)] = True
+        places = np.where(alive, np.cumsum(alive), 0)
+        return LabelTable(places.astype(np.int32), read_only(self._spread(places)))
+
+    def _spread(self, places: Ints) -> Singles:
+        """Weights in memory, row r as row places[r]."""
+        width = label_width(len(self.names))
+        weights = aligned_singles((int(places.max(initial=0)) + 1) * width)
+        found, values = self.entries()
+        rows, relations = np.divmod(found, len(self.names))
+        weights[places[rows] * width + relations] = values
+        return weights
+
+    def entries(self) -> Entries:
+        """All weights that are not zero; a row has as many places as there are relations."""
+        if isinstance(self.stored, Entries):
+            return self.stored
+        width, count = label_width(len(self.names)), len(self.names)
+        found = np.flatnonzero(self.stored)
+        return Entries(found // width * count + found % width, self.stored[found])
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name not in ("weights", "table")}
 
     def find(self, codes: ArcCodes, trees: Ints, n_jobs: int = 1) -> Ints:
         """The relation of each word to its head in `trees`, as indices of `names`; both laid out as the codes are."""
         out = np.zeros(codes.codes.shape[1], dtype=np.int64)
 
         corpus, layout = corpus_of(codes, trees), layout_of(self.templates, self.layout)
-        relations, weights = relations_of(len(self.names), self.root), read_only(self.weights)
+        relations, table = relations_of(len(self.names), self.root), self.table
 
         def part(bounds: tuple[int, int]) -> int:
-            find_labels(corpus, np.arange(*bounds), layout, relations, weights, out)
+            find_labels(corpus, np.arange(*bounds), layout, relations, table, out)
             return bounds[1] - bounds[0]
 
         in_threads(part, 0, codes.first.size, n_jobs)

@@ -49,11 +49,9 @@ def fetch(rows: Tokens, t: int, pairs: Pairs, values: Singles) -> None:
 @kernel("void(int32[:, ::1], float32[::1])")
 def add_parts(parts: Ids, scores: Singles) -> None:
     """Add the scores of its parts to that of each label."""
-    for y in range(parts.shape[0] if parts.shape[1] else 0):
-        s = scores[y]
-        for j in range(parts.shape[1]):
-            s += scores[parts[y, j]]
-        scores[y] = s
+    for j in range(parts.shape[1]):
+        for y in range(parts.shape[0]):
+            scores[y] += scores[np.uint64(parts[y, j])]
 
 
 @kernel("int64(Tokens, int64[::1], int32[:, ::1], int64, int64[::1], int32[::1])")

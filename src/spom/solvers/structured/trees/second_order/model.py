@@ -11,7 +11,7 @@ import numpy as np
 from spom.core.arrays import Ints, aligned_singles
 from spom.features.arc_spaces import Shorts, read_only
 from spom.features.arcs import ArcCodes
-from spom.solvers.structured.trees.model import ArcModel, corpus_of, in_threads, weight_count
+from spom.solvers.structured.trees.model import ArcModel, Entries, corpus_of, in_threads, weight_count
 from spom.solvers.structured.trees.second_order.learning import PartModel, parse_parts
 from spom.solvers.structured.trees.second_order.pruning import Beam, Filter, leave_all
 from spom.solvers.structured.trees.second_order.templates import PartTemplates
@@ -28,44 +28,60 @@ class SecondOrderModel:
     """Weights of arcs, for the templates of a first-order model, then weights of parts."""
 
     templates: PartTemplates
-    weights: Singles
+    stored: Singles | Entries
     limits: Shorts
+
+    @cached_property
+    def weights(self) -> Singles:
+        """All weights as they lie in memory."""
+        if not isinstance(self.stored, Entries):
+            return self.stored
+        return np.concatenate([self.arcs.weights, self.parts])
 
     @cached_property
     def arcs(self) -> ArcModel:
         """The arcs alone."""
         layout = self.templates.arcs.layout()
+        if isinstance(self.stored, Entries):
+            cut = np.searchsorted(self.stored.places, self._before)
+            first = Entries(self.stored.places[:cut], self.stored.values[:cut])
+            return ArcModel(self.templates.arcs, layout, self.limits, first)
         weights = aligned_singles(layout.size)
-        weights[:] = self.weights[: layout.size]
+        weights[:] = self.stored[: layout.size]
         return ArcModel(self.templates.arcs, layout, self.limits, weights)
+
+    @cached_property
+    def parts(self) -> Singles:
+        """The weights of parts."""
+        if not isinstance(self.stored, Entries):
+            return self.stored[self.stored.size - self.templates.size :]
+        cut, weights = np.searchsorted(self.stored.places, self._before), aligned_singles(self.templates.size)
+        weights[self.stored.places[cut:] - self._before] = self.stored.values[cut:]
+        return weights
+
+    @property
+    def _before(self) -> int:
+        """How many places of entries are those of arcs."""
+        return weight_count(self.templates.arcs, self.templates.arcs.layout())
 
     @cached_property
     def compiled(self) -> PartModel:
         """As kernels take it."""
         layout, _, weights = self.arcs.compiled
-        parts = self.weights[self.weights.size - self.templates.size :]
-        return PartModel(layout, weights, self.templates.compiled, read_only(parts))
+        return PartModel(layout, weights, self.templates.compiled, read_only(self.parts))
 
-    def entries(self) -> tuple[Ints, Singles]:
-        """(places, weights) of all that are not zero: those of arcs as `ArcModel` has them, then those of parts."""
+    def entries(self) -> Entries:
+        """All weights that are not zero: those of arcs as `ArcModel` has them, then those of parts."""
+        if isinstance(self.stored, Entries):
+            return self.stored
         places, values = self.arcs.entries()
-        parts = self.weights[self.weights.size - self.templates.size :]
-        found, before = np.flatnonzero(parts), weight_count(self.templates.arcs, self.arcs.layout)
-        return np.concatenate([places, before + found]), np.concatenate([values, parts[found]])
-
-    @classmethod
-    def of(cls, templates: PartTemplates, limits: Shorts, places: Ints, values: Singles) -> SecondOrderModel:
-        """The model with these `entries`."""
-        layout = templates.arcs.layout()
-        before = weight_count(templates.arcs, layout)
-        cut = int(np.searchsorted(places, before))
-        weights = aligned_singles(layout.size + templates.size)
-        weights[: layout.size] = ArcModel.of(templates.arcs, layout, limits, places[:cut], values[:cut]).weights
-        weights[layout.size + places[cut:] - before] = values[cut:]
-        return cls(templates, weights, limits)
+        found = np.flatnonzero(self.parts)
+        return Entries(np.concatenate([places, self._before + found]), np.concatenate([values, self.parts[found]]))
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name not in ("arcs", "compiled")}
+        return {
+            name: value for name, value in vars(self).items() if name not in ("weights", "arcs", "parts", "compiled")
+        }
 
     def parse(
         self,
