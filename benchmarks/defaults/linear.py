@@ -86,6 +86,8 @@ def run(kind: str, sets: str = "", learner: str = "") -> Iterator[Row]:
 
 def _row(kind: str, name: str, label: str, seed: int, make: Learner, split: Split) -> Row:
     few = np.random.default_rng(seed).permutation(split.X.shape[0])[:200]
+    if kind == "classification":
+        few = np.append(few, np.unique(split.y, return_index=True)[1])
     timed(lambda: make(seed, split.X, split.y).fit(split.X[few], np.asarray(split.y)[few]))
     model, seconds = timed(lambda: make(seed, split.X, split.y).fit(split.X, split.y))
     score = float(model.score(split.X_test, split.y_test))

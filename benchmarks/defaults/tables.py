@@ -86,9 +86,10 @@ def lines(kind: str) -> list[str]:
     title, ours, peers, more = TABLES[kind]
     rows = load(kind)
     found = table(rows, kind)
-    seeds = sorted({row.seed for row in rows if row.kind == kind})
+    counts = {len({row.seed for row in rows if row.set == name and row.learner == ours[0]}) for name in found} - {0}
+    seeds = f"{min(counts)} to {max(counts)}" if len(counts) > 1 else f"{max(counts)}"
     learners = [name for name in [*ours, *peers, *more] if any(name in values for values in found.values())]
-    out = [f".. list-table:: {title}, {len(seeds)} seed{'s' * (len(seeds) != 1)}, and CPU seconds of ``fit``"]
+    out = [f".. list-table:: {title}, {seeds} seed{'s' * (seeds != '1')}, and CPU seconds of ``fit``"]
     out += ["   :header-rows: 1", "", "   * - data set"]
     out += [f"     - {name}" for name in learners]
     for name in sorted(found):
