@@ -150,8 +150,8 @@ def _checked(one: dict[str, float], two: dict[str, float]) -> str:
     """How far the model is from what was measured."""
     gaps = [abs(predicted(one, w, MEASURED) / cost["seconds"] - 1.0) for w, cost in ((1, one), (2, two))]
     return (
-        f"The model is off by {gaps[0]:.0%} for one worker, by {gaps[1]:.0%} for two;\nthe rows of {SHARDS} shards are at "
-        "least as uncertain."
+        f"The model is off by {gaps[0]:.0%} for one worker, by {gaps[1]:.0%} for two;\n"
+        f"the rows of {SHARDS} shards are at least as uncertain."
     )
 
 
