@@ -138,7 +138,11 @@ def merge_into(weights: Singles, sums: Singles, parts: Iterable[Averaged], jobs:
     cuts = [np.searchsorted(part.places, edges).tolist() for part in every]
 
     def merge(block: int) -> None:
-        totals, low = spare.pop() if spare else np.zeros((BLOCK, 5)), int(edges[block])
+        try:
+            totals = spare.pop()
+        except IndexError:  # a test before it would not do: another thread may take the last one
+            totals = np.zeros((BLOCK, 5))
+        low = int(edges[block])
         for part, cut in zip(every, cuts, strict=True):
             mine = slice(cut[block], cut[block + 1])
             values = Both(part.weights[mine], part.sums[mine])

@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -216,8 +217,8 @@ def keep_memory() -> None:
 
 def with_files(call: Frames, held: tuple[str, ...], apart: Path | None) -> tuple[Frames, float]:
     """Run a task in a process: what is held is read from files, unless this process has read them already."""
-    content = None if apart is None else lambda: _in_file(apart)
-    return answered(call, lambda: [once(path, lambda p=path: _in_file(p)) for path in held], content)  # type: ignore[misc]
+    content = None if apart is None else partial(_in_file, apart)
+    return answered(call, lambda: [once(path, partial(_in_file, path)) for path in held], content)
 
 
 def _in_file(path: str | Path) -> Frames:

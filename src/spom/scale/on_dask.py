@@ -10,6 +10,7 @@ import uuid
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from spom.errors import Unsupported
@@ -54,7 +55,7 @@ class Dask:
 
     def hold(self, value: Any) -> Any:
         """The value as the result of a task: a worker that needs it asks another for it, and the scheduler has it."""
-        with suppress(Exception):
+        with suppress(Exception):  # a scheduler that is gone is told of below
             there = self.client.nthreads()
             known = [address for address in self._workers if address in there]
             self._workers = known + sorted(set(there) - set(known))
@@ -191,5 +192,5 @@ def _same(value: Any) -> Any:
 
 def with_frames(call: Frames, apart: tuple[str, Frames] | None, *held: tuple[str, Frames]) -> tuple[Frames, float]:
     """Run a task on a worker."""
-    own = None if apart is None else lambda: apart[1]
-    return answered(call, lambda: [once(key, lambda c=frames: c) for key, frames in held], own)  # type: ignore[misc]
+    own = None if apart is None else partial(_same, apart[1])
+    return answered(call, lambda: [once(key, partial(_same, frames)) for key, frames in held], own)
