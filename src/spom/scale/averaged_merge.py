@@ -51,16 +51,21 @@ class Both(NamedTuple):
     sums: Annotated[Singles, "float32[::1]"]
 
 
-@kernel("int64(Both, Both, int64[::1], Both)")
-def pick_changed(before: Both, after: Both, places: Ints, out: Both) -> int:
-    """The entries that differ and where they are, as far as there is room; how many differ."""
-    count = 0
-    for i in range(before.weights.size):
-        if before.weights[i] != after.weights[i] or before.sums[i] != after.sums[i]:
-            if count < places.size:
-                places[count] = i
-                out.weights[count], out.sums[count] = after.weights[i], after.sums[i]
-            count += 1
+@kernel("int64(Both, Both, int64[::1], int64[::1], Both)")
+def pick_changed(before: Both, after: Both, rows: Ints, places: Ints, out: Both) -> int:
+    """The entries that differ and where they are, as far as there is room; how many differ.
+
+    The tables after have some rows of those before: `rows`, in ascending order.
+    """
+    count, width = 0, after.weights.size // max(rows.size, 1)
+    for r in range(rows.size):
+        for k in range(r * width, (r + 1) * width):
+            i = rows[r] * width + k - r * width
+            if before.weights[i] != after.weights[k] or before.sums[i] != after.sums[k]:
+                if count < places.size:
+                    places[count] = i
+                    out.weights[count], out.sums[count] = after.weights[k], after.sums[k]
+                count += 1
     return count
 
 
@@ -114,13 +119,21 @@ class Room:
         self.values = Both(np.empty(size, dtype=np.float32), np.empty(size, dtype=np.float32))
 
 
-def changed(before: tuple[Any, Any], after: tuple[Singles, Singles], room: list[Room]) -> tuple[Ints, Singles, Singles]:
-    """(places, weights, sums) of the entries that differ, in the room of this shard."""
+ONE_ROW = np.zeros(1, dtype=np.int64)
+
+
+def changed(
+    before: tuple[Any, Any], after: tuple[Singles, Singles], room: list[Room], rows: Ints = ONE_ROW
+) -> tuple[Ints, Singles, Singles]:
+    """(places, weights, sums) of the entries that differ, in the room of this shard.
+
+    The tables after have some rows of those before; or all entries, which are then one row.
+    """
     mine, old, new = room.pop() if room else Room(), Both(*before), Both(*after)
-    count = pick_changed(old, new, mine.places, mine.values)
+    count = pick_changed(old, new, rows, mine.places, mine.values)
     if count > mine.places.size:
         mine = Room(count + count // 8)
-        pick_changed(old, new, mine.places, mine.values)
+        pick_changed(old, new, rows, mine.places, mine.values)
     room.append(mine)
     return mine.places[:count], mine.values.weights[:count], mine.values.sums[:count]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -12,13 +12,13 @@ from spom.core.arrays import Ints
 from spom.core.state import State
 from spom.data.treebank import Treebank
 from spom.errors import DataError, Unsupported
-from spom.estimators.parser.defaults import CROSSING, crossing_share
+from spom.estimators.parser.defaults import CROSSING, SAMPLE, crossing_share
 from spom.estimators.parser.parser import LABEL_BITS
 from spom.estimators.parser.pruning import Pruning, select_templates
 from spom.estimators.parser.stages import ArcLearner, Held, RelationLearner, Run, gold_relations, share
 from spom.features.arc_sets import LABELS
 from spom.features.arcs import ArcCodes, ArcTemplates
-from spom.scale.averaged_merge import Averaged, Both, Room, Whole, changed, merge_into, put_back
+from spom.scale.averaged_merge import Averaged, Both, Room, Singles, Whole, changed, merge_into, put_back
 from spom.scale.executor import Threads
 from spom.scale.pruning import MOST
 from spom.scale.team import Team
@@ -26,7 +26,7 @@ from spom.scale.worker import learn
 from spom.solvers.structured.trees.arc_filter import arc_limits, with_roots
 from spom.solvers.structured.trees.learning import SUM
 from spom.solvers.structured.trees.model import ArcModel
-from spom.solvers.structured.trees.relations import LabelLearner, LabelModel
+from spom.solvers.structured.trees.relations import LabelLearner, LabelModel, rows_of
 from spom.solvers.structured.trees.solver import ArcSolver
 from spom.solvers.structured.trees.space import FILTER
 
@@ -44,15 +44,16 @@ class SeenTrees:
 
 @dataclass(frozen=True)
 class ParserLook:
-    """The first pass over trees."""
+    """The first pass over trees; so many of a shard are looked at for crossing arcs."""
 
     templates: ArcTemplates
+    sample: int
 
     def look(self, loaded: tuple[Any, Any, Any]) -> SeenTrees:
         """Count the strings of a shard."""
         bank = trees_of(loaded)
-        relations = tuple(bank.relation_names)
-        return SeenTrees(len(bank), bank.n_words, self.templates.count(bank), relations, crossing_share(bank))
+        relations, share = tuple(bank.relation_names), crossing_share(bank, self.sample)
+        return SeenTrees(len(bank), bank.n_words, self.templates.count(bank), relations, share)
 
 
 def trees_of(loaded: tuple[Any, Any, Any]) -> Treebank:
@@ -66,12 +67,13 @@ def trees_of(loaded: tuple[Any, Any, Any]) -> Treebank:
 
 @dataclass(frozen=True)
 class Trees:
-    """The sentences of a shard as solvers take them, and room for what a pass over them changes."""
+    """The sentences of a shard as solvers take them, room for what a pass changes, and the rows of their relations."""
 
     codes: ArcCodes
     gold: Ints
     relations: Ints | None
     room: list[Room] = field(default_factory=list)
+    rows: list[Ints] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -83,8 +85,8 @@ class ParserLesson:
     relations: tuple[str, ...]
     settings: dict[str, Any]
     limits: Any = None
-    # Learners of earlier tasks in this process, the pass they made and what it changed: their tables are used again.
-    _spare: dict[str, list[tuple[Any, int, Ints]]] = field(default_factory=lambda: {"arcs": [], "relations": []})
+    # Solvers of earlier tasks in this process, the pass they made and what it changed: their tables are used again.
+    _spare: list[tuple[ArcSolver, int, Ints]] = field(default_factory=list)
 
     def prepare(self, loaded: Any) -> Trees | None:
         """The sentences as codes."""
@@ -115,47 +117,49 @@ class ParserLesson:
         return ArcCodes(codes.codes[:, places], codes.kinds[places], first, codes.sizes[chosen]), trees.gold[places]
 
     def _arcs(self, trees: Trees, kept: State, random: Any) -> Averaged:
-        solver = self._begun("arcs", kept) or ArcSolver(
+        solver = self._begun(kept) or ArcSolver(
             self.templates, trees.codes, trees.gold, limits=self.limits, copies=False, start=kept, **self.settings
         )
         solver.codes, solver.gold, solver.blocks[:] = trees.codes, trees.gold, kept.internal["blocks"]
         solver.k, solver.rounds, solver.random = kept.k, int(kept.internal["rounds"]), random
-        state = solver.epoch()
-        return self._ended("arcs", solver, trees, kept)._replace(share=float(trees.codes.first.size), loss=state.loss)
+        loss, before = solver.epoch().loss, (kept.theta, kept.internal["sums"])
+        found = changed(before, (solver.weights, solver.sums), trees.room)
+        self._spare.append((solver, kept.k, found[0]))
+        return Averaged(*found, float(solver.rounds), float(trees.codes.first.size), loss, None)
 
     def _labels(self, trees: Trees, kept: State, random: Any) -> Averaged:
+        """A pass over relations, with the rows of weights that the sentences of the shard use."""
         assert trees.relations is not None
-        learner = self._begun("relations", kept)
-        if learner is None:
-            learner = LabelLearner(self.labels, self.relations, 0, copies=False)
-            learner.restore(kept)
-        learner.seen[:] = kept.internal["seen"]
-        learner.k, learner.rounds, learner.random = kept.k, float(kept.internal["rounds"]), random
+        rows = trees.rows[0] if trees.rows else rows_of(self.labels, trees.codes, trees.gold)
+        trees.rows[:] = [rows]
+        learner = LabelLearner(self.labels, self.relations, random, copies=False, rows=rows)
+        before = kept.theta, kept.internal["sums"]
+        for mine, whole in zip((learner.weights, learner.sums), before, strict=True):
+            np.take(whole.reshape(learner.layout.rows, -1), rows, axis=0, out=mine.reshape(rows.size, -1), mode="clip")
+        learner.k, learner.rounds = kept.k, float(kept.internal["rounds"])
         loss = learner.epoch(trees.codes, trees.gold, trees.relations)
-        done = self._ended("relations", learner, trees, kept)
-        return done._replace(share=float(trees.codes.sizes.sum()), loss=loss, more=learner.seen.copy())
+        found, words = changed(before, (learner.weights, learner.sums), trees.room, rows), trees.codes.sizes.sum()
+        return Averaged(*found, learner.rounds, float(words), loss, learner.seen)
 
-    def _begun(self, stage: str, kept: State) -> Any:
-        """A learner that no other thread uses, with the tables of a state; None where there is none."""
+    def _begun(self, kept: State) -> ArcSolver | None:
+        """A solver that no other thread uses, with the tables of a state; None where there is none."""
         try:
-            learner, done, places = self._spare[stage].pop()
+            solver, done, places = self._spare.pop()
         except IndexError:
             return None
         if done == kept.k:
-            put_back(places, Both(kept.theta, kept.internal["sums"]), Both(learner.weights, learner.sums))
+            before = Both(cast("Singles", kept.theta), kept.internal["sums"])
+            put_back(places, before, Both(solver.weights, solver.sums))
         else:
-            learner.weights[:], learner.sums[:] = kept.theta, kept.internal["sums"]
-        return learner
+            solver.weights[:], solver.sums[:] = kept.theta, kept.internal["sums"]
+        return solver
 
-    def _ended(self, stage: str, learner: Any, trees: Trees, kept: State) -> Averaged:
-        """What the pass of a learner changed, which is free for others now."""
-        tables = learner.weights, learner.sums
-        places, weights, sums = changed((kept.theta, kept.internal["sums"]), tables, trees.room)
-        self._spare[stage].append((learner, kept.k, places))
-        return Averaged(places, weights, sums, float(learner.rounds), 0.0, 0.0, None)
+    def drop(self) -> None:
+        """Free the tables when arcs are done: memory that was just used is much cheaper than fresh memory."""
+        self._spare.clear()
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "_spare": {"arcs": [], "relations": []}}
+        return {**vars(self), "_spare": []}
 
 
 class ShardedArcs(ArcLearner):
@@ -179,6 +183,8 @@ class ShardedArcs(ArcLearner):
             solver.rounds = round(whole.rounds)
             solver.blocks[SUM] = whole.rounds
             solver.k += 1
+            if epoch + 1 == self.epochs:
+                self.team.taught.drop()
             yield solver._state(whole.loss, solver.step)
 
 
@@ -234,7 +240,7 @@ def fit_parser(estimator: Any, team: Team, dev: Any, watch: dict[str, Any], clas
     templates = ArcTemplates(estimator._names(), estimator.table_bits, estimator.min_count)
     labels = ArcTemplates(LABELS, LABEL_BITS, estimator.min_count)
     share([templates, *([labels] if estimator.labels else [])])
-    team.teach(ParserLook(templates))
+    team.teach(ParserLook(templates, -(-SAMPLE // max(len(team.shards), 1))))
     seen: list[SeenTrees] = [part for part in team.look() if part is not None]
     projective, why = _projective(estimator.projective, seen)
     templates.learn(_counts(seen))

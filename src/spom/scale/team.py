@@ -35,14 +35,18 @@ class Team:
         self.stamps: list[str | None] = []
         self.skipped: list[Unread] = []
         self.report: list[dict[str, Any]] = []
+        # The last lesson, and what was made known of it.
+        self.taught: Any = None
         self._common: Any = None
+        # The seconds of the last task of each shard, by number.
+        self._seconds: dict[int, float] = {}
         # What was sent of shards that are in memory, by number.
         self._apart: dict[int, Any] = {}
 
     def teach(self, lesson: Any) -> None:
         """Make known what later phases do; what was prepared for the lesson before is of no use any more."""
         self._drop()
-        self.lesson += 1
+        self.lesson, self.taught = self.lesson + 1, lesson
         stamps = dict(zip(self.numbers, self.stamps, strict=False))
         siblings = self.executor.workers if isinstance(self.executor, Processes) else 1
         wanted = self.checkpoint is not None
@@ -101,27 +105,30 @@ class Team:
         """function(common, state, shard, index, *arguments) for each shard (or `only` some), in the order of shards."""
         begin, spent, waited, before = time.perf_counter(), 0.0, 0.0, replace(self.executor.moved)
         chosen = list(range(len(self.shards))) if only is None else list(only)
-        handles: list[Any] = []
+        handles: list[Any] = [None] * len(chosen)
         held, sent = None, 0
         try:
             held = self.executor.hold(state)
-            for place, k in enumerate(chosen):
+            # What took longest the last time begins first, so that the workers end at nearly the same time.
+            for place in sorted(range(len(chosen)), key=lambda j: -self._seconds.get(self.numbers[chosen[j]], 0.0)):
+                k = chosen[place]
                 more = arguments[place] if arguments is not None else ()
                 shard, apart = self._sent(k)
                 call = (function, shard, self.numbers[k], *more)
                 whose = Shard(self.numbers[k], apart)
-                handles.append(self.executor.submit(run, (self._common, held), call, f"spom-{phase}", whose))
+                handles[place] = self.executor.submit(run, (self._common, held), call, f"spom-{phase}", whose)
             sent = self.executor.moved.bytes - before.bytes
             for place, k in enumerate(chosen):
                 since = time.perf_counter()
                 result = self._result(handles[place], k, lost_is_unread)
                 waited += time.perf_counter() - since
                 spent += result[1]
+                self._seconds[self.numbers[k]] = result[1]
                 yield result[0]
         except NoWorkers as error:
             raise NoWorkers(f"{error}, in the phase {phase!r}; {self._to_do()}") from None
         finally:
-            self.executor.cancel(handles)
+            self.executor.cancel([handle for handle in handles if handle is not None])
             if held is not None:
                 self.executor.drop(held)
             whole, moved = time.perf_counter() - begin, self.executor.moved

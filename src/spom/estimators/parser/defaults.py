@@ -29,9 +29,9 @@ def crosses(heads: Any) -> bool:
     return bool(inside.any())
 
 
-def crossing_share(bank: Treebank) -> float:
-    """The share of trees with crossing arcs, from at most `SAMPLE` sentences."""
-    chosen = np.unique(np.linspace(0, len(bank) - 1, min(len(bank), SAMPLE)).astype(np.int64))
+def crossing_share(bank: Treebank, most: int = SAMPLE) -> float:
+    """The share of trees with crossing arcs, from at most so many sentences."""
+    chosen = np.unique(np.linspace(0, len(bank) - 1, min(len(bank), most)).astype(np.int64))
     found = [crosses(bank.heads[bank.offsets[i] : bank.offsets[i + 1]]) for i in chosen.tolist()]
     return float(np.mean(found)) if found else 0.0
 

@@ -54,18 +54,14 @@ class Run:
         """Epochs of learning arcs; with development data those of the best epoch."""
         scores = None if dev is None else lambda model: self.score(model, dev)
         found = self.trainer.run(ArcLearner(solver, epochs, stage, scores), stage)
-        weights = aligned_singles(solver.weights.size)
-        weights[:] = found.model["weights"]
-        return solver.model_of(weights)
+        return solver.model_of(aligned(found.model["weights"]))
 
     def relations(self, learner: LabelLearner, epochs: int) -> LabelModel:
         """Epochs of learning relations on gold trees."""
         found = self.trainer.run(RelationLearner(learner, epochs), "relations")
-        weights = aligned_singles(learner.weights.size)
-        weights[:] = found.model["weights"]
         root = int(found.model["root"])
         root = root if -1 <= root < len(learner.names) else -1
-        return LabelModel(learner.templates, learner.layout, learner.names, weights, root)
+        return LabelModel(learner.templates, learner.layout, learner.names, aligned(found.model["weights"]), root)
 
 
 class ArcLearner(Learner):
@@ -139,6 +135,15 @@ class RelationLearner(Learner):
     def like(self, state: State | None) -> Arrays:
         """Weights of this learner's size."""
         return {"weights": self.learner.weights, "root": np.array(0)}
+
+
+def aligned(weights: Any) -> Any:
+    """Weights that begin at a cache line: a copy where those of a checkpoint do not."""
+    if weights.ctypes.data % 64 == 0:
+        return weights
+    found = aligned_singles(weights.size)
+    found[:] = weights
+    return found
 
 
 def share(parts: list[ArcTemplates], more: Iterable[str] = ()) -> None:

@@ -47,8 +47,12 @@ class LabelTable(NamedTuple):
 
 
 class LabelSums(NamedTuple):
-    """Weights of relations (and a view of them for scoring), the sums of their mean, and the largest step."""
+    """Weights of relations (and a view of them for scoring), the sums of their mean, and the largest step.
 
+    Row r is at places[r], or at r where there are no places.
+    """
+
+    places: Annotated[Ids, "int32[::1]"]
     weights: Annotated[Singles, "float32[::1]"]
     fixed: Annotated[Singles, WEIGHTS]
     sums: Annotated[Singles, "float32[::1]"]
@@ -111,6 +115,18 @@ def best_other(scores: Singles, count: int, y: int) -> int:
     return best
 
 
+@kernel("void(Corpus, int64, Layout, boolean[::1])")
+def mark_rows(corpus: Corpus, count: int, layout: Layout, used: NDArray[np.bool_]) -> None:
+    """used[r] = True for the rows of the arcs of the first `count` sentences; the trees are the guides."""
+    for s in range(count):
+        sentence = sentence_of(corpus, s)
+        rows = np.empty((sentence.n + 1, layout.families.shape[0]), dtype=np.int64)
+        label_rows(sentence, layout, rows)
+        for m in range(1, sentence.n + 1):
+            for f in range(rows.shape[1]):
+                used[rows[m, f]] = True
+
+
 @kernel(f"float64(Corpus, {VECTOR}, int64[::1], Layout, Relations, LabelSums, float64)")
 def learn_labels(
     corpus: Corpus, gold: Ints, order: Ints, layout: Layout, relations: Relations, to: LabelSums, rounds: float
@@ -128,6 +144,10 @@ def learn_labels(
             continue
         rows = np.empty((n + 1, F), dtype=np.int64)
         label_rows(sentence, layout, rows)
+        if to.places.size:
+            for m in range(1, n + 1):
+                for f in range(F):
+                    rows[m, f] = to.places[rows[m, f]]
         for m in range(1, n + 1):
             y = gold[a + m]
             score_labels(to.fixed, rows, m, width, scores)

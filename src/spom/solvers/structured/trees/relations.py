@@ -19,7 +19,14 @@ from spom.features.arcs import ArcCodes, ArcLayout, ArcTemplates
 from spom.solvers import examples
 from spom.solvers.structured.trees.arc_filter import words_of
 from spom.solvers.structured.trees.model import Entries, corpus_of, in_threads
-from spom.solvers.structured.trees.relation_kernels import LabelSums, LabelTable, Relations, find_labels, learn_labels
+from spom.solvers.structured.trees.relation_kernels import (
+    LabelSums,
+    LabelTable,
+    Relations,
+    find_labels,
+    learn_labels,
+    mark_rows,
+)
 from spom.solvers.structured.trees.space import Singles, layout_of
 
 
@@ -91,6 +98,14 @@ def label_width(count: int) -> int:
     return -(-count // LINE) * LINE
 
 
+def rows_of(templates: ArcTemplates, codes: ArcCodes, trees: Ints) -> Ints:
+    """The rows of weights that learning from these trees can change."""
+    layout = templates.layout(apart=True)
+    used = np.zeros(layout.rows, dtype=bool)
+    mark_rows(corpus_of(codes, trees), codes.first.size, layout_of(templates, layout), used)
+    return np.flatnonzero(used)
+
+
 def relations_of(count: int, root: int = -1) -> Relations:
     """The relations as kernels take them."""
     return Relations(count, label_width(count), root)
@@ -105,6 +120,7 @@ def relations_of(count: int, root: int = -1) -> Relations:
 class LabelLearner:
     """Averaged margin steps on the relations of gold arcs; `epoch()` makes a pass, `model()` gives the mean.
 
+    With `rows` it has weights for these alone, in their order; `rows_of` gives those of some sentences.
     After `feed`, iterating yields a `State` after each pass, without end: its `theta` is the iterate (a copy unless
     `copies=False`), `internal` has the sums of the average. `restore` resumes from a state, to the same bits.
 
@@ -123,6 +139,7 @@ class LabelLearner:
         seed: Any = 0,
         step: float | None = None,
         copies: bool = True,
+        rows: Ints | None = None,
     ) -> None:
         self.templates, self.names, self.copies = templates, names, copies
         self.k, self.seconds = 0, 0.0
@@ -130,7 +147,11 @@ class LabelLearner:
         self.layout = templates.layout(apart=True)
         self.random = np.random.default_rng(seed)
         self.step = 2.0 / self.layout.families.shape[0] if step is None else step
-        self.weights = aligned_singles(self.layout.rows * label_width(len(names)))
+        self.places = np.zeros(0 if rows is None else self.layout.rows, dtype=np.int32)
+        if rows is not None:
+            self.places[rows] = np.arange(rows.size)
+        count = self.layout.rows if rows is None else rows.size
+        self.weights = aligned_singles(count * label_width(len(names)))
         self.sums = aligned_singles(self.weights.size)
         self.rounds = 0.0
         # Which relations were seen below the root, and which elsewhere.
@@ -183,7 +204,7 @@ class LabelLearner:
         """One pass over all sentences in random order; the mean loss of a word."""
         self.k += 1
         order = self.random.permutation(codes.first.size)
-        to = LabelSums(self.weights, read_only(self.weights), self.sums, self.step)
+        to = LabelSums(self.places, self.weights, read_only(self.weights), self.sums, self.step)
         layout, corpus = layout_of(self.templates, self.layout), corpus_of(codes, trees)
         relations = relations_of(len(self.names))
         loss = learn_labels(corpus, read_only(gold), order, layout, relations, to, self.rounds)
