@@ -14,8 +14,7 @@ import numpy as np
 
 from benchmarks.common import Table, data_folder
 from spom.data import read_conll
-from spom.estimators.tagger.inputs import make_source
-from spom.estimators.tagger.labels import label_codes, split_labels
+from spom.estimators.tagger.inputs import label_codes, make_source, split_labels
 from spom.features.rows import Blocks
 from spom.solvers.structured.chains.data import Tokens, as_blocks, as_tokens
 from spom.solvers.structured.chains.knockoffs import discover

@@ -20,8 +20,7 @@ import numpy as np
 
 from benchmarks.common import data_folder
 from benchmarks.tagging_peers import chunking_features, plain_conll
-from spom.estimators.tagger.inputs import make_source
-from spom.estimators.tagger.labels import label_codes
+from spom.estimators.tagger.inputs import label_codes, make_source
 from spom.penalties import L1
 from spom.solvers.structured.chains import OnlineChain
 from spom.solvers.structured.chains.adaptive_engine import RATES, AdaptiveEngine

@@ -36,7 +36,7 @@ EXTRA = {
     "solvers": ("spom.solvers.iterate", "spom.solvers.steps"),
     "core": (
         *("spom.core.protocols", "spom.core.registry", "spom.core.state", "spom.core.callbacks"),
-        *("spom.core.jit", "spom.core.params"),
+        "spom.core.jit",
     ),
     "report": ("spom.report.contents",),
 }

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from spom.cli.output import Whole
+from spom.cli.predict import Whole
 from spom.data.conllu import iter_conllu, read_conllu
 from spom.data.opening import read_all
 from spom.data.tables import labels, read_table

@@ -33,7 +33,7 @@ def demo(
       spom demo
       spom demo --quick --folder demo
     """
-    from spom.cli.output import print_json
+    from spom.cli.options import print_json
 
     found = show(quick=quick, folder=folder, page=page, seed=seed, say=(lambda text="": None) if json else _say)
     if json:

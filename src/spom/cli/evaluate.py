@@ -56,7 +56,7 @@ def evaluate(values: dict[str, Any]) -> None:
     """
     import time
 
-    from spom.cli.output import print_json
+    from spom.cli.options import print_json
     from spom.cli.predict import explained, kind_of
     from spom.errors import DataError, Unsupported
 

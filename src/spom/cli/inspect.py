@@ -51,7 +51,7 @@ def inspect(values: dict[str, Any]) -> None:
     import sys
 
     from spom.cli.inspecting import View, from_header, from_model, print_csv, print_text
-    from spom.cli.output import print_json
+    from spom.cli.options import print_json
     from spom.core.container import read_header
     from spom.models.loading import load_model
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import json
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -379,3 +380,10 @@ def check_shards(options: dict[str, Any], supported: bool) -> None:
         raise Unsupported("--shards and --dask are for taggers, parsers and the online solver of data in memory")
     if shards is not None and shards < 1:
         raise ValueError(f"--shards takes a number >= 1; not {shards}")
+
+
+def print_json(values: dict[str, Any]) -> None:
+    """One line of JSON on standard output."""
+    from spom.models.run import plain
+
+    print(json.dumps(plain(values), ensure_ascii=False, allow_nan=False))

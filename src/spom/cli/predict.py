@@ -1,8 +1,10 @@
-"""`spom predict`: the input with the predicted column, streamed, in order; and which kind of data a model takes."""
+"""`spom predict`: the input with the predicted column, streamed, in order, to a file or standard output."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,6 +13,7 @@ import typer
 
 from spom.cli import options as o
 from spom.cli.options import REQUIRED, takes
+from spom.core.atomic import replacing
 from spom.errors import DataError, ModelFileError, Unsupported
 
 if TYPE_CHECKING:
@@ -124,8 +127,6 @@ def _run(asked: Asked, sources: list[str]) -> None:
         return
     if asked.probabilities:
         raise Unsupported("--probabilities is for classifiers of vectors; taggers have --marginals")
-    from spom.cli.output import writing
-
     make = {"tagger": _tags, "parser": _trees, "pipeline": _texts}[asked.kind]
     if asked.dask is not None:
         from spom.cli.sharded import predicted_on_dask
@@ -155,7 +156,6 @@ def _vectors(asked: Asked, sources: list[str]) -> None:
 
 def _explained(asked: Asked, sources: list[str]) -> None:
     """One explanation per row or token, as text."""
-    from spom.cli.output import writing
     from spom.models.loading import load_model
 
     estimator = load_model(asked.model)
@@ -302,3 +302,52 @@ def explained(error: DataError, kind: str, model: str | Path) -> DataError:
     if error.line is None:
         return error
     return DataError(f"{error.what} ({model} is a {kind}, which takes {_TAKES[kind]})", error.source, error.line)
+
+
+# --- where results go ----------------------------------------------------------------------------------
+
+
+@contextmanager
+def writing(path: str) -> Iterator[Any]:
+    """A binary file to write to; `-` is standard output, and .gz and .zst compress."""
+    if path == "-":
+        out = getattr(sys.stdout, "buffer", None)
+        if out is None:
+            raise Unsupported("standard output takes no bytes here; write to a file with -o")
+        yield Whole(out)
+        out.flush()
+        return
+    with replacing(path) as raw:
+        if path.endswith(".gz"):
+            import gzip
+
+            with gzip.GzipFile(fileobj=raw, mode="wb", mtime=0, compresslevel=6) as packed:
+                yield packed
+        elif path.endswith(".zst"):
+            try:
+                import zstandard
+            except ImportError:
+                raise Unsupported("writing zstd needs the package zstandard (pip install spom[zstd])") from None
+            with zstandard.ZstdCompressor().stream_writer(raw, closefd=False) as packed:
+                yield packed
+        else:
+            yield raw
+
+
+class Whole:
+    """A binary file all of whose bytes are written: with PYTHONUNBUFFERED `write` may write a part and say how much."""
+
+    def __init__(self, file: Any) -> None:
+        self.file = file
+
+    def write(self, data: Any) -> int:
+        """Write everything, or raise the error of the system."""
+        rest = memoryview(data).cast("B")
+        while len(rest):
+            written = self.file.write(rest)
+            rest = rest[len(rest) if written is None else written :]
+        return memoryview(data).nbytes
+
+    def flush(self) -> None:
+        """Hand over what is kept."""
+        self.file.flush()

@@ -32,7 +32,7 @@ def tag_scores(tagger: Any, X: Any, y: Any) -> Scores:
     """A tagger's scores: accuracy by token and, where the labels write phrases down, conlleval's table."""
     import warnings
 
-    from spom.estimators.tagger.labels import label_codes
+    from spom.estimators.tagger.inputs import label_codes
     from spom.metrics.phrases import has_phrases
 
     with warnings.catch_warnings():

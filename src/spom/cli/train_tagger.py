@@ -15,7 +15,7 @@ from spom.errors import DataError
 
 def train(**o: Any) -> None:
     """Read, learn, score, write."""
-    from spom import SequenceTagger
+    from spom.estimators.tagger.tagger import SequenceTagger
 
     live = Live(o["epochs"], o["quiet"] or o["json"], "tokens/s", stopping=o["stopping"])
     tagger = SequenceTagger(**_parameters(o, live))

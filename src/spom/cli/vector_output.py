@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from spom.cli.output import writing
+from spom.cli.predict import writing
 from spom.cli.vectors import Lines, as_text
 from spom.core.arrays import Floats
 from spom.data.tables import Table

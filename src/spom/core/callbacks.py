@@ -41,9 +41,12 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
+
+from spom.errors import Unsupported
 
 # The log of the whole library; what nobody asked for is not shown.
 LOG = logging.getLogger("spom")
@@ -166,3 +169,83 @@ class _Line:
                 continue
             parts.append(f"{name} {value:.6g}" if isinstance(value, float) else f"{name} {value}")
         return (f"{self.label}: " if self.label else "") + ", ".join(parts)
+
+
+# --- scikit-learn's callbacks (1.9) on our estimators ---------------------------------------------------
+#
+# A fit of ours is a task `fit` with one task for each stage (a tagger has one, a parser several) and, below it, one
+# task for each epoch. Hooks at the beginning and at the end of an epoch are called together once it is over, when it is
+# known that there was one; `metadata` is what our own callbacks get as `info`. Fitted copies of the estimator in the
+# middle of a run (`fitted_estimator`) are not made: callbacks that ask for one get None.
+
+
+def _theirs() -> Any:
+    """scikit-learn's own mixin; imported where it is needed, since it imports a library for progress bars."""
+    try:
+        from sklearn.callback import CallbackSupportMixin
+    except ImportError:
+        raise Unsupported("set_callbacks needs scikit-learn 1.9; callbacks= works with any version") from None
+    return CallbackSupportMixin
+
+
+class TakesCallbacks:
+    """A mixin: `set_callbacks`, as scikit-learn's estimators have it."""
+
+    def set_callbacks(self, *callbacks: Any) -> Any:
+        """Set callbacks that follow scikit-learn's protocol, such as `sklearn.callback.ProgressBar()`; none removes."""
+        return _theirs().set_callbacks(self, *callbacks)
+
+    def _init_callback_context(self, **settings: Any) -> Any:
+        return _theirs()._init_callback_context(self, **settings)
+
+
+class Tasks:
+    """A callback of ours that tells scikit-learn's callbacks of an estimator; nothing where it has none."""
+
+    def __init__(self, estimator: Any) -> None:
+        self.estimator = estimator
+        self._root: Any = None
+        self._stage: Any = None
+
+    @property
+    def wanted(self) -> bool:
+        """Whether the estimator has callbacks of scikit-learn, or is fitted by an estimator that may."""
+        held = vars(self.estimator)
+        ready = hasattr(self.estimator, "_init_callback_context")
+        return ready and bool(held.get("_skl_callbacks") or "_parent_callback_ctx" in held)
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Around a fit: set the callbacks up, and tear them down however it ends."""
+        if not self.wanted:
+            yield
+            return
+        from sklearn.callback._callback_support import callback_management_context
+
+        with callback_management_context(self.estimator):
+            self._root = self.estimator._init_callback_context(max_subtasks=None)
+            self._root.call_on_fit_task_begin(estimator=self.estimator)
+            yield
+            self.close()
+            self._root.call_on_fit_task_end(estimator=self.estimator)
+
+    def open(self, name: str, epochs: int | None) -> None:
+        """Begin a stage of at most `epochs` epochs."""
+        if self._root is not None:
+            self.close()
+            self._stage = self._root.subcontext(task_name=name or "epochs", max_subtasks=epochs)
+            self._stage.call_on_fit_task_begin(estimator=self.estimator)
+
+    def close(self) -> None:
+        """End the stage that is under way."""
+        if self._stage is not None:
+            self._stage.call_on_fit_task_end(estimator=self.estimator)
+            self._stage = None
+
+    def on_epoch(self, info: dict[str, Any]) -> bool:
+        """Tell of an epoch; whether some callback wants the run to end."""
+        if self._stage is None:
+            return False
+        task = self._stage.subcontext(task_name="epoch")
+        task.call_on_fit_task_begin(estimator=self.estimator, metadata=info)
+        return bool(task.call_on_fit_task_end(estimator=self.estimator, metadata=info))

@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from spom.core.arrays import Floats, Ints
-from spom.core.params import Parameters
-from spom.core.registry import register
+from spom.core.registry import Parameters, register
 from spom.decoders.checking import as_labels, as_scores, check_scores
 from spom.decoders.costs import Cost, as_cost
 from spom.decoders.forward_backward import forward_backward

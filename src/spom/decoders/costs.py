@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from spom.core.arrays import Floats, Ints, as_finite, check_positive
-from spom.core.params import Parameters
+from spom.core.registry import Parameters
 from spom.errors import Unsupported
 
 

@@ -10,8 +10,7 @@ from numpy.typing import ArrayLike
 
 from spom.core.arrays import Floats, Ints
 from spom.core.jit import kernel
-from spom.core.params import Parameters
-from spom.core.registry import register
+from spom.core.registry import Parameters, register
 from spom.decoders.checking import as_labels, as_scores, check_scores
 from spom.decoders.costs import Cost, as_cost
 

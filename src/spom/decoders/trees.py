@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from spom.core.arrays import Floats, Ints
 from spom.core.jit import kernel
-from spom.core.params import Parameters
+from spom.core.registry import Parameters
 from spom.decoders.checking import as_labels, as_scores, bad_entry
 from spom.decoders.costs import Cost, as_cost
 

@@ -13,7 +13,7 @@ import scipy  # its subpackages are loaded on first use
 from numpy.typing import ArrayLike
 
 from spom.core.arrays import Floats, checked_csr
-from spom.core.params import Parameters
+from spom.core.registry import Parameters
 from spom.kernels.gram import Reals
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from spom.core.arrays import Floats, as_floats, check_finite
-from spom.core.params import Parameters
+from spom.core.registry import Parameters
 
 NO_REALS: Floats = np.zeros(0)
 

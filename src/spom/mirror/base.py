@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from spom.core.arrays import Floats, as_finite, check_finite, check_positive, output_like
-from spom.core.params import Parameters
+from spom.core.registry import Parameters
 from spom.errors import Unsupported
 
 # One agreement for both directions of every map: (x, reals, out) -> None; `out` may be `x`.

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from spom.core.arrays import Floats, Ints, as_finite, as_floats, check_finite, check_positive, output_like
-from spom.core.params import Parameters
+from spom.core.registry import Parameters
 from spom.errors import Unsupported
 from spom.penalties.forms import NO_ELASTIC, Elastic, NormSum, OwnBlocks, Split
 
@@ -206,3 +206,36 @@ class Strength(Penalty):
         if self._held is None or self._held[0] != self.strength:
             self._held = (self.strength, np.array([self.strength], dtype=np.float64))
         return self._held[1], NO_INTS
+
+
+def block_weights(norms: Floats, penalty: Any) -> Floats:
+    """beta_m, proportional to norm(theta_m) / (slope of the penalty in that norm), summing to one.
+
+    These are the weights of the sum of kernels whose machine theta is: the norms' shares for `SparseMKL`, powers
+    2 - q of them for `LqMKL`. Where there is no penalty of block norms it is the shares.
+
+    >>> from spom.penalties import LqMKL, SparseMKL
+    >>> block_weights(np.array([3.0, 1.0]), SparseMKL(0.1)).round(6)
+    array([0.75, 0.25])
+    >>> block_weights(np.array([4.0, 1.0]), LqMKL(0.1, q=1.5)).round(6)
+    array([0.666667, 0.333333])
+    """
+    h = penalty.on_rows(norms.size) if hasattr(penalty, "on_rows") and norms.size else None
+    found = np.array(norms, dtype=np.float64)
+    on = np.flatnonzero(found)
+    if h is not None and on.size > 1:
+        slopes = np.array([_slope(h, found, m) for m in on.tolist()])
+        if (slopes > 0.0).all():
+            found[on] /= slopes
+    total = float(found.sum())
+    return found / total if total > 0.0 else found
+
+
+def _slope(h: Any, norms: Floats, m: int) -> float:
+    """The derivative of h in norm m, by a central difference."""
+    values = []
+    for factor in (1.0 + 1e-5, 1.0 - 1e-5):
+        moved = norms.copy()
+        moved[m] *= factor
+        values.append(float(h.value(moved)))
+    return (values[0] - values[1]) / (2e-5 * float(norms[m]))

@@ -11,7 +11,8 @@ from sklearn.base import is_classifier, is_regressor
 from sklearn.utils.validation import check_is_fitted
 
 from spom.data.columns import Columns
-from spom.estimators.tagger.labels import metric, split_labels
+from spom.estimators.tagger.inputs import split_labels
+from spom.estimators.tagger.model import metric
 from spom.metrics.attachment import attachment
 from spom.report.contents import Contents, Matrix, Sentence
 from spom.report.history import entries_of, epochs_of, paths_of

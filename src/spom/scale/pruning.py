@@ -14,8 +14,7 @@ import numpy as np
 
 from spom.core.arrays import Ints
 from spom.errors import Unsupported
-from spom.estimators.tagger.inputs import Source
-from spom.estimators.tagger.labels import label_codes, recode
+from spom.estimators.tagger.inputs import Source, label_codes, recode
 from spom.estimators.tagger.pruning import Pruning
 from spom.features.rows import Blocks
 from spom.scale.team import Team

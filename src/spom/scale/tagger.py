@@ -16,8 +16,16 @@ from spom.data.columns import Columns
 from spom.data.treebank import Treebank
 from spom.errors import Unsupported
 from spom.estimators.tagger import defaults
-from spom.estimators.tagger.inputs import Source, as_columns, make_source
-from spom.estimators.tagger.labels import label_codes, label_names, metric, recode, split_labels
+from spom.estimators.tagger.inputs import (
+    Source,
+    as_columns,
+    label_codes,
+    label_names,
+    make_source,
+    recode,
+    split_labels,
+)
+from spom.estimators.tagger.model import metric
 from spom.estimators.tagger.tagger import _Task as Task
 from spom.estimators.tagger.training import NONE, ChainLearner
 from spom.estimators.training import Trainer, all_or_nothing, described

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from spom.core.arrays import Floats, check_positive
-from spom.core.params import Parameters
+from spom.core.registry import Parameters
 from spom.errors import Unsupported
 
 # How a loop turns the numbers of a rule into a step; see `lazy_vector` and `full_update`.

@@ -10,8 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from spom.core.arrays import Floats, check_room
-from spom.core.params import keep
-from spom.core.registry import register
+from spom.core.registry import keep, register
 from spom.estimators.checking import (
     check_classes,
     check_examples,

@@ -13,8 +13,7 @@ from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
 from spom.core.arrays import Floats, check_room
-from spom.core.params import keep
-from spom.core.registry import register
+from spom.core.registry import keep, register
 from spom.errors import SpomError
 from spom.estimators.checking import (
     check_classes,

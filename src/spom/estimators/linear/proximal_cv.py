@@ -12,8 +12,7 @@ from sklearn.model_selection import check_cv
 from sklearn.utils.parallel import Parallel, delayed
 
 from spom.core.arrays import Floats
-from spom.core.params import keep
-from spom.core.registry import register
+from spom.core.registry import keep, register
 from spom.errors import Unsupported
 from spom.estimators.linear.choosing import is_auto
 from spom.estimators.linear.proximal import ProximalClassifier, ProximalRegressor, replaced

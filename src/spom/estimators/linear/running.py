@@ -15,13 +15,13 @@ from sklearn.utils import check_random_state
 from sklearn.utils.extmath import row_norms
 
 from spom.core.arrays import Floats, check_dev
+from spom.core.callbacks import TakesCallbacks, Tasks
 from spom.core.state import State, listed, unlisted
 from spom.errors import DataError, Unsupported
 from spom.estimators.checking import merged, operator
 from spom.estimators.linear.choosing import AUTO, FEW_ROWS, Choosing
 from spom.estimators.linear.strength import Examples
 from spom.estimators.training import Arrays, Learner, Trainer, described, digest, digest_of_file
-from spom.estimators.training.scikit_learn import TakesCallbacks, Tasks
 from spom.penalties import L1
 from spom.solvers.iterate import History, stalled
 from spom.solvers.linear.data import as_rows

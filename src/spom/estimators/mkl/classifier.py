@@ -18,6 +18,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from spom.core.arrays import Floats, Ints, check_squares, checked_csr
+from spom.core.callbacks import TakesCallbacks
 from spom.core.container import check_shape, take
 from spom.core.registry import register
 from spom.errors import DataError, ModelFileError, Unsupported
@@ -41,7 +42,6 @@ from spom.estimators.mkl.model import KernelModel, named_blocks
 from spom.estimators.mkl.training import KernelFit, Making, Options, as_kernels, blocks_of, fit_kernels, grams_of, tell
 from spom.estimators.saving import Saving
 from spom.estimators.training import Trainer, all_or_nothing, described, digest
-from spom.estimators.training.scikit_learn import TakesCallbacks
 from spom.kernels import Gaussian, Laplacian, Linear, Polynomial
 from spom.solvers.mkl.norms import chosen_penalty
 from spom.solvers.mkl.problem import KernelProblem

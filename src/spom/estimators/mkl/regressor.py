@@ -14,6 +14,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from spom.core.arrays import Floats, Ints, check_squares, checked_csr
+from spom.core.callbacks import TakesCallbacks
 from spom.core.container import check_shape, take
 from spom.core.registry import register
 from spom.core.state import State
@@ -26,12 +27,11 @@ from spom.estimators.mkl.strength import MULTIPLES, Path, chosen_multiple
 from spom.estimators.mkl.training import Blocks, Making, as_kernels, blocks_of
 from spom.estimators.saving import Saving
 from spom.estimators.training import Arrays, Learner, Trainer, all_or_nothing, last_entry
-from spom.estimators.training.scikit_learn import TakesCallbacks
 from spom.kernels import Gaussian, Linear, Polynomial
 from spom.kernels.gram import DenseGram, Gram
 from spom.penalties import SparseMKL
+from spom.penalties.base import block_weights
 from spom.solvers.batch.path import with_strength
-from spom.solvers.mkl.norms import block_weights
 from spom.solvers.mkl.regression import FeatureGram, KernelRegression
 
 # What a model file keeps beside the model itself.

@@ -21,8 +21,8 @@ from spom.kernels.features import Features, Nystroem
 from spom.kernels.function import Function
 from spom.kernels.gram import DenseGram, Gram, SparseGram
 from spom.kernels.memory import plan
+from spom.penalties.base import block_weights
 from spom.solvers.mkl.frank_wolfe.gram import parts_of
-from spom.solvers.mkl.norms import block_weights
 from spom.solvers.mkl.online.solver import OnlineKernels
 from spom.solvers.mkl.online.workspace import needed_bytes
 from spom.solvers.mkl.problem import ExplicitBlock, KernelProblem

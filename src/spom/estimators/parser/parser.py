@@ -14,6 +14,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from spom.core.arrays import Floats, Ints, check_dev
+from spom.core.callbacks import TakesCallbacks
 from spom.core.registry import make, register
 from spom.data.conllu import conllu_text
 from spom.data.treebank import Treebank
@@ -28,7 +29,6 @@ from spom.estimators.parser.pruning import Pruning, largest_share, relation_shar
 from spom.estimators.parser.saving import SavingParser
 from spom.estimators.parser.stages import Held, Run, crossed_guides, gold_relations, share
 from spom.estimators.training import Trainer, digest
-from spom.estimators.training.scikit_learn import TakesCallbacks
 from spom.estimators.training.streams import as_stream, is_iterator
 from spom.features.arc_sets import LABELS, guided_templates
 from spom.features.arcs import ArcCodes, ArcTemplates

@@ -14,7 +14,7 @@ from spom.errors import DataError, Unsupported
 from spom.estimators.checking import operator
 from spom.estimators.mkl.training import SOLVERS, UPDATES, KernelFit, Options
 from spom.estimators.tagger.defaults import chosen_constraints, chosen_templates, is_auto
-from spom.estimators.tagger.inputs import Source, as_columns, make_source
+from spom.estimators.tagger.inputs import Source, as_columns, check_labels_fit, label_names, make_source
 from spom.estimators.tagger.kernel_chain import (
     KernelScores,
     Words,
@@ -24,7 +24,6 @@ from spom.estimators.tagger.kernel_chain import (
     split_pair,
     stacked,
 )
-from spom.estimators.tagger.labels import check_labels_fit, label_names
 from spom.estimators.tagger.weights import check_sample_weight, is_per_token, sentence_weights
 from spom.estimators.training import Trainer, described, digest
 from spom.solvers.structured.chains.data import check_sentence_weights, padded

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+import warnings
+from collections.abc import Iterator, Sequence
 from itertools import islice, pairwise
 from typing import Any, Self
 
@@ -14,16 +15,16 @@ from sklearn.utils.validation import check_is_fitted
 from spom.core.arrays import Floats, Ints, is_sparse
 from spom.core.container import check_shape, take
 from spom.decoders import Chain, ChainParts
+from spom.errors import Unsupported
 from spom.estimators.explanation import Explanation, emissions_of, explain_tokens
 from spom.estimators.saving import Arrays, Saving
 from spom.estimators.tagger.given import forbid_others
-from spom.estimators.tagger.inputs import Source
+from spom.estimators.tagger.inputs import Names, Source, in_sentences, label_codes, split_labels
 from spom.estimators.tagger.kernel_chain import is_pair
-from spom.estimators.tagger.labels import Names, evaluate, in_sentences, label_codes, metric, split_labels
 from spom.estimators.tagger.parts import TaggerParts, chain_arrays
 from spom.estimators.training import kept_epoch, last_entry
-from spom.metrics.phrases import PhraseScores
-from spom.solvers.mkl.norms import block_weights
+from spom.metrics.phrases import PhraseScores, has_phrases, score_codes
+from spom.penalties.base import block_weights
 from spom.solvers.structured.chains.data import Tokens, as_tokens, entries
 from spom.solvers.structured.chains.predict import compacted, marginals, scores, tag
 from spom.solvers.structured.chains.sparse.decoding import SparseWeights
@@ -258,3 +259,30 @@ def _word(token: Any) -> str:
     if isinstance(token, dict):
         return str(next(iter(token.values()), ""))
     return str(token[0]) if isinstance(token, (tuple, list)) and len(token) else "token"
+
+
+# --- scores --------------------------------------------------------------------------------------------
+
+
+def evaluate(gold: Ints, labels: Names, found: Ints, classes: Names, offsets: Ints) -> PhraseScores:
+    """Counts of phrases and accuracy; a gold label that training did not see counts as wrong, with one warning."""
+    names = [str(label) for label in classes.tolist()]
+    place = {label: c for c, label in enumerate(names)}
+    unseen = [str(label) for label in labels.tolist() if str(label) not in place]
+    if unseen:
+        shown = ", ".join(unseen[:5]) + (", ..." if len(unseen) > 5 else "")
+        warnings.warn(f"labels that were not seen in training count as wrong: {shown}", stacklevel=3)
+    for label in unseen:
+        place[label] = len(place)
+    codes = np.array([place[str(label)] for label in labels.tolist()], dtype=np.int64)
+    gold = codes[gold] if gold.size else gold
+    return score_codes(gold, found, offsets, [*names, *unseen])
+
+
+def metric(scoring: str, classes: Sequence[Any]) -> str:
+    """`"auto"` is the F1 of phrases where labels are those of a scheme such as BIO, else the accuracy of tokens."""
+    if scoring not in ("auto", "f1", "accuracy"):
+        raise Unsupported(f"there is no scoring {scoring!r} for taggers; there are: auto, f1, accuracy")
+    if scoring != "auto":
+        return scoring
+    return "f1" if has_phrases([str(label) for label in classes]) else "accuracy"

@@ -11,8 +11,7 @@ import numpy as np
 from spom.core.state import State
 from spom.errors import Unsupported
 from spom.estimators.tagger import defaults
-from spom.estimators.tagger.inputs import as_columns, make_source
-from spom.estimators.tagger.labels import label_names, split_labels
+from spom.estimators.tagger.inputs import as_columns, label_names, make_source, split_labels
 from spom.estimators.tagger.training import NONE, ChainLearner
 from spom.estimators.training import Trainer, described
 from spom.estimators.training.streams import Stream, windows_of

@@ -14,22 +14,24 @@ from sklearn.base import clone
 from sklearn.utils import check_random_state
 
 from spom.core.arrays import Floats, Ints, check_dev, is_sparse
+from spom.core.callbacks import TakesCallbacks
 from spom.core.registry import register
 from spom.core.state import State
 from spom.errors import DataError, Unsupported
 from spom.estimators.tagger import defaults
 from spom.estimators.tagger.defaults import MANY, Allowed, candidates_for
-from spom.estimators.tagger.inputs import Source, as_columns, make_source
-from spom.estimators.tagger.labels import (
+from spom.estimators.tagger.inputs import (
     Names,
+    Source,
+    as_columns,
     check_labels_fit,
     label_codes,
     label_names,
-    metric,
+    make_source,
     recode,
     split_labels,
 )
-from spom.estimators.tagger.model import TaggerModel
+from spom.estimators.tagger.model import TaggerModel, metric
 from spom.estimators.tagger.optimum import (
     FieldLearner,
     Goal,
@@ -51,7 +53,6 @@ from spom.estimators.tagger.pruning import (
 from spom.estimators.tagger.training import Certifying, ChainLearner, Weights
 from spom.estimators.tagger.weights import check_sample_weight, weighted
 from spom.estimators.training import Trainer, all_or_nothing, described, digest
-from spom.estimators.training.scikit_learn import TakesCallbacks
 from spom.estimators.training.streams import as_stream, is_iterator
 from spom.features.rows import Blocks
 from spom.metrics.phrases import counts_by_sentence
