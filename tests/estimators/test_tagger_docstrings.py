@@ -13,7 +13,7 @@ MODULES = [
     "solvers.structured.chains.dispatch",
     "solvers.structured.trees.solver",
     "solvers.structured.trees.relations",
-    "solvers.structured.losses",
+    "solvers.structured.structures",
 ]
 
 
