@@ -12,6 +12,7 @@ import gzip
 import json
 import os
 import resource
+import signal
 import subprocess
 import sys
 import tempfile
@@ -50,16 +51,17 @@ print(time.process_time() - begin)
 """
 
 
-def call(*words: str, limit: int = 0) -> tuple[float, str]:
-    """Run spaCy's Python; its CPU seconds and what it prints. With a limit it may be ended after so many."""
+def call(*words: str, limit: int = 0) -> tuple[float, str, bool]:
+    """Run spaCy's Python; its CPU seconds, what it prints, and whether a limit of seconds ended it."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     bound = (lambda: resource.setrlimit(resource.RLIMIT_CPU, (limit, limit + 5))) if limit else None
     done = subprocess.run([PYTHON, *words], capture_output=True, text=True, check=False, preexec_fn=bound)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    if done.returncode and not (limit and seconds >= limit):
+    ended = bool(limit) and done.returncode in (-signal.SIGXCPU, -signal.SIGKILL)
+    if done.returncode and not ended:
         raise RuntimeError(f"spaCy failed: {' '.join(words[:4])}\n{done.stdout[-1000:]}{done.stderr[-2000:]}")
-    return seconds, done.stdout
+    return seconds, done.stdout, ended
 
 
 def trained(place: Path, parts: dict[str, Path], pipeline: str, language: str, converter: str) -> dict[str, Any]:
@@ -71,17 +73,17 @@ def trained(place: Path, parts: dict[str, Path], pipeline: str, language: str, c
     config = str(place / "config.cfg")
     call("-m", "spacy", "init", "config", config, "--lang", language, "--pipeline", pipeline)
     where = ["--paths.train", str(place / "train.spacy"), "--paths.dev", str(place / "dev.spacy")]
-    seconds, _ = call("-m", "spacy", "train", config, "--output", str(place / "out"), *where, limit=LIMIT)
+    seconds, _, ended = call("-m", "spacy", "train", config, "--output", str(place / "out"), *where, limit=LIMIT)
     model = place / "out" / "model-best"
     scores = json.loads((model / "meta.json").read_text())["performance"]
     size = sum(file.stat().st_size for file in model.rglob("*") if file.is_file())
     text = gzip.decompress(parts["test"].read_bytes()).decode()
     tokens = place / "tokens.txt"
     tokens.write_text(_tokens(text, converter), encoding="utf-8")
-    _, spent = call("-c", PREDICT, str(model), str(tokens), str(place / "found.tsv"))
+    _, spent, _ = call("-c", PREDICT, str(model), str(tokens), str(place / "found.tsv"))
     print(f"  spaCy: {seconds:.0f} CPU s; best on the development part: {scores}")
     found = {"seconds": seconds, "bytes": size, "predicting": float(spent.split()[-1])}
-    return {**found, "stopped": bool(LIMIT and seconds >= LIMIT), "found": (place / "found.tsv").read_text("utf-8")}
+    return {**found, "stopped": ended, "found": (place / "found.tsv").read_text("utf-8")}
 
 
 def ending(peer: dict[str, Any]) -> str:
