@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from spom.core.compiled import checks, jobs, key, pool, store
-from spom.core.compiled.running import ready
+from spom.core.compiled import jobs, key, pool, store
+from spom.core.compiled.running import explain, fits, plan_of, ready
 from spom.core.jit import Kernel, kernel
 from spom.penalties.l1 import soft_threshold
 
@@ -139,12 +139,12 @@ def test_arguments_of_the_wrong_kind_are_refused(wrong: Any) -> None:
 
 
 def test_arguments_inside_tuples_are_checked() -> None:
-    kinds = checks.plan([("tuple", [("array", "float64", 1, "A", False), None]), None])
-    assert checks.fits(((np.zeros(4)[::2], 1), 2), kinds)
-    assert not checks.fits(((np.zeros(4, dtype=np.int32), 1), 2), kinds)
-    assert not checks.fits(((np.zeros(4),), 2), kinds)
-    assert "argument 1, argument 1 must be" not in str(checks.explain("f", ((np.zeros(4),), 2), kinds))
-    assert "a tuple of 2" in str(checks.explain("f", ((np.zeros(4),), 2), kinds))
+    kinds = plan_of([("tuple", [("array", "float64", 1, "A", False), None]), None])
+    assert fits(((np.zeros(4)[::2], 1), 2), kinds)
+    assert not fits(((np.zeros(4, dtype=np.int32), 1), 2), kinds)
+    assert not fits(((np.zeros(4),), 2), kinds)
+    assert "argument 1, argument 1 must be" not in str(explain("f", ((np.zeros(4),), 2), kinds))
+    assert "a tuple of 2" in str(explain("f", ((np.zeros(4),), 2), kinds))
 
 
 def test_only_a_few_versions_of_a_kernel_are_kept(tmp_path: Path) -> None:

@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from spom.core.arrays import Floats, Ints
-from spom.core.jit import PROX, bundle_text, is_bundle, kernel
+from spom.core.jit import PROX, bundle_text, is_bundle, kernel, pointer
 from spom.penalties import L1
-from spom.solvers.pointers import pointer
 
 
 class Pair(NamedTuple):

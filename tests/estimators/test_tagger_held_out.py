@@ -7,8 +7,8 @@ import pytest
 
 from spom import SequenceTagger, load_model
 from spom.estimators import comparing
-from spom.estimators.tagger import held_out
-from spom.estimators.tagger.held_out import Smaller
+from spom.estimators.tagger import pruning
+from spom.estimators.tagger.pruning import Smaller
 from spom.penalties import L1, GroupLasso
 from spom.solvers.structured.chains.data import Tokens
 
@@ -74,7 +74,7 @@ def test_under_a_penalty_of_templates_single_weights_are_not_chosen() -> None:
 
 @pytest.mark.parametrize("share", [0.5, 0.8])
 def test_the_weights_that_are_kept_are_the_largest(share: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(held_out, "_candidates", lambda trial, some: [Smaller(np.arange(len(trial.blocks)), share)])
+    monkeypatch.setattr(pruning, "_candidates", lambda trial, some: [Smaller(np.arange(len(trial.blocks)), share)])
     monkeypatch.setattr(comparing, "FALL", 1.0)
     full, pruned = fit(TEMPLATES), fit(TEMPLATES, prune="auto")
     limited = fit(TEMPLATES, max_weights=int(share * full.nonzeros_))
@@ -83,7 +83,7 @@ def test_the_weights_that_are_kept_are_the_largest(share: float, monkeypatch: py
 
 
 def test_weights_that_matter_least_can_go_without_learning_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(held_out, "_candidates", lambda t, some: [Smaller(np.arange(len(t.blocks)), 0.8, False)])
+    monkeypatch.setattr(pruning, "_candidates", lambda t, some: [Smaller(np.arange(len(t.blocks)), 0.8, False)])
     monkeypatch.setattr(comparing, "FALL", 1.0)
     full, pruned = fit(TEMPLATES), fit(TEMPLATES, prune="auto")
     assert not pruned.pruning_.chosen.again
@@ -103,7 +103,7 @@ def test_the_weights_that_matter_most_are_found_as_by_a_loop() -> None:
     wanted = np.zeros_like(W)
     for _, i, j in sorted(matters, reverse=True)[: int(0.6 * len(matters))]:
         wanted[i, j] = W[i, j]
-    np.testing.assert_array_equal(held_out.without_small(W, tokens, 0.6), wanted)
+    np.testing.assert_array_equal(pruning.without_small(W, tokens, 0.6), wanted)
 
 
 def test_the_fall_and_its_error_are_those_of_resampled_sentences() -> None:

@@ -13,7 +13,7 @@ from scipy import sparse
 import spom
 from spom import SequenceTagger
 from spom.errors import DataError, Unsupported
-from spom.estimators.tagger.many import MANY
+from spom.estimators.tagger.defaults import MANY
 from spom.solvers.structured.chains.data import padded
 from spom.solvers.structured.chains.predict import marginals, tag
 

@@ -11,7 +11,7 @@ MODULES = [
     "spom.data.columns",
     "spom.data.conll",
     "spom.metrics.phrases",
-    "spom.features.atoms",
+    "spom.features.streams",
     "spom.features.clusters",
     "spom.features.derive",
     "spom.features.dicts",

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from spom.data import Columns
 from spom.errors import DataError, SpomError, Unsupported
 from spom.features import Template, Templates
-from spom.features.atoms import grouped
 from spom.features.conjunctions import Conjunctions
 from spom.features.ready import SETS
+from spom.features.streams import grouped
 
 
 def step(value: str, name: str) -> str | None:

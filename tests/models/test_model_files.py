@@ -28,7 +28,7 @@ from spom.errors import Unsupported
 from spom.losses import PowerHinge
 from spom.mirror import PNorm
 from spom.models import read_header, replacing
-from spom.models.encoding import Encoder, decode
+from spom.models.loading import Encoder, decode
 from spom.solvers.steps import InverseSqrt
 
 FIXTURES = Path(__file__).parent / "fixtures"

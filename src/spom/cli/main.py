@@ -17,7 +17,7 @@ from typing import Any
 import typer
 
 from spom.cli import data, demo, evaluate, inspect, predict, report, train, warmup
-from spom.cli.stopping import Stopped, end_on_sigterm
+from spom.cli.live import Stopped, end_on_sigterm
 
 ABOUT = """Learn taggers, parsers, classifiers and regressors, and which features they need.
 

@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from spom import __version__
-from spom.cli.live import clock, kept_epochs
+from spom.cli.live import Stopping, clock, kept_epochs
 from spom.cli.options import check_every
 from spom.cli.output import print_json
-from spom.cli.stopping import Stopping
 from spom.core.atomic import check_writable, previous, remove_stale
 from spom.errors import DataError, ModelFileError
 from spom.models.loading import save_model

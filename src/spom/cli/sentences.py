@@ -15,7 +15,7 @@ from spom.data.columns import Columns
 from spom.data.conll import spliced
 from spom.errors import DataError, ModelFileError, Unsupported
 from spom.estimators.tagger.parts import TaggerParts
-from spom.models.encoding import decode
+from spom.models.loading import decode
 
 FORMATS = ("conll", "conllu", "items")
 # Other names of formats, as other tools call them.

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from spom.cli import options as o
+from spom.cli.live import Stopping
 from spom.cli.options import (
     REQUIRED,
     SCHEMES,
@@ -19,7 +20,6 @@ from spom.cli.options import (
     learning_options,
     templates_option,
 )
-from spom.cli.stopping import Stopping
 
 app = typer.Typer(
     help="Learn a model from a file.",

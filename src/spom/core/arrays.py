@@ -1,7 +1,8 @@
-"""The one way in which arrays come in: float64, C-ordered, finite, or an error that says which entry is not."""
+"""The one way in which arrays come in: float64, C-ordered, finite, in range, or an error that says where not."""
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from spom.core.jit import kernel
-from spom.errors import DataError
+from spom.errors import DataError, ModelFileError
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -97,3 +98,219 @@ def check_positive(value: Any, name: str, *, zero: bool = True) -> float:
     if not (0.0 <= number < np.inf) or (number == 0.0 and not zero):
         raise ValueError(f"{name} must be finite and {'>= 0' if zero else '> 0'}; it is {value!r}")
     return number
+
+
+def check_radius(radius: float) -> float:
+    """A radius above zero; infinity is no ball."""
+    return np.inf if radius == np.inf else check_positive(radius, "radius", zero=False)
+
+
+# --- arrays from outside --------------------------------------------------------------------------------------
+#
+# Compiled loops do not check their indices, so that a wrong one reads or writes memory that is not theirs.
+
+Array = np.ndarray[Any, Any]
+
+
+def checked_csr(X: Any, name: str = "X") -> Any:
+    """A sparse matrix as CSR, where every index is that of a row and column it has; else a `DataError` that names one.
+
+    It costs one pass over the indices. Whatever uses a sparse matrix of a caller asks here first: scipy checks when a
+    matrix is made, and not when its arrays are written to later.
+
+    >>> from scipy.sparse import csr_matrix
+    >>> X = csr_matrix([[1.0, 0.0], [0.0, 2.0]])
+    >>> X.indices[1] = 7
+    >>> checked_csr(X)
+    Traceback (most recent call last):
+    spom.errors.DataError: X is no valid sparse matrix: row 1 has the column 7, and there are 2 columns
+    """
+    if X.format in ("csr", "csc", "bsr"):
+        _check_compressed(X, name)
+    elif X.format == "coo":
+        for k, (of, what) in enumerate(zip(X.coords, ("row", "column"), strict=True)):
+            _check_indices(of, X.shape[k], f"{name} is no valid sparse matrix: entry {{at}} has the {what}", what)
+        if any(of.shape != X.data.shape for of in X.coords):
+            raise DataError(f"{name} is no valid sparse matrix: its arrays have different lengths")
+    if X.format == "csr":
+        return X
+    found = X.tocsr()
+    _check_compressed(found, name)
+    return found
+
+
+def check_csc(X: Any, name: str = "X") -> Any:
+    """A CSC matrix itself, where every index is that of a row and column it has; else a `DataError`."""
+    _check_compressed(X, name)
+    return X
+
+
+def check_csr_arrays(parts: tuple[Array, Array, Array], shape: tuple[int, int], name: str) -> Any:
+    """(data, indices, indptr) of a file as a CSR matrix of this shape, or a `ModelFileError`."""
+    data, indices, indptr = parts
+    try:
+        if data.ndim != 1 or data.dtype.kind != "f" or indices.dtype.kind != "i" or indices.shape != data.shape:
+            raise DataError(f"{name}: the entries and their columns do not fit together")
+        if indptr.ndim != 1 or indptr.dtype.kind != "i" or not np.isfinite(data).all():
+            raise DataError(f"{name}: the rows do not fit, or entries are not finite")
+        _check_offsets(indptr, shape[0], data.size, name, "row")
+        _check_indices(indices, shape[1], f"{name}: entry {{at}} has the column", "column")
+    except DataError as error:
+        raise ModelFileError(f"{error}: the file is damaged") from None
+    from scipy.sparse import csr_matrix
+
+    return csr_matrix((data, indices, indptr), shape=shape)
+
+
+def _check_compressed(X: Any, name: str) -> None:
+    lines, others = ("column", "row") if X.format == "csc" else ("row", "column")
+    height, width = (X.shape[1], X.shape[0]) if X.format == "csc" else X.shape
+    if X.format == "bsr":
+        height, width = height // X.blocksize[0], width // X.blocksize[1]
+    what = f"{name} is no valid sparse matrix"
+    entries = X.data.shape[0]
+    if X.indices.shape != (entries,):
+        raise DataError(f"{what}: there are {entries} entries and {X.indices.size} indices")
+    _check_offsets(X.indptr, height, entries, what, lines)
+    used = X.indices[: int(X.indptr[-1])]
+    if not _within(used, width):
+        at = int(np.flatnonzero((used < 0) | (used >= width))[0])
+        line = int(np.searchsorted(X.indptr, at, side="right")) - 1
+        raise DataError(f"{what}: {lines} {line} has the {others} {used[at]}, and there are {width} {others}s")
+
+
+def _check_offsets(offsets: Array, lines: int, entries: int, what: str, line: str) -> None:
+    if offsets.shape != (lines + 1,) or int(offsets[0]) != 0 or int(offsets[-1]) > entries:
+        raise DataError(f"{what}: the places at which {line}s begin do not go from 0 to the {entries} entries")
+    falls = offsets[1:] < offsets[:-1]
+    if falls.any():
+        at = int(np.argmax(falls))
+        raise DataError(f"{what}: {line} {at} ends at entry {offsets[at + 1]}, before it begins ({offsets[at]})")
+
+
+def _check_indices(indices: Array, limit: int, what: str, of: str) -> None:
+    if not _within(indices, limit):
+        at = int(np.flatnonzero((indices < 0) | (indices >= limit))[0])
+        raise DataError(f"{what.format(at=at)} {indices[at]}, and there are {limit} {of}s")
+
+
+def _within(indices: Array, limit: int) -> bool:
+    """Whether all are from 0 to `limit` - 1, in one pass: as unsigned numbers, negative ones are the largest."""
+    if indices.size == 0:
+        return True
+    unsigned = indices.view(np.dtype(f"u{indices.dtype.itemsize}")) if indices.dtype.kind == "i" else indices
+    return int(unsigned.max()) < limit
+
+
+def check_restored(given: dict[str, Array], like: dict[str, Array], todo: str = "") -> dict[str, Array]:
+    """The arrays of `given` that `like` has, where they are of the same shapes and dtypes, and finite.
+
+    `like` are the arrays of a solver before its first round. Arrays of a saved state pass here.
+
+    >>> check_restored({"w": np.zeros(3), "more": np.ones(1)}, {"w": np.zeros(3)})
+    {'w': array([0., 0., 0.])}
+    """
+    found = {}
+    for name, mine in like.items():
+        if name not in given:
+            raise DataError(f"the saved state has no array {name!r}: it is of another solver")
+        array = given[name]
+        if array.shape != mine.shape or array.dtype != mine.dtype:
+            raise DataError(
+                f"the saved state is of another run: {name!r} is {array.dtype}{array.shape}, this run needs "
+                f"{mine.dtype}{mine.shape}" + (f"; {todo}" if todo else "")
+            )
+        if array.dtype.kind == "f" and not np.isfinite(array).all():
+            raise ModelFileError(f"the saved state has numbers in {name!r} that are not finite: it is damaged")
+        if name == "epoch" and int(array) < 0:
+            # A run would make passes until it has caught up.
+            raise ModelFileError(f"the saved state has made {int(array)} epochs: it is damaged")
+        found[name] = array
+    return found
+
+
+def check_saved(given: dict[str, Array], like: dict[str, Array], rows: int | None = None) -> dict[str, Array]:
+    """The saved arrays of an engine that reads data row by row, checked before its compiled loops see them.
+
+    `like` is what the engine packs before its first pass; an array that is empty there is made in the first pass, and
+    the engine checks its size. Where no name is saved, the run starts from a point alone. Numbers are finite, but for
+    `scalars`, where infinity means that no value is known yet. `rows` bounds the indices of rows in `sample`.
+
+    >>> check_saved({"sums": np.ones(2)}, {"sums": np.zeros(2)})
+    {'sums': array([1., 1.])}
+    """
+    known = {name: a for name, a in given.items() if name in like}
+    for name, array in known.items():
+        mine, later = like[name], like[name].size == 0
+        fits = array.dtype == mine.dtype and array.ndim == mine.ndim and array.shape[1:] == mine.shape[1:]
+        if not fits or (not later and array.shape != mine.shape):
+            raise DataError(
+                f"the saved state is of another run: {name!r} is {array.dtype}{array.shape}, this run needs "
+                f"{mine.dtype}{mine.shape}"
+            )
+        bad = ~np.isfinite(array)
+        if name == "scalars":
+            # Infinite only where no value is known before the first pass.
+            bad &= np.isnan(array) | np.isfinite(mine)
+        if bad.any():
+            raise ModelFileError(f"the saved state has numbers in {name!r} that are not finite: it is damaged")
+    if known and len(known) < len(like):
+        missing = min(set(like) - set(known))
+        raise DataError(f"the saved state has no array {missing!r}: it is of another solver")
+    if rows is not None and "sample" in known:
+        check_range(known["sample"], 0, rows, "sample")
+    return known
+
+
+def check_squares(X: Any, name: str = "X") -> Any:
+    """`X` itself, where sums of squares of its entries are finite; else a `DataError` that names one.
+
+    >>> check_squares(np.array([[1.0, 1e300]]))
+    Traceback (most recent call last):
+    spom.errors.DataError: X has the entry 1e+300, whose square is not finite: scale X
+    """
+    numbers = X.data if is_sparse(X) else np.asarray(X)
+    largest = max(float(numbers.max()), -float(numbers.min())) if numbers.size else 0.0
+    # The root of the largest float is 1e154: this leaves a factor of 1e8 for sums.
+    if largest > 1e150:
+        raise DataError(f"{name} has the entry {largest:g}, whose square is not finite: scale {name}")
+    return X
+
+
+def check_room(rows: int, columns: int, copies: int, what: str, todo: str = "take fewer classes or features") -> None:
+    """An error where `copies` tables of rows x columns floats need more memory than this machine has.
+
+    >>> check_room(10, 10, 1, "the weights")
+    """
+    try:
+        memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):
+        # No such call on Windows: what cannot be allocated there ends with a MemoryError.
+        return
+    needed = 8 * copies * rows * columns
+    if needed > memory:
+        raise DataError(f"{what} need about {needed / 1e9:,.0f} GB, more than this machine has: {todo}")
+
+
+def check_range(array: Array, low: int, high: int, name: str) -> Array:
+    """`array` itself, where all entries are from `low` to `high` - 1."""
+    if array.size and not (low <= int(array.min()) and int(array.max()) < high):
+        raise ModelFileError(f"the saved state has entries in {name!r} that are not from {low} to {high - 1}")
+    return array
+
+
+def restore_random(generator: np.random.Generator, state: Any) -> None:
+    """Set the state of a random generator, where there is one and it is such a state."""
+    if state is None:
+        return
+    try:
+        generator.bit_generator.state = state
+    except (TypeError, ValueError, KeyError, OverflowError, AttributeError) as error:
+        raise ModelFileError(f"the saved state has no state of a random generator ({error})") from None
+
+
+def check_dev(labels: Array, classes: Array) -> None:
+    """Development data must have some label that is learnt: otherwise every score is zero."""
+    if labels.size and not {str(label) for label in labels.tolist()} & {str(label) for label in classes.tolist()}:
+        shown = [", ".join(str(label) for label in part.tolist()[:5]) for part in (labels, classes)]
+        raise DataError(f"dev has the labels {shown[0]}, none of which is learnt ({shown[1]}): give data of one kind")

@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from spom.core.arrays import Floats, is_sparse
+from spom.core.arrays import Floats, check_csr_arrays, is_sparse
 from spom.core.container import read_file, write_file
-from spom.core.gate import check_csr_arrays
 from spom.errors import ModelFileError
 
 # What a file that holds a state says that it is.

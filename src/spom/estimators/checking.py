@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -15,8 +13,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, column_or_1d, validate_data
 
 from spom.core import registry
-from spom.core.arrays import Floats, Ints
-from spom.core.gate import check_squares, checked_csr
+from spom.core.arrays import Floats, Ints, check_squares, checked_csr
 from spom.errors import DataError, Unsupported
 
 # Up to this all whole numbers are floats.
@@ -74,18 +71,6 @@ def regression_loss(given: Any, default: str) -> Any:
     if loss.target != "real":
         raise Unsupported(f"{loss!r} is a loss of classification; regressors take squared and power-absolute")
     return loss
-
-
-@contextmanager
-def all_or_nothing(estimator: BaseEstimator) -> Iterator[None]:
-    """After any error inside, restore the estimator to what it was before."""
-    before = dict(vars(estimator))
-    try:
-        yield
-    except BaseException:
-        vars(estimator).clear()
-        vars(estimator).update(before)
-        raise
 
 
 # --- data -------------------------------------------------------------------------------------------

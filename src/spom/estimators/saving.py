@@ -10,9 +10,9 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
+from spom.core.container import check_indices, check_offsets, check_shape, take
 from spom.errors import ModelFileError
 from spom.losses.base import Loss
-from spom.models.checks import check_indices, check_offsets, check_shape, take
 from spom.models.loading import save_model
 from spom.solvers.iterate import History
 
@@ -77,24 +77,6 @@ class SavingLinear(Saving):
         nonzero = coef.nnz if sparse.issparse(coef) else np.count_nonzero(coef)
         selected = np.asarray(self.selected_).size  # type: ignore[attr-defined]  # every linear model has it
         return {**kept, "nonzeros": int(nonzero), "weights": int(np.prod(coef.shape)), "blocks_kept": int(selected)}
-
-
-def kept_epoch(history: list[dict[str, Any]]) -> dict[str, Any]:
-    """The entry of the epoch whose weights were kept: the first with the best score on development data, or the last.
-
-    >>> kept_epoch([{"epoch": 1, "dev": 0.5}, {"epoch": 2, "dev": 0.75}, {"epoch": 3, "dev": 0.625}])
-    {'epoch': 2, 'dev': 0.75}
-    """
-    scored = [entry for entry in history if "dev" in entry]
-    if scored:
-        return max(scored, key=lambda entry: float(entry["dev"]))
-    return history[-1] if history else {}
-
-
-def last_entry(history: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The last entry of a history without what is long and what is timed: the same seed must give the same bytes."""
-    dropped = ("block_weights", "per_second", "seconds")
-    return [{k: v for k, v in entry.items() if k not in dropped} for entry in history[-1:]]
 
 
 def _is_number(value: Any) -> bool:

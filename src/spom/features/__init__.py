@@ -9,7 +9,7 @@ _NAMES = {
     "DictFeatures": "spom.features.dicts",
     "MatrixFeatures": "spom.features.matrices",
     "Rows": "spom.features.rows",
-    "Template": "spom.features.atoms",
+    "Template": "spom.features.streams",
     "Templates": "spom.features.templates",
     "Vocabulary": "spom.features.vocabulary",
 }

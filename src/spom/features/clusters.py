@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from spom.core.arrays import Ints
+from spom.core.container import check_indices, check_shape, take
 from spom.data.columns import Columns
 from spom.data.conll import read_conll
 from spom.data.interning import Bytes, Codes
 from spom.errors import DataError
 from spom.features.vocabulary import Vocabulary
-from spom.models.checks import check_indices, check_shape, take
 
 
 class Clusters:

@@ -11,13 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spom.core.arrays import Ints
+from spom.core.container import check_indices, check_offsets, check_shape, take
 from spom.data.columns import Columns
 from spom.errors import DataError, ModelFileError
 from spom.features import tables
-from spom.features.atoms import Stream, Template
 from spom.features.rows import NO_VALUES, Blocks, Rows
-from spom.features.streams import Coder
-from spom.models.checks import check_indices, check_offsets, check_shape, take
+from spom.features.streams import Coder, Stream, Template
 
 LARGEST = 2**31 - 1
 

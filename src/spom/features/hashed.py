@@ -8,16 +8,15 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 
 from spom.core.arrays import Ints
+from spom.core.container import check_indices, check_shape, take
 from spom.core.jit import kernel
 from spom.data.columns import Columns
 from spom.data.interning import BYTES, Bytes, Codes, distinct, hash_bytes
 from spom.errors import ModelFileError
-from spom.features.atoms import Stream, Template
 from spom.features.clusters import Clusters
 from spom.features.derive import LENGTHS, OFFSETS, Spans, derived
 from spom.features.rows import NO_VALUES, Blocks, Rows
-from spom.features.streams import resolved
-from spom.models.checks import check_indices, check_shape, take
+from spom.features.streams import Stream, Template, resolved
 
 
 class Hashed:

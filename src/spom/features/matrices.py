@@ -6,8 +6,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from spom.core.arrays import Ints
-from spom.core.gate import checked_csr
+from spom.core.arrays import Ints, checked_csr
+from spom.core.container import check_indices, take
 from spom.errors import DataError
 from spom.features.rows import (
     NO_VALUES,
@@ -20,7 +20,6 @@ from spom.features.rows import (
     read_spec,
     write_spec,
 )
-from spom.models.checks import check_indices, take
 
 _VERSION = 1
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from spom.data.opening import read_all
 from spom.errors import DataError, Unsupported
-from spom.features.atoms import Stream, Template
+from spom.features.streams import Stream, Template
 
 
 def _window(column: str, reach: int) -> list[str]:

@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spom.core.arrays import Floats, Ints
+from spom.core.container import check_offsets, take
 from spom.data.columns import gather
 from spom.errors import ModelFileError, SpomError, Unsupported
-from spom.models.checks import check_offsets, take
 
 NO_VALUES: Floats = np.empty(0)
 

@@ -12,14 +12,13 @@ import numpy as np
 from spom.core.arrays import Ints
 from spom.data.columns import Columns
 from spom.errors import DataError, ModelFileError, Unsupported
-from spom.features.atoms import Template, grouped
 from spom.features.clusters import Clusters
 from spom.features.conjunctions import Conjunctions
 from spom.features.derive import check_step
 from spom.features.hashed import Hashed
 from spom.features.ready import SETS, read_templates, ready
 from spom.features.rows import Blocks, Rows, opening, read_spec, write_spec
-from spom.features.streams import Coder
+from spom.features.streams import Coder, Template, grouped
 
 _VERSION = 1
 _FAR = 1 << 16

@@ -9,11 +9,11 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 
 from spom.core.arrays import Ints
+from spom.core.container import check_indices, check_offsets, take
 from spom.core.jit import kernel
 from spom.data.columns import Columns
 from spom.data.interning import BYTES, Bytes, Codes, distinct, hash_bytes, same_bytes
 from spom.errors import ModelFileError
-from spom.models.checks import check_indices, check_offsets, take
 
 OFFSETS = "Array(int64, 1, 'C', readonly=True)"
 LENGTHS = "Array(int32, 1, 'C', readonly=True)"

@@ -12,8 +12,7 @@ import numpy as np
 import scipy  # its subpackages are loaded on first use
 from numpy.typing import ArrayLike
 
-from spom.core.arrays import Floats
-from spom.core.gate import checked_csr
+from spom.core.arrays import Floats, checked_csr
 from spom.core.params import Parameters
 from spom.kernels.gram import Reals
 

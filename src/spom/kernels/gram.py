@@ -12,8 +12,7 @@ import numpy as np
 import scipy  # its subpackages are loaded on first use
 from numpy.typing import ArrayLike, NDArray
 
-from spom.core.arrays import Floats
-from spom.core.gate import checked_csr
+from spom.core.arrays import Floats, checked_csr
 from spom.errors import DataError
 
 # float32 or float64.

@@ -7,9 +7,9 @@ from spom.core.lazy import lazy
 _NAMES = {
     "FORMAT": "spom.core.container",
     "Header": "spom.core.container",
-    "check_indices": "spom.models.checks",
-    "check_offsets": "spom.models.checks",
-    "check_shape": "spom.models.checks",
+    "check_indices": "spom.core.container",
+    "check_offsets": "spom.core.container",
+    "check_shape": "spom.core.container",
     "load_model": "spom.models.loading",
     "read_header": "spom.core.container",
     "read_run": "spom.models.run",

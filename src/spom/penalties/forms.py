@@ -28,11 +28,12 @@ NormSum(order=2.0, strength=2.0, weights=array([], dtype=float64), l2=0.0)
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import numpy as np
 
-from spom.core.arrays import Floats
+from spom.core.arrays import Floats, Ints
+from spom.core.jit import PROX, pointer
 
 if TYPE_CHECKING:
     from spom.penalties.base import Penalty
@@ -93,3 +94,17 @@ class OwnBlocks(NamedTuple):
 
 
 NO_ELASTIC = Elastic(0.0, 0.0)
+
+
+class Prox(NamedTuple):
+    """The prox as compiled loops take it: function(w, step, reals, ints, out), and the penalty's numbers."""
+
+    function: Annotated[Any, f"FunctionType({PROX})"]
+    reals: Annotated[Floats, "float64[::1]"]
+    ints: Annotated[Ints, "int64[::1]"]
+
+
+def compiled_prox(penalty: Any, *shape: int) -> Prox:
+    """The prox of a penalty of arrays of this shape as loops take it."""
+    function, reals, ints = penalty.compiled(shape)
+    return Prox(pointer(function), reals, ints)

@@ -12,10 +12,10 @@ from sklearn.base import is_classifier
 from spom.core.arrays import Floats
 from spom.core.state import State
 from spom.errors import SpomError, Unsupported
-from spom.estimators.checking import all_or_nothing, loss_for, regression_loss
+from spom.estimators.checking import loss_for, regression_loss
 from spom.estimators.linear.choosing import is_auto
 from spom.estimators.linear.proximal import warn_if_not
-from spom.estimators.training import Arrays, Learner, Trainer, described
+from spom.estimators.training import Arrays, Learner, Trainer, all_or_nothing, described
 from spom.losses import Squared
 from spom.scale.linear import choose_from_shards, prepared, scaled
 from spom.scale.linear_data import Rows

@@ -11,11 +11,10 @@ from sklearn.base import is_classifier
 
 from spom.core.state import State
 from spom.errors import Unsupported
-from spom.estimators.checking import all_or_nothing
 from spom.estimators.linear.choosing import is_auto
 from spom.estimators.linear.running import Dev, LinearLearner
 from spom.estimators.linear.strength import Choice, Examples, choose
-from spom.estimators.training import described, digest
+from spom.estimators.training import all_or_nothing, described, digest
 from spom.penalties import SquaredL2
 from spom.scale.linear_data import LinearLook, Rows, Seen, classes_of, fresh, one_width, weights_of_classes
 from spom.scale.linear_merge import Part, merge

@@ -15,13 +15,12 @@ from spom.core.state import State
 from spom.data.columns import Columns
 from spom.data.treebank import Treebank
 from spom.errors import Unsupported
-from spom.estimators.checking import all_or_nothing
 from spom.estimators.tagger import defaults
 from spom.estimators.tagger.inputs import Source, as_columns, make_source
 from spom.estimators.tagger.labels import label_codes, label_names, metric, recode, split_labels
 from spom.estimators.tagger.tagger import _Task as Task
 from spom.estimators.tagger.training import NONE, ChainLearner
-from spom.estimators.training import Trainer, described
+from spom.estimators.training import Trainer, all_or_nothing, described
 from spom.features.templates import Templates
 from spom.scale.chain_merge import Change, change_of, merge_changes
 from spom.scale.chain_sums import Added, Summing, added_of

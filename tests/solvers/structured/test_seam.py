@@ -10,9 +10,17 @@ from scipy.special import softmax
 from sklearn.metrics import log_loss
 
 from spom.core.jit import kernel
-from spom.solvers.structured.losses import HINGE, LOG, PERCEPTRON, SOFTMAX_MARGIN, Loss
-from spom.solvers.structured.residual import Parts, Structure, residual
-from spom.solvers.structured.structures import structure
+from spom.solvers.structured.structures import (
+    HINGE,
+    LOG,
+    PERCEPTRON,
+    SOFTMAX_MARGIN,
+    Loss,
+    Parts,
+    Structure,
+    residual,
+    structure,
+)
 
 
 @kernel("float64(Structure, Loss, Parts, int64[::1], float64[::1], Parts)")

@@ -9,12 +9,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from spom.core.arrays import Floats
-from spom.core.gate import check_room
+from spom.core.arrays import Floats, check_room
 from spom.core.params import keep
 from spom.core.registry import register
 from spom.estimators.checking import (
-    all_or_nothing,
     check_classes,
     check_examples,
     check_labels,
@@ -29,6 +27,7 @@ from spom.estimators.linear.base import LinearClassifier, LinearRegressor
 from spom.estimators.linear.choosing import is_auto
 from spom.estimators.linear.running import Online
 from spom.estimators.linear.stream import Blocks, is_stream
+from spom.estimators.training import all_or_nothing
 
 Block = tuple[Any, Any, Floats | None]
 

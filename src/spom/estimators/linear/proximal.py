@@ -12,13 +12,11 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
-from spom.core.arrays import Floats
-from spom.core.gate import check_room
+from spom.core.arrays import Floats, check_room
 from spom.core.params import keep
 from spom.core.registry import register
 from spom.errors import SpomError
 from spom.estimators.checking import (
-    all_or_nothing,
     check_classes,
     check_examples,
     check_labels,
@@ -32,6 +30,7 @@ from spom.estimators.checking import (
 from spom.estimators.linear.base import LinearClassifier, LinearRegressor
 from spom.estimators.linear.choosing import AUTO, FEW_ROWS, Choosing, is_auto
 from spom.estimators.linear.strength import Examples
+from spom.estimators.training import all_or_nothing
 from spom.penalties import L1
 from spom.solvers.batch.datafit import LinearSmooth
 from spom.solvers.batch.path import Path, path

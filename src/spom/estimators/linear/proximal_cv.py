@@ -15,10 +15,10 @@ from spom.core.arrays import Floats
 from spom.core.params import keep
 from spom.core.registry import register
 from spom.errors import Unsupported
-from spom.estimators.checking import all_or_nothing
 from spom.estimators.linear.choosing import is_auto
 from spom.estimators.linear.proximal import ProximalClassifier, ProximalRegressor, replaced
 from spom.estimators.linear.scaling import measured
+from spom.estimators.training import all_or_nothing
 from spom.solvers.batch.datafit import LinearSmooth
 from spom.solvers.batch.path import Path, check_grid, path, strength_grid, with_strength
 

@@ -14,8 +14,7 @@ from scipy import sparse
 from sklearn.utils import check_random_state
 from sklearn.utils.extmath import row_norms
 
-from spom.core.arrays import Floats
-from spom.core.gate import check_dev
+from spom.core.arrays import Floats, check_dev
 from spom.core.state import State, listed, unlisted
 from spom.errors import DataError, Unsupported
 from spom.estimators.checking import merged, operator

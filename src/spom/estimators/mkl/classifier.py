@@ -17,12 +17,11 @@ from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from spom.core.arrays import Floats, Ints
-from spom.core.gate import check_squares, checked_csr
+from spom.core.arrays import Floats, Ints, check_squares, checked_csr
+from spom.core.container import check_shape, take
 from spom.core.registry import register
 from spom.errors import DataError, ModelFileError, Unsupported
 from spom.estimators.checking import (
-    all_or_nothing,
     check_classes,
     check_labels,
     check_same_length,
@@ -41,10 +40,9 @@ from spom.estimators.mkl.held_out import held_out_scores
 from spom.estimators.mkl.model import KernelModel, named_blocks
 from spom.estimators.mkl.training import KernelFit, Making, Options, as_kernels, blocks_of, fit_kernels, grams_of, tell
 from spom.estimators.saving import Saving
-from spom.estimators.training import Trainer, described, digest
+from spom.estimators.training import Trainer, all_or_nothing, described, digest
 from spom.estimators.training.scikit_learn import TakesCallbacks
 from spom.kernels import Gaussian, Laplacian, Linear, Polynomial
-from spom.models.checks import check_shape, take
 from spom.solvers.mkl.norms import chosen_penalty
 from spom.solvers.mkl.problem import KernelProblem
 

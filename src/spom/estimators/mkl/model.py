@@ -8,12 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from spom.core.arrays import Floats, Ints, is_sparse
-from spom.core.gate import check_csr_arrays
+from spom.core.arrays import Floats, Ints, check_csr_arrays, is_sparse
+from spom.core.container import check_shape, take
 from spom.errors import DataError, ModelFileError
 from spom.kernels.base import Kernel, products, squares
 from spom.kernels.features import Features, Nystroem, RandomFourier
-from spom.models.checks import check_shape, take
 
 # Entries of a block between test rows and support rows.
 BATCH = 1 << 22

@@ -13,30 +13,22 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from spom.core.arrays import Floats, Ints
-from spom.core.gate import check_squares, checked_csr
+from spom.core.arrays import Floats, Ints, check_squares, checked_csr
+from spom.core.container import check_shape, take
 from spom.core.registry import register
 from spom.core.state import State
 from spom.errors import DataError, ModelFileError
-from spom.estimators.checking import (
-    all_or_nothing,
-    check_same_length,
-    check_targets,
-    check_weights,
-    merged,
-    operator,
-)
+from spom.estimators.checking import check_same_length, check_targets, check_weights, merged, operator
 from spom.estimators.explanation import Explanation, explain_blocks
 from spom.estimators.linear.choosing import FEW_ROWS
 from spom.estimators.mkl.model import KernelModel, model_of, named_blocks
 from spom.estimators.mkl.strength import MULTIPLES, Path, chosen_multiple
 from spom.estimators.mkl.training import Blocks, Making, as_kernels, blocks_of
-from spom.estimators.saving import Saving, last_entry
-from spom.estimators.training import Arrays, Learner, Trainer
+from spom.estimators.saving import Saving
+from spom.estimators.training import Arrays, Learner, Trainer, all_or_nothing, last_entry
 from spom.estimators.training.scikit_learn import TakesCallbacks
 from spom.kernels import Gaussian, Linear, Polynomial
 from spom.kernels.gram import DenseGram, Gram
-from spom.models.checks import check_shape, take
 from spom.penalties import SparseMKL
 from spom.solvers.batch.path import with_strength
 from spom.solvers.mkl.norms import block_weights

@@ -13,8 +13,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from spom.core.arrays import Floats, Ints
-from spom.core.gate import check_dev
+from spom.core.arrays import Floats, Ints, check_dev
 from spom.core.registry import make, register
 from spom.data.conllu import conllu_text
 from spom.data.treebank import Treebank

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 from spom.core.arrays import Ints
+from spom.core.container import check_indices, check_shape, take
 from spom.data.columns import Columns
 from spom.estimators.pipeline.scripts import apply_script, lowered, script_of
 from spom.estimators.pipeline.tags import weight_arrays, weights_from
 from spom.features.templates import Templates
-from spom.models.checks import check_indices, check_shape, take
 from spom.solvers.structured.chains.data import as_tokens
 from spom.solvers.structured.chains.sparse.decoding import SparseWeights
 from spom.solvers.structured.chains.sparse.solver import SparseChain

@@ -14,7 +14,7 @@ from spom.estimators.pipeline.packing import pack, unpack
 from spom.estimators.pipeline.segmenter import Segmenter
 from spom.estimators.pipeline.tags import TagStage
 from spom.estimators.saving import Arrays, Saving
-from spom.models.encoding import Encoder, decode
+from spom.models.loading import Encoder, decode
 
 # Features of characters are places of hashes: with other templates the weights of a file mean nothing.
 VERSION, OLDEST = 5, 4

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spom.core.arrays import Ints
+from spom.core.container import check_indices, check_shape, take
 from spom.core.jit import kernel
 from spom.data.surface import Surface
 from spom.estimators.pipeline.characters import (
@@ -25,7 +26,6 @@ from spom.estimators.pipeline.characters import (
     runs_of,
 )
 from spom.estimators.pipeline.sentences import SentenceEnds, Spans
-from spom.models.checks import check_indices, check_shape, take
 from spom.solvers.structured.chains.data import Tokens
 from spom.solvers.structured.chains.sparse.pairs import Singles
 from spom.solvers.structured.chains.sparse.solver import SparseChain

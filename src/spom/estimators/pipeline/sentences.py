@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spom.core.arrays import Ints
+from spom.core.container import check_indices, check_shape, take
 from spom.core.jit import kernel
 from spom.estimators.pipeline.characters import LOWER, UPPER, Characters, Hashes, Points, bucket, count_places, mixed
-from spom.models.checks import check_indices, check_shape, take
 from spom.solvers.structured.chains.data import Tokens
 from spom.solvers.structured.chains.sparse.pairs import Singles
 from spom.solvers.structured.chains.sparse.solver import SparseChain

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spom.core.arrays import Floats, Ints
+from spom.core.container import check_indices, check_offsets, check_shape, take
 from spom.data.columns import Columns
 from spom.data.treebank import Treebank
 from spom.features.templates import Templates
-from spom.models.checks import check_indices, check_offsets, check_shape, take
 from spom.solvers.structured.chains.data import Tokens, as_tokens
 from spom.solvers.structured.chains.sparse.decoding import SparseWeights
 from spom.solvers.structured.chains.sparse.pairs import Pairs, part_count

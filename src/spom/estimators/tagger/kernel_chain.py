@@ -14,15 +14,14 @@ from typing import Any
 import numpy as np
 import scipy  # its parts are loaded when they are first used
 
-from spom.core.arrays import Floats, Ints, is_sparse
-from spom.core.gate import checked_csr
+from spom.core.arrays import Floats, Ints, checked_csr, is_sparse
 from spom.errors import DataError, ModelFileError, Unsupported
 from spom.estimators.mkl.model import KernelModel
 from spom.estimators.mkl.training import KernelFit, Making, Options, as_kernels, blocks_of, fit_kernels
 from spom.estimators.training import Trainer
 from spom.features.rows import Blocks, Rows
 from spom.kernels.base import as_vectors
-from spom.models.encoding import Encoder, decode
+from spom.models.loading import Encoder, decode
 from spom.solvers.mkl.norms import chosen_penalty
 from spom.solvers.mkl.problem import ExplicitBlock, KernelProblem
 

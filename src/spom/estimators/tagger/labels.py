@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spom.core.arrays import Ints
-from spom.core.gate import check_room
+from spom.core.arrays import Ints, check_room
 from spom.data.columns import Columns
 from spom.data.treebank import Treebank
 from spom.errors import DataError, Unsupported

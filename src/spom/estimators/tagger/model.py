@@ -1,33 +1,42 @@
-"""What a fitted tagger does: labels, probabilities, the best few sequences, scores; and what it tells of itself."""
+"""A fitted tagger: labels, probabilities, the best few sequences, scores; what it tells of itself; its model file."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from itertools import islice, pairwise
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from spom.core.arrays import Floats, Ints, is_sparse
+from spom.core.container import check_shape, take
 from spom.decoders import Chain, ChainParts
 from spom.estimators.explanation import Explanation, emissions_of, explain_tokens
+from spom.estimators.saving import Arrays, Saving
 from spom.estimators.tagger.given import forbid_others
 from spom.estimators.tagger.inputs import Source
 from spom.estimators.tagger.kernel_chain import is_pair
 from spom.estimators.tagger.labels import Names, evaluate, in_sentences, label_codes, metric, split_labels
+from spom.estimators.tagger.parts import TaggerParts, chain_arrays
+from spom.estimators.training import kept_epoch, last_entry
 from spom.metrics.phrases import PhraseScores
 from spom.solvers.mkl.norms import block_weights
 from spom.solvers.structured.chains.data import Tokens, as_tokens, entries
-from spom.solvers.structured.chains.predict import marginals, scores, tag
+from spom.solvers.structured.chains.predict import compacted, marginals, scores, tag
 from spom.solvers.structured.chains.sparse.decoding import SparseWeights
 
 # Sentences that are tagged at a time when they come one by one.
 BATCH = 512
+# What `fit` leaves behind besides arrays.
+_FITTED = ("blocks_", "converged_", "n_epochs_", "penalty_")
+# The same, since settings can be chosen by the data; older files have none of them.
+_CHOSEN = {"templates_": "as given", "loss_": "log", "epochs_": 0, "constraints_": None}
 
 
-class TaggerModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+class TaggerModel(Saving, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """A fitted tagger: features of sentences (`_source`), weights, and the block of the chain."""
 
     classes_: Names
@@ -36,8 +45,11 @@ class TaggerModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
     block_norms_: Floats
     blocks_: tuple[str, ...]
     scoring: str
+    history_: list[dict[str, Any]]
+    pruning_: Any
     _source: Source
     _forbidden: Floats
+    _going: Any
 
     def predict(self, X: Any, given: Any = None) -> Any:
         """The best labels of each sentence, as lists.
@@ -181,6 +193,58 @@ class TaggerModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
         values = np.asarray(W[rows, columns]).reshape(-1)
         order = np.argsort(-np.abs(values), kind="stable")[:count].tolist()
         return [(self._source.features.name(int(rows[i])), names[columns[i]], float(values[i])) for i in order]
+
+    # --- as a model file: labels, the features that have a weight, and the weights that are not zero ------------
+
+    def model_state(self) -> tuple[dict[str, Any], Arrays]:
+        """What `spom.models` writes."""
+        check_is_fitted(self)
+        source, W = self._source, self.weights_[:, : self.classes_.size]
+        if self._going is not None:
+            # After partial_fit every feature is still there: only those with a weight are written.
+            used, W = compacted(W)
+            source = source.compact(used)
+        rows, columns = W.nonzero()
+        arrays: Arrays = {f"features.{name}": a for name, a in source.features.arrays().items()}
+        arrays["weights.values"] = np.asarray(W[rows, columns]).reshape(-1)
+        arrays["weights.labels"] = columns.astype(np.int32)
+        arrays["weights.starts"] = np.searchsorted(rows, np.arange(W.shape[0] + 1)).astype(np.int64)
+        arrays |= chain_arrays(self.chain_, self._forbidden, is_sparse(W))
+        arrays["block_norms"] = self.block_norms_
+        last = last_entry(self.history_)
+        state = {name: getattr(self, name) for name in (*_FITTED, *_CHOSEN)}
+        # Without its times: the same seed must give the same bytes.
+        pruned = None if self.pruning_ is None else re.sub(r" in [\d.]+ s\b", "", str(self.pruning_))
+        about = {"classes_": self.classes_, "kind": source.features.kind, "history": last, "pruned": pruned}
+        return {**state, **about}, arrays
+
+    @classmethod
+    def from_model_state(cls, state: dict[str, Any], arrays: Arrays) -> Self:
+        """The tagger again."""
+        model, parts = cls(**state["params"]), TaggerParts.of(state, arrays)
+        norms = check_shape(take(arrays, "block_norms", "f"), (len(state["blocks_"]),), "block_norms")
+        model.__dict__.update({name: state[name] for name in _FITTED})
+        model.__dict__.update({name: state.get(name, before) for name, before in _CHOSEN.items()})
+        model.__dict__.update(
+            classes_=parts.classes,
+            blocks_=tuple(state["blocks_"]),
+            weights_=parts.weights,
+            chain_=parts.chain,
+            block_norms_=np.array(norms),
+            history_=state["history"],
+            pruning_=state["pruned"],
+            _forbidden=parts.forbidden,
+            _source=parts.source,
+            _going=None,
+        )
+        return model
+
+    def _training(self) -> dict[str, Any]:
+        entry, W = kept_epoch(self.history_), self.weights_
+        told = {key: float(value) for key, value in entry.items() if key in ("loss", "dev")}
+        kept: dict[str, Any] = {key: value for key, value in told.items() if np.isfinite(value)}
+        sizes = {"nonzeros": self.nonzeros_, "weights": W.shape[0] * self.classes_.size}
+        return {**kept, **sizes, "blocks_kept": self.selected_.size}
 
     def __getstate__(self) -> dict[str, Any]:
         # What only the next partial_fit needs is many times the size of the model.

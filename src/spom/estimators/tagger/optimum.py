@@ -84,11 +84,7 @@ class FieldLearner(Learner):
 
 
 def check_options_of_batch(tagger: Any) -> None:
-    """Complain about settings that the batch solver does not take, and about a tolerance that is none."""
-    if tagger.tol is not None and not (isinstance(tagger.tol, (int, float, np.number)) and tagger.tol >= 0.0):
-        raise ValueError(f"tol must be a number >= 0 or None; it is {tagger.tol!r}")
-    if tagger.solver != "batch":
-        return
+    """Complain about settings that the batch solver does not take."""
     if tagger.loss not in ("auto", "log"):
         raise Unsupported(f"solver='batch' minimises the log loss; loss is {tagger.loss!r}")
     if tagger.update == "select" or tagger.max_weights is not None:
@@ -98,11 +94,8 @@ def check_options_of_batch(tagger: Any) -> None:
 
 
 def gap_at(tokens: Tokens, y: Ints, blocks: Blocks, weights: Any, tagger: Any) -> float:
-    """The duality gap at weights of a tagger's task: NaN where the chain has no penalty, or the loss is not the log."""
-    selects = tagger.update == "select"
-    if tagger.loss_ != "log" or selects or not has_bound(tagger.penalty_, len(blocks), tagger.transitions):
-        return np.nan
-    if y.size and y.min() < 0:
+    """The duality gap of the log loss at weights of a tagger's task: NaN where the chain has no penalty."""
+    if not has_bound(tagger.penalty_, len(blocks), tagger.transitions):
         return np.nan
     W, chain = weights
     found = Field(tokens, y, tagger._learning_forbidden(), exact=False).at(W, chain)

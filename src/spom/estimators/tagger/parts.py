@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spom.core.arrays import Floats, Ints
+from spom.core.container import check_indices, check_offsets, check_shape, take
 from spom.errors import ModelFileError
 from spom.estimators.tagger.inputs import Source, features_of
-from spom.models.checks import check_indices, check_offsets, check_shape, take
 from spom.solvers.structured.chains.data import as_tokens, padded
 from spom.solvers.structured.chains.predict import tag
 

@@ -13,15 +13,12 @@ from numpy.typing import ArrayLike
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
-from spom.core.arrays import Floats, Ints, is_sparse
-from spom.core.gate import check_dev
+from spom.core.arrays import Floats, Ints, check_dev, is_sparse
 from spom.core.registry import register
 from spom.core.state import State
 from spom.errors import DataError, Unsupported
-from spom.estimators.checking import all_or_nothing
 from spom.estimators.tagger import defaults
-from spom.estimators.tagger.defaults import Allowed
-from spom.estimators.tagger.held_out import HeldOutPruning, Trial, pruned_on_held_out, share_of, without_small
+from spom.estimators.tagger.defaults import MANY, Allowed, candidates_for
 from spom.estimators.tagger.inputs import Source, as_columns, make_source
 from spom.estimators.tagger.labels import (
     Names,
@@ -32,7 +29,6 @@ from spom.estimators.tagger.labels import (
     recode,
     split_labels,
 )
-from spom.estimators.tagger.many import MANY, candidates_for
 from spom.estimators.tagger.model import TaggerModel
 from spom.estimators.tagger.optimum import (
     FieldLearner,
@@ -43,11 +39,18 @@ from spom.estimators.tagger.optimum import (
     solve_path,
     strengths_of,
 )
-from spom.estimators.tagger.pruning import Pruning, check_prune
-from spom.estimators.tagger.saving import SavingTagger
+from spom.estimators.tagger.pruning import (
+    HeldOutPruning,
+    Pruning,
+    Trial,
+    check_prune,
+    pruned_on_held_out,
+    share_of,
+    without_small,
+)
 from spom.estimators.tagger.training import Certifying, ChainLearner, Weights
 from spom.estimators.tagger.weights import check_sample_weight, weighted
-from spom.estimators.training import Trainer, described, digest
+from spom.estimators.training import Trainer, all_or_nothing, described, digest
 from spom.estimators.training.scikit_learn import TakesCallbacks
 from spom.estimators.training.streams import as_stream, is_iterator
 from spom.features.rows import Blocks
@@ -65,7 +68,7 @@ from spom.solvers.structured.chains.sparse.engine import Candidates
 
 
 @register("estimator", "sequence-tagger", examples=lambda: [SequenceTagger()], cost="O(features + labels^2) per token")
-class SequenceTagger(TakesCallbacks, SavingTagger, TaggerModel):
+class SequenceTagger(TakesCallbacks, TaggerModel):
     r"""argmax over y of sum_t <w_{y_t}, x_t> + sum_t c_{y_(t-1) y_t}: a label for each token of a sentence.
 
     The weights minimise Omega(w) + (1/N) sum_i L(w; x_i, y_i), sentence by sentence. With the defaults that is a
@@ -98,7 +101,7 @@ class SequenceTagger(TakesCallbacks, SavingTagger, TaggerModel):
     epochs : passes over the sentences; `"auto"` is 6, and up to 20 where there are fewer than 833 sentences.
     update, step, average, cost, shuffle : see `spom.solvers.structured.chains.OnlineChain`.
     prune : choose templates first and learn with what was kept: `"auto"` (templates and small weights go where held-out
-        sentences say that a smaller model will do, see `spom.estimators.tagger.held_out`), a
+        sentences say that a smaller model will do, see `spom.estimators.tagger.pruning`), a
         number of templates, a strength (a float), or `{"false_discovery_rate": 0.1}`: those that stand out against
         knockoffs, so that at most that share of them is expected to be noise (`solvers.structured.chains.knockoffs`).
         `pruning_` tells which went, and why.
@@ -116,7 +119,7 @@ class SequenceTagger(TakesCallbacks, SavingTagger, TaggerModel):
     ----------
     classes_ : the labels. weights_, chain_ : the weights of the features that are left, padded; those of the chain.
         With more than 100 labels `weights_` is a CSR matrix: there are weights only for features and labels that were
-        seen together, or that a first pass confuses (`spom.estimators.tagger.many`).
+        seen together, or that a first pass confuses (`spom.estimators.tagger.defaults`).
     settings_ : what was chosen, in one line. templates_, loss_, penalty_, epochs_, constraints_ : the parts of it.
     blocks_ : the names of the templates. block_weights_ : their shares of the norm. selected_ : those that are not off.
     pruning_ : what `prune` did, a table when printed; None without it.
@@ -183,7 +186,6 @@ class SequenceTagger(TakesCallbacks, SavingTagger, TaggerModel):
         self.memory = memory
         self.tol = tol
 
-    pruning_: Pruning | None
     _allowed: Allowed
 
     # --- learning ----------------------------------------------------------------------------------------
@@ -237,7 +239,7 @@ class SequenceTagger(TakesCallbacks, SavingTagger, TaggerModel):
                 weights, task = self._learn(task, trainer, dev)
             self.gap_ = self._gap(task, weights)
             self._keep(weights, trainer, task, compact=True)
-            self._going: OnlineChain | None = None
+            self._going = None
         return self
 
     def partial_fit(
@@ -287,7 +289,10 @@ class SequenceTagger(TakesCallbacks, SavingTagger, TaggerModel):
             check_options(self)
         elif self.solver not in ("auto", "online", "batch"):
             raise Unsupported(f"there is no solver {self.solver!r} for taggers; there are: online, batch")
-        check_options_of_batch(self)
+        if self.tol is not None and not (isinstance(self.tol, (int, float, np.number)) and self.tol >= 0.0):
+            raise ValueError(f"tol must be a number >= 0 or None; it is {self.tol!r}")
+        if self.solver == "batch":
+            check_options_of_batch(self)
         metric(self.scoring, [])
         check_prune(self.prune)
         if self.max_weights is not None and (
@@ -446,7 +451,9 @@ class SequenceTagger(TakesCallbacks, SavingTagger, TaggerModel):
         )
 
     def _gap(self, task: _Task, weights: Weights) -> float:
-        """The duality gap of a task at these weights."""
+        """The duality gap of a task at these weights; NaN where none is known."""
+        if self.loss_ != "log" or self.update == "select":
+            return np.nan
         if task.weight is not None or task.y.min() < 0 or is_sparse(weights[0]):
             # With unknown labels the loss is not convex, and no gap is known; with many labels some weights are fixed.
             return np.nan

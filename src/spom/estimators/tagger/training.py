@@ -11,7 +11,7 @@ from spom.core.arrays import Floats
 from spom.core.state import State
 from spom.estimators.training import Arrays, Learner
 from spom.solvers.structured.chains.data import padded
-from spom.solvers.structured.chains.objective import penalty_value, summarised
+from spom.solvers.structured.chains.dispatch import penalty_value, summarised
 from spom.solvers.structured.chains.solver import OnlineChain
 from spom.solvers.structured.chains.sparse.engine import PairEngine
 

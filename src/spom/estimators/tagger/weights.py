@@ -4,7 +4,7 @@ A sentence of weight w counts w times. Where the tokens of a sentence have weigh
 
     sum over levels v_1 < v_2 < ... of (v_j - v_(j-1)) L(labels of the tokens with a weight of v_j or more),
 
-with v_0 = 0 and all other labels unknown (`spom.solvers.structured.partial`). So a token of weight zero is one whose
+with v_0 = 0 and all other labels unknown (`spom.solvers.structured.structures`). So a token of weight zero is one whose
 label is unknown, equal weights are a weight of the sentence, and a token of weight 2 among tokens of weight 1 is seen
 once more with its own label alone.
 """

@@ -2,7 +2,7 @@
 
 from spom.estimators.training.checkpoint import KIND, Arrays, Checkpoint
 from spom.estimators.training.fingerprint import Fingerprint, described, digest, digest_of_file
-from spom.estimators.training.trainer import Learner, Outcome, Trainer
+from spom.estimators.training.trainer import Learner, Outcome, Trainer, all_or_nothing, kept_epoch, last_entry
 
 __all__ = [
     "KIND",
@@ -12,7 +12,10 @@ __all__ = [
     "Learner",
     "Outcome",
     "Trainer",
+    "all_or_nothing",
     "described",
     "digest",
     "digest_of_file",
+    "kept_epoch",
+    "last_entry",
 ]

@@ -367,6 +367,36 @@ def _short(entry: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in entry.items() if name != "block_weights"}
 
 
+def kept_epoch(history: list[dict[str, Any]]) -> dict[str, Any]:
+    """The entry of the epoch whose weights were kept: the first with the best score on development data, or the last.
+
+    >>> kept_epoch([{"epoch": 1, "dev": 0.5}, {"epoch": 2, "dev": 0.75}, {"epoch": 3, "dev": 0.625}])
+    {'epoch': 2, 'dev': 0.75}
+    """
+    scored = [entry for entry in history if "dev" in entry]
+    if scored:
+        return max(scored, key=lambda entry: float(entry["dev"]))
+    return history[-1] if history else {}
+
+
+def last_entry(history: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The last entry of a history without what is long and what is timed: the same seed must give the same bytes."""
+    dropped = ("block_weights", "per_second", "seconds")
+    return [{k: v for k, v in entry.items() if k not in dropped} for entry in history[-1:]]
+
+
+@contextmanager
+def all_or_nothing(estimator: Any) -> Iterator[None]:
+    """After any error inside, restore the estimator to what it was before."""
+    before = dict(vars(estimator))
+    try:
+        yield
+    except BaseException:
+        vars(estimator).clear()
+        vars(estimator).update(before)
+        raise
+
+
 class _Interrupts:
     """Inside, Ctrl-C is counted and waits for the end of the epoch; the second one is a `KeyboardInterrupt` at once.
 

@@ -9,8 +9,7 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 from scipy.sparse.linalg import LinearOperator, svds
 
-from spom.core.arrays import Floats, as_finite, as_floats, check_finite
-from spom.core.gate import check_csc, checked_csr
+from spom.core.arrays import Floats, as_finite, as_floats, check_csc, check_finite, checked_csr
 from spom.errors import Unsupported
 
 # Up to this many rows or columns the largest singular value is computed exactly, from a Gram matrix.

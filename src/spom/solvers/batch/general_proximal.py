@@ -16,8 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from spom.core.arrays import Floats, as_finite, check_finite, check_positive
-from spom.core.gate import check_restored
+from spom.core.arrays import Floats, as_finite, check_finite, check_positive, check_restored
 from spom.core.registry import register
 from spom.core.state import Counters, State
 from spom.errors import Diverged, ModelFileError, SpomError, Unsupported

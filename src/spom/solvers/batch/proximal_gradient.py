@@ -9,8 +9,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from spom.core.arrays import Floats, check_finite, check_positive
-from spom.core.gate import check_restored
+from spom.core.arrays import Floats, check_finite, check_positive, check_restored
 from spom.core.registry import register
 from spom.core.state import Counters, State
 from spom.errors import DataError, ModelFileError, Unsupported

@@ -16,9 +16,10 @@ import numpy as np
 from spom.core.arrays import Floats, Ints
 from spom.core.jit import kernel
 from spom.penalties import Penalty
+from spom.penalties.forms import Prox, compiled_prox
 from spom.penalties.groups import Groups
 from spom.solvers.linear.data import Examples, Rows
-from spom.solvers.linear.problem import Arrays, Loss, Problem, Prox, Rounds, compiled_loss, compiled_prox
+from spom.solvers.linear.problem import Arrays, Loss, Problem, Rounds, compiled_loss
 from spom.solvers.steps import DIAGONAL, PLAIN
 
 # Rows of the table of blocks: scale, squared norm, its largest value since it was last summed up.
@@ -165,7 +166,7 @@ class BlockScales:
 
     def __init__(self, problem: Problem, groups: Groups, norms: Penalty) -> None:
         self.problem, self.loss = problem, compiled_loss(problem.loss)
-        self.prox = compiled_prox(norms, (groups.count,))
+        self.prox = compiled_prox(norms, groups.count)
         features, count = problem.features, groups.count
         members = np.arange(features) if groups.block else groups.indices
         # Coordinates in no group are one more block, the last, which no prox sees.

@@ -17,8 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from spom.core.arrays import Floats, Ints, check_finite
-from spom.core.gate import checked_csr
+from spom.core.arrays import Floats, Ints, check_finite, checked_csr
 from spom.core.jit import kernel
 from spom.core.prefetch import prefetch
 from spom.errors import DataError, Unsupported

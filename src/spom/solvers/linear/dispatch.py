@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from spom.core.gate import check_room
+from spom.core.arrays import check_room
 from spom.errors import Unsupported
 from spom.mirror import PNorm
 from spom.penalties import L2Ball

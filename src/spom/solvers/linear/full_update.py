@@ -20,17 +20,15 @@ from spom.core.jit import kernel
 from spom.errors import SpomError, Unsupported
 from spom.losses import Logistic, MulticlassLogistic
 from spom.penalties import Zero
-from spom.penalties.forms import Elastic
+from spom.penalties.forms import Elastic, Prox, compiled_prox
 from spom.solvers.linear.data import Examples, Rows
 from spom.solvers.linear.problem import (
     Arrays,
     Loss,
     Problem,
-    Prox,
     Rounds,
     RowLoss,
     compiled_loss,
-    compiled_prox,
     compiled_row_loss,
 )
 from spom.solvers.steps import DIAGONAL, FREE, PLAIN
@@ -282,9 +280,9 @@ class Eager(FullUpdate):
 
     def __init__(self, problem: Problem, norms: Elastic | None) -> None:
         super().__init__(problem)
-        self.prox = compiled_prox(problem.penalty, problem.penalised)
+        self.prox = compiled_prox(problem.penalty, *problem.penalised)
         projection = problem.projection if problem.projection is not None else Zero()
-        self.projection = compiled_prox(projection, problem.penalised)
+        self.projection = compiled_prox(projection, *problem.penalised)
         diagonal = norms is not None and problem.step.mode != PLAIN
         self.norms = np.array(norms if diagonal else (), dtype=np.float64)
         self.memory = np.zeros((2, *self.table.shape) if diagonal else (2, 0, 1))

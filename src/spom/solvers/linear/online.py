@@ -9,8 +9,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from spom.core.arrays import Floats, Ints, all_finite, is_sparse
-from spom.core.gate import check_range, check_restored, check_saved, restore_random
+from spom.core.arrays import (
+    Floats,
+    Ints,
+    all_finite,
+    check_range,
+    check_restored,
+    check_saved,
+    is_sparse,
+    restore_random,
+)
 from spom.core.registry import make, register
 from spom.core.state import Counters, State
 from spom.errors import DataError, Diverged, Unsupported

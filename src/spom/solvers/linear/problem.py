@@ -9,10 +9,9 @@ from typing import Annotated, Any, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 
 from spom.core.arrays import Floats, Ints
-from spom.core.jit import DERIVATIVE, DERIVATIVE_ROW, PROX
+from spom.core.jit import DERIVATIVE, DERIVATIVE_ROW, pointer
 from spom.penalties import Penalty
 from spom.solvers.linear.data import Rows
-from spom.solvers.pointers import pointer
 from spom.solvers.steps import AdaGrad, Step
 
 Arrays = dict[str, np.ndarray[Any, Any]]
@@ -123,14 +122,6 @@ class RowLoss(NamedTuple):
     reals: Annotated[Floats, "float64[::1]"]
 
 
-class Prox(NamedTuple):
-    """A prox of the shared signature, with the penalty's numbers."""
-
-    function: Annotated[Any, f"FunctionType({PROX})"]
-    reals: Annotated[Floats, "float64[::1]"]
-    ints: Annotated[Ints, "int64[::1]"]
-
-
 def undo(engine: Any, arrays: Arrays, touched: Ints, names: tuple[str, ...]) -> Callable[[], bool]:
     """What `Staying.mark` gives for an engine with these tables, one row per coordinate, and these numbers.
 
@@ -161,9 +152,3 @@ def compiled_row_loss(loss: Any) -> RowLoss:
     """A loss of several scores as loops take it."""
     row, reals = loss.compiled()
     return RowLoss(pointer(row), reals)
-
-
-def compiled_prox(penalty: Any, shape: tuple[int, ...]) -> Prox:
-    """The prox of a penalty of arrays of this shape as loops take it."""
-    function, reals, ints = penalty.compiled(shape)
-    return Prox(pointer(function), reals, ints)

@@ -13,8 +13,7 @@ from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
-from spom.core.arrays import Floats, Ints
-from spom.core.gate import check_room
+from spom.core.arrays import Floats, Ints, check_room
 from spom.core.jit import kernel
 from spom.errors import DataError
 from spom.solvers.linear.data import Examples, Rows, look_ahead_in

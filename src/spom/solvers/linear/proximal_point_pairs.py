@@ -14,8 +14,7 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from spom.core.arrays import Floats, Ints
-from spom.core.gate import check_range
+from spom.core.arrays import Floats, Ints, check_range
 from spom.core.jit import kernel
 from spom.losses import MulticlassLogistic
 from spom.solvers.linear.data import Examples, Rows, look_ahead

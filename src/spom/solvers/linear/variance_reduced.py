@@ -20,8 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from spom.core.arrays import Floats, Ints, check_positive
-from spom.core.gate import check_restored, check_saved, restore_random
+from spom.core.arrays import Floats, Ints, check_positive, check_restored, check_saved, restore_random
 from spom.core.registry import make, register
 from spom.core.state import Counters, State
 from spom.errors import SpomError

@@ -8,8 +8,7 @@ import numpy as np
 
 from spom.core.arrays import Floats, Ints
 from spom.core.jit import PROX
-from spom.solvers.structured.losses import Loss
-from spom.solvers.structured.residual import Parts, Structure
+from spom.solvers.structured.structures import Loss, Parts, Structure
 
 # Kinds of blocks.
 DENSE, SPARSE, EXPLICIT = range(3)

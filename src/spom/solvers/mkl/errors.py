@@ -7,8 +7,7 @@ import math
 from spom.core.arrays import Floats, Ints
 from spom.core.jit import kernel
 from spom.solvers.mkl.bundles import Errors, Rule
-from spom.solvers.structured.losses import is_sum
-from spom.solvers.structured.residual import Parts, residual
+from spom.solvers.structured.structures import Parts, is_sum, residual
 
 
 @kernel("Tuple((float64, int64))(Rule, Errors, int64[::1])")

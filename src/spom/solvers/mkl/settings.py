@@ -9,7 +9,7 @@ import numpy as np
 from spom.core.state import State
 from spom.errors import DataError, Unsupported
 from spom.solvers.mkl.problem import KernelProblem
-from spom.solvers.structured.losses import HINGE, LOG, PERCEPTRON
+from spom.solvers.structured.structures import HINGE, LOG, PERCEPTRON
 
 LOSSES = {"hinge": HINGE, "log": LOG, "perceptron": PERCEPTRON}
 # Expected labels of the log loss that are this close to the gold ones are left as they are.

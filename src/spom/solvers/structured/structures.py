@@ -1,13 +1,28 @@
-"""Chains, trees and classes as structures of the seam `residual`: their decoders, in its terms."""
+"""Structured outputs (chains, trees, classes): their losses, and the one gradient of all, expected minus gold parts.
+
+The losses of an output y, numbered once for all compiled code, with max and log-sum-exp over all outputs z:
+
+    perceptron      max over z of score(z) - score(y)
+    hinge           max over z of score(z) + cost(z, y) - score(y)
+    mira            the hinge, with a step that mends it and no more
+    log             log sum over z of exp(score(z)) - score(y): a conditional random field
+    softmax-margin  the same with score(z) + cost(z, y)
+
+The cost is a weight times the number of wrong tokens (Hamming). The derivative in the scores of parts is what z has of
+each part, or is expected to have, minus what y has. A structure knows its outputs: its decoders give both. Learners
+with explicit features and with kernels call `residual` alone.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
 from spom.core.arrays import Floats, Ints
-from spom.core.jit import kernel
+from spom.core.jit import kernel, pointer
 from spom.decoders.arborescence import arborescence
 from spom.decoders.eisner import eisner
 from spom.decoders.forward_backward import forward_backward
@@ -16,11 +31,122 @@ from spom.decoders.multiclass import best_rows, softmax_rows
 from spom.decoders.nonprojective import matrix_tree
 from spom.decoders.quick_marginals import quick_marginals
 from spom.decoders.viterbi import viterbi
-from spom.solvers.pointers import pointer
-from spom.solvers.structured.losses import SUMS, Loss
-from spom.solvers.structured.partial import augment_known, partial_best, partial_sums
-from spom.solvers.structured.paths import add_path, path_score
-from spom.solvers.structured.residual import AUGMENT, DECODE, Parts, Structure
+from spom.errors import Unsupported
+
+# --- losses ------------------------------------------------------------------------------------------
+
+PERCEPTRON, HINGE, MIRA, LOG, SOFTMAX_MARGIN = range(5)
+# All outputs count in these, by their probability, and not the best alone.
+SUMS = (LOG, SOFTMAX_MARGIN)
+LOSSES = {"hinge": HINGE, "perceptron": PERCEPTRON, "log": LOG, "softmax-margin": SOFTMAX_MARGIN, "mira": MIRA}
+
+
+class Loss(NamedTuple):
+    """A loss, and what a wrong token costs in it."""
+
+    code: Annotated[int, "int64"]
+    cost: Annotated[float, "float64"]
+
+
+@kernel("boolean(int64)")
+def takes_cost(code: int) -> bool:
+    """Whether the cost is added to the scores."""
+    return code in (HINGE, MIRA, SOFTMAX_MARGIN)
+
+
+@kernel("boolean(int64)")
+def is_sum(code: int) -> bool:
+    """Whether all outputs count, by their probability, and not the best alone."""
+    return code in SUMS
+
+
+def loss_code(name: Any, names: Sequence[str], what: str) -> int:
+    """The number of a loss; an error that lists those there are for `what`.
+
+    >>> loss_code("log", ("hinge", "log"), "chains") == LOG
+    True
+    """
+    if not isinstance(name, str) or name not in names:
+        raise Unsupported(f"there is no loss {name!r} for {what}; the losses are: {', '.join(names)}")
+    return LOSSES[name]
+
+
+# --- the one gradient: expected parts minus gold parts -----------------------------------------------
+
+
+class Parts(NamedTuple):
+    """One number for each part of an output: scores, counts, or differences of counts.
+
+    Chains: label y at token t is unary[t, y]; the k + 2 rows of `shared` are steps from each label, beginnings, ends.
+    Trees: head h of word m is unary[h, m]. Classes: row i is example i. Where nothing is shared, `shared` has no rows.
+    """
+
+    unary: Annotated[Floats, "float64[:, ::1]"]
+    shared: Annotated[Floats, "float64[:, ::1]"]
+
+
+AUGMENT = "void(Parts, int64[::1], float64)"
+DECODE = "float64(Parts, int64[::1], float64[::1], Parts)"
+
+
+class Structure(NamedTuple):
+    """What is known of a kind of output.
+
+    `augment(scores, gold, cost)` adds the cost of wrong tokens to the scores. `best` and `sums` (scores, gold, scratch,
+    out) return the highest score, or the log of the sum of exponentials, minus the score of gold, with the parts of the
+    best output, or expected parts, minus those of gold in all of `out`.
+    """
+
+    augment: Annotated[Any, "FunctionType(void(Parts, int64[::1], float64))"]
+    best: Annotated[Any, "FunctionType(float64(Parts, int64[::1], float64[::1], Parts))"]
+    sums: Annotated[Any, "FunctionType(float64(Parts, int64[::1], float64[::1], Parts))"]
+
+
+@kernel("float64(Structure, Loss, Parts, int64[::1], float64[::1], Parts)", inline="always")
+def residual(structure: Structure, loss: Loss, scores: Parts, gold: Ints, scratch: Floats, out: Parts) -> float:
+    """The loss, with expected parts minus gold parts in `out`; the cost is added to the scores in place.
+
+    `scratch` is memory that a structure may need: see `scratch_size`.
+    """
+    if takes_cost(loss.code) and loss.cost != 0.0:
+        structure.augment(scores, gold, loss.cost)
+    if is_sum(loss.code):
+        return structure.sums(scores, gold, scratch, out)  # type: ignore[no-any-return]  # a function pointer
+    return structure.best(scores, gold, scratch, out)  # type: ignore[no-any-return]
+
+
+def scratch_size(tokens: int, labels: int) -> int:
+    """How many numbers chains need to work in, for sentences of up to so many tokens."""
+    return 2 * tokens * labels + (labels + 2) * labels
+
+
+# --- one label sequence: its score, and its parts ----------------------------------------------------
+
+
+@kernel("float64(Parts, int64[::1])")
+def path_score(scores: Parts, y: Ints) -> float:
+    """The score of a path: its labels, steps, beginning and end."""
+    unary, chain = scores
+    n, k = unary.shape
+    s = float(chain[k, y[0]] + chain[k + 1, y[n - 1]])
+    for t in range(n):
+        s += unary[t, y[t]]
+        if t > 0:
+            s += chain[y[t - 1], y[t]]
+    return s
+
+
+@kernel("void(int64[::1], float64, Parts)")
+def add_path(y: Ints, sign: float, out: Parts) -> None:
+    """Add `sign` for each label, each step, the beginning and the end of a path."""
+    n, k = out.unary.shape
+    for t in range(n):
+        out.unary[t, y[t]] += sign
+        if t > 0:
+            out.shared[y[t - 1], y[t]] += sign
+    out.shared[k, y[0]] += sign
+    out.shared[k + 1, y[n - 1]] += sign
+
 
 # --- chains --------------------------------------------------------------------------------------------
 
@@ -48,13 +174,44 @@ def chain_best(scores: Parts, gold: Ints, scratch: Floats, out: Parts) -> float:
     return max(best - path_score(scores, gold), 0.0)
 
 
-@kernel("float64(Parts, int64[::1], Parts, float64)")
-def minus_gold(scores: Parts, gold: Ints, out: Parts, total: float) -> float:
-    """The loss, from the log partition and expected labels and steps."""
-    n, k = scores.unary.shape
+@kernel("void(Parts)")
+def add_ends(out: Parts) -> None:
+    """Beginnings and ends are the labels of the first and the last token."""
+    n, k = out.unary.shape
     for y in range(k):
         out.shared[k, y] = out.unary[0, y]
         out.shared[k + 1, y] = out.unary[n - 1, y]
+
+
+@kernel("float64(Parts, Parts)")
+def exact_parts(scores: Parts, out: Parts) -> float:
+    """The log partition, with expected labels, steps, beginnings and ends in all of `out`, to all digits."""
+    unary, chain = scores
+    k = unary.shape[1]
+    out.shared[:k] = 0.0
+    none = np.empty((0, k, k))
+    total = forward_backward(unary, chain[:k], chain[k], chain[k + 1], out.unary, out.shared[:k], none)
+    add_ends(out)
+    return total
+
+
+@kernel("float64(Parts, float64[::1], Parts)")
+def expected_parts(scores: Parts, scratch: Floats, out: Parts) -> float:
+    """The same in linear space, to six digits; where scores are too far apart for it, to all digits."""
+    unary, chain = scores
+    n, k = unary.shape
+    share, total = scratch[: n * k].reshape(n, k), scratch[n * k : 2 * n * k].reshape(n, k)
+    weight = scratch[2 * n * k : 2 * n * k + (k + 2) * k].reshape(k + 2, k)
+    log_partition = quick_marginals(unary, chain, weight, share, total, out.unary, out.shared[:k])
+    if log_partition == -np.inf:
+        return exact_parts(scores, out)
+    add_ends(out)
+    return log_partition
+
+
+@kernel("float64(Parts, int64[::1], Parts, float64)")
+def minus_gold(scores: Parts, gold: Ints, out: Parts, total: float) -> float:
+    """The loss, from the log partition; the parts of gold are taken off the expected ones."""
     add_path(gold, -1.0, out)
     return max(total - path_score(scores, gold), 0.0)
 
@@ -62,25 +219,91 @@ def minus_gold(scores: Parts, gold: Ints, out: Parts, total: float) -> float:
 @kernel(DECODE)
 def chain_sums(scores: Parts, gold: Ints, scratch: Floats, out: Parts) -> float:
     """Forward-backward, to all digits."""
-    unary, chain = scores
-    k = unary.shape[1]
-    out.shared[:k] = 0.0
-    none = np.empty((0, k, k))
-    total = forward_backward(unary, chain[:k], chain[k], chain[k + 1], out.unary, out.shared[:k], none)
-    return minus_gold(scores, gold, out, total)
+    return minus_gold(scores, gold, out, exact_parts(scores, out))
 
 
 @kernel(DECODE)
 def quick_chain_sums(scores: Parts, gold: Ints, scratch: Floats, out: Parts) -> float:
-    """Forward-backward in linear space, to six digits; where scores are too far apart for it, to all digits."""
+    """Forward-backward in linear space, to six digits."""
+    return minus_gold(scores, gold, out, expected_parts(scores, scratch, out))
+
+
+# --- chains with unknown labels ----------------------------------------------------------------------
+#
+# A gold label of -1 is unknown. With C the sequences that agree with the known labels, the losses are
+#
+#     log, softmax-margin   log sum over z of exp(score(z) + cost(z)) - log sum over z in C of exp(score(z))
+#     hinge, perceptron     max over z of score(z) + cost(z) - max over z in C of score(z)
+#
+# where the cost counts wrong tokens among the known ones. The derivative is what z is expected to have of each part
+# minus what is expected under the known labels (or what the best z in C has).
+
+
+@kernel(AUGMENT)
+def augment_known(scores: Parts, gold: Ints, cost: float) -> None:
+    """Add the cost of each label but the gold one at tokens whose label is known."""
+    n, k = scores.unary.shape
+    for t in range(n):
+        if gold[t] >= 0:
+            for a in range(k):
+                scores.unary[t, a] += cost
+            scores.unary[t, gold[t]] -= cost
+
+
+@kernel("void(float64[:, ::1], int64[::1], float64[:, ::1])")
+def keep_known(unary: Floats, gold: Ints, out: Floats) -> None:
+    """A copy of the scores with -inf for every label that a known one rules out."""
+    out[:] = unary
+    for t in range(gold.size):
+        if gold[t] >= 0:
+            out[t] = -np.inf
+            out[t, gold[t]] = unary[t, gold[t]]
+
+
+@kernel(DECODE)
+def partial_sums(scores: Parts, gold: Ints, scratch: Floats, out: Parts) -> float:
+    """Expected parts minus those expected under the known labels, by forward-backward twice."""
+    n, k = scores.unary.shape
+    known = Parts(np.empty((n, k)), scores.shared)
+    keep_known(scores.unary, gold, known.unary)
+    under = Parts(np.empty((n, k)), np.empty((k + 2, k)))
+    low = expected_parts(known, scratch, under)
+    high = expected_parts(scores, scratch, out)
+    out.unary[:] -= under.unary
+    out.shared[:] -= under.shared
+    return max(high - low, 0.0)
+
+
+@kernel(DECODE)
+def partial_best(scores: Parts, gold: Ints, scratch: Floats, out: Parts) -> float:
+    """The best sequence minus the best that agrees with the known labels, by Viterbi twice."""
     unary, chain = scores
     n, k = unary.shape
-    share, total = scratch[: n * k].reshape(n, k), scratch[n * k : 2 * n * k].reshape(n, k)
-    weight = scratch[2 * n * k : 2 * n * k + (k + 2) * k].reshape(k + 2, k)
-    log_partition = quick_marginals(unary, chain, weight, share, total, out.unary, out.shared[:k])
-    if log_partition == -np.inf:
-        return chain_sums(scores, gold, scratch, out)
-    return minus_gold(scores, gold, out, log_partition)
+    known, path, own = np.empty((n, k)), np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64)
+    keep_known(unary, gold, known)
+    low = viterbi(known, chain[:k], chain[k], chain[k + 1], own)
+    high = viterbi(unary, chain[:k], chain[k], chain[k + 1], path)
+    out.unary[:], out.shared[:] = 0.0, 0.0
+    add_path(path, 1.0, out)
+    add_path(own, -1.0, out)
+    return max(high - low, 0.0)
+
+
+def agrees(forbidden: Floats, y: Ints) -> bool:
+    """Whether some sequence has these labels (-1: any) and no forbidden step, beginning or end.
+
+    `forbidden` (k + 2, k) is -inf at steps from each label, beginnings and ends that are not allowed.
+
+    >>> agrees(np.array([[0.0, -np.inf], [0.0, 0.0], [0.0, 0.0], [0.0, 0.0]]), np.array([0, -1, 1]))
+    False
+    """
+    k = forbidden.shape[1]
+    steps, reached = forbidden[:k] == 0.0, forbidden[k] == 0.0
+    for t, label in enumerate(y.tolist()):
+        reached = reached if t == 0 else steps[reached].any(axis=0)
+        if label >= 0:
+            reached = reached & (np.arange(k) == label)
+    return bool((reached & (forbidden[k + 1] == 0.0)).any())
 
 
 # --- trees ---------------------------------------------------------------------------------------------
@@ -189,6 +412,8 @@ def class_sums(scores: Parts, gold: Ints, scratch: Floats, out: Parts) -> float:
     return float(logs.sum()) - minus_gold_classes(scores, gold, out)
 
 
+# --- all of them ------------------------------------------------------------------------------------
+
 KINDS = {
     "chain": (augment_tokens, chain_best, chain_sums),
     "quick-chain": (augment_tokens, chain_best, quick_chain_sums),
@@ -197,6 +422,11 @@ KINDS = {
     "projective-tree": (augment_arcs, projective_best, projective_sums),
     "classes": (augment_tokens, class_best, class_sums),
 }
+
+
+def chain_kind(y: Ints) -> str:
+    """The kind of structure for the gold labels of chains, of which -1 is an unknown one."""
+    return "partial-chain" if y.size and y.min() < 0 else "quick-chain"
 
 
 def structure(kind: str, loss: Loss) -> Structure:

@@ -8,11 +8,9 @@ import pytest
 from spom.decoders import Chain, ChainParts
 from spom.decoders.quick_marginals import exponentials_32, quick_marginals
 from spom.solvers.structured.chains.data import as_tokens, padded
-from spom.solvers.structured.chains.objective import total_loss
 from spom.solvers.structured.chains.predict import marginals, scores, tag
-from spom.solvers.structured.losses import LOSSES, Loss
-from spom.solvers.structured.residual import Parts, residual, scratch_size
-from spom.solvers.structured.structures import structure
+from spom.solvers.structured.chains.sentence import losses
+from spom.solvers.structured.structures import LOSSES, Loss, Parts, residual, scratch_size, structure
 from tests.solvers.structured.chains.naive_chains import dense, loss_and_gradient, problem
 
 NAMES = ["hinge", "perceptron", "log", "softmax-margin"]
@@ -130,5 +128,6 @@ def test_the_sum_of_losses() -> None:
     spans = [(i, *p.rows.offsets[i : i + 2]) for i in range(9)]
     for name in NAMES:
         expected = sum(loss_and_gradient(name, theta, dense(p, i), p.y[a:b], p.k, 0.6)[0] for i, a, b in spans if b > a)
-        found = total_loss(as_tokens(p.rows, p.features), p.y, W, chain, Loss(LOSSES[name], 0.6))
-        assert found == pytest.approx(expected, rel=1e-5)
+        tokens, loss = as_tokens(p.rows, p.features), Loss(LOSSES[name], 0.6)
+        found = losses(tokens, p.y, np.arange(9), (W, chain), loss)[:, 0]
+        assert found.sum() == pytest.approx(expected, rel=1e-5)

@@ -12,10 +12,7 @@ from spom.decoders.schemes import tag_constraints
 from spom.errors import DataError
 from spom.penalties import L1
 from spom.solvers.structured.chains.solver import OnlineChain
-from spom.solvers.structured.losses import LOSSES, Loss
-from spom.solvers.structured.partial import agrees
-from spom.solvers.structured.residual import Parts, residual, scratch_size
-from spom.solvers.structured.structures import structure
+from spom.solvers.structured.structures import LOSSES, Loss, Parts, agrees, residual, scratch_size, structure
 from tests.solvers.structured.chains.naive_chains import parts
 
 NAMES = ["hinge", "perceptron", "log", "softmax-margin"]

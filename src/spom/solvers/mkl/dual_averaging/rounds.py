@@ -23,7 +23,7 @@ from spom.solvers.mkl.bundles import DENSE, EXPLICIT, SPARSE, Active, Data, Erro
 from spom.solvers.mkl.errors import find_errors, gradient_square, inner_products, pair_products, root
 from spom.solvers.mkl.explicit import add_explicit, add_to_weights, explicit_along
 from spom.solvers.mkl.gram_rows import REALS, add_row, add_rows, missing_rows
-from spom.solvers.structured.losses import is_sum
+from spom.solvers.structured.structures import is_sum
 
 # Rows of the table of blocks, whose last column is the transitions: see above; SCALE is what multiplies F[m] (or V)
 # in a score, SIZE the mean of the kernel's diagonal, which norms are divided by, NORM the norm of the block.

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from spom.core.arrays import Floats, check_positive
-from spom.core.gate import check_restored, restore_random
+from spom.core.arrays import Floats, check_positive, check_radius, check_restored, restore_random
+from spom.core.jit import pointer
 from spom.core.registry import register
 from spom.core.state import Counters, State
 from spom.errors import DataError
@@ -41,10 +41,7 @@ from spom.solvers.mkl.norms import on_norms, reach
 from spom.solvers.mkl.problem import KernelProblem
 from spom.solvers.mkl.settings import LOSSES, TOLERANCE, check_choices, check_settings, settings_of
 from spom.solvers.mkl.store import Store, likely_wrong
-from spom.solvers.pointers import pointer
-from spom.solvers.structured.losses import Loss
-from spom.solvers.structured.proximal import check_radius
-from spom.solvers.structured.structures import structure
+from spom.solvers.structured.structures import Loss, structure
 
 OUTPUTS = ("average", "last")
 # Scores of kernels that are on are computed from scratch after so many passes; rounding is far smaller before.

@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from spom.core.arrays import Floats, Ints
-from spom.core.gate import check_range, check_restored
+from spom.core.arrays import Floats, Ints, check_range, check_restored
 from spom.errors import ModelFileError
 from spom.solvers.mkl.frank_wolfe.passes import DECODES, Outputs
 

@@ -18,8 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from spom.core.arrays import Floats, Ints, check_positive
-from spom.core.gate import check_restored, restore_random
+from spom.core.arrays import Floats, Ints, check_positive, check_restored, restore_random
 from spom.core.registry import register
 from spom.core.state import Counters, State
 from spom.errors import DataError

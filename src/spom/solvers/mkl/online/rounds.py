@@ -30,7 +30,7 @@ from spom.solvers.mkl.online.coefficients import (
     renew_weights,
     switch_off,
 )
-from spom.solvers.structured.losses import is_sum
+from spom.solvers.structured.structures import is_sum
 
 # A scale below this is put into the coefficients: float32 scores stay far from overflow.
 SMALL = 1e-9

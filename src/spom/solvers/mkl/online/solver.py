@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from spom.core.arrays import Floats, check_positive
-from spom.core.gate import check_restored, restore_random
+from spom.core.arrays import Floats, check_positive, check_restored, restore_random
+from spom.core.jit import pointer
 from spom.core.registry import register
 from spom.core.state import Counters, State
 from spom.penalties import ElasticNetMKL, GroupLasso, SparseMKL
@@ -22,9 +22,7 @@ from spom.solvers.mkl.online.steps import step_for
 from spom.solvers.mkl.online.workspace import Workspace
 from spom.solvers.mkl.problem import KernelProblem
 from spom.solvers.mkl.settings import LOSSES, TOLERANCE, check_choices, check_settings, settings_of
-from spom.solvers.pointers import pointer
-from spom.solvers.structured.losses import Loss
-from spom.solvers.structured.structures import structure
+from spom.solvers.structured.structures import Loss, structure
 
 OUTPUTS = ("last", "average")
 # A block is held at zero where its gradient is below this share of the threshold.

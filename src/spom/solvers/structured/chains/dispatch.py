@@ -1,7 +1,8 @@
-"""Which engine runs a combination of penalty, update and step; a combination without one is an error that says so."""
+"""Penalties of chains: which engine runs one with an update and a step (or an error that says so), and its value."""
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,16 +10,15 @@ import numpy as np
 from spom.core.arrays import Floats, Ints, check_positive
 from spom.errors import Unsupported
 from spom.features.rows import Blocks
-from spom.penalties.forms import Elastic, Split
+from spom.penalties.forms import Elastic, Split, compiled_prox
 from spom.solvers.steps import AdaGrad, Auto, Constant, LinearDecay, Step, as_step
 from spom.solvers.structured.chains.adaptive_engine import AdaptiveEngine, Rates
-from spom.solvers.structured.chains.data import Tokens
+from spom.solvers.structured.chains.data import Summary, Tokens, entries
 from spom.solvers.structured.chains.scaled_engine import BlockEngine
 from spom.solvers.structured.chains.scaled_rounds import BlockRule
 from spom.solvers.structured.chains.selecting_engine import SelectingEngine
 from spom.solvers.structured.chains.sparse.engine import Candidates, PairEngine
-from spom.solvers.structured.losses import Loss
-from spom.solvers.structured.proximal import compiled_prox
+from spom.solvers.structured.structures import Loss
 
 Engine = AdaptiveEngine | BlockEngine | SelectingEngine | PairEngine
 
@@ -226,3 +226,32 @@ def _reweighted(penalty: Any, weights: Any) -> Any:
 def _norms(penalty: Any, count: int) -> Any:
     """The form on block norms; weights are looked at when the engine is made."""
     return _reweighted(penalty, None).on_norms(count)
+
+
+# --- the value of a penalty ------------------------------------------------------------------------------
+
+
+def summarised(W: Any, chain: Floats, starts: Ints) -> Summary:
+    """Norms of blocks, non-zeros and sizes of weights."""
+    parts = (entries(W, a, b) for a, b in pairwise(starts.tolist()))
+    norms, every = np.asarray(np.sqrt([float(np.vdot(part, part)) for part in parts])), entries(W, 0, W.shape[0])
+    return Summary(norms, int(np.count_nonzero(every)), float(np.abs(every).sum(dtype=np.float64)), chain)
+
+
+def penalty_value(penalty: Any, found: Summary, transitions: str | None) -> float:
+    """Omega(theta): of single weights, or of the norms of blocks; the chain pays as `transitions` says."""
+    norms, chain = found.norms, found.chain
+    own = float(np.vdot(chain, chain))
+    elastic, learnt = penalty.elastic(), transitions == "learnt"
+    if elastic is None and (getattr(penalty, "groups", None) is not None or penalty.on_norms(norms.size) is None):
+        # Two parts, on single weights and on blocks; the chain pays neither.
+        form = selection_form(penalty, norms.size)
+        sizes = form.elastic.l1 * found.sizes if form.elastic.l1 > 0.0 else 0.0
+        return float(sizes + 0.5 * form.elastic.l2 * float(norms @ norms)) + float(form.norms.value(norms))
+    if elastic is not None:
+        chain_l1 = elastic.l1 * float(np.abs(chain).sum()) if learnt else 0.0
+        sizes = elastic.l1 * found.sizes if elastic.l1 > 0.0 else 0.0
+        return float(sizes + chain_l1 + 0.5 * elastic.l2 * (float(norms @ norms) + own))
+    extra = 0.0 if learnt else 0.5 * fixed_strength(penalty) * own
+    every = np.append(norms, np.sqrt(own)) if learnt else norms
+    return float(of_norms(penalty, norms.size, learnt).value(every)) + extra

@@ -12,8 +12,7 @@ from spom.core.jit import kernel
 from spom.core.prefetch import prefetch
 from spom.solvers.structured.chains.data import Tokens
 from spom.solvers.structured.chains.sentence import Rounds, Work, longest_of, make_work, sentence_gradient
-from spom.solvers.structured.losses import LOG, Loss
-from spom.solvers.structured.structures import structure
+from spom.solvers.structured.structures import LOG, Loss, structure
 
 
 @kernel("void(Tokens, int64, float64[:, ::1], float64[:, ::1])")

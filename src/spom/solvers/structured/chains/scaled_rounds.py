@@ -20,10 +20,10 @@ from numpy.typing import NDArray
 
 from spom.core.arrays import Floats, Ints
 from spom.core.jit import kernel
+from spom.penalties.forms import Prox
 from spom.solvers.structured.chains.data import Ids, Singles, Tokens
 from spom.solvers.structured.chains.scores import block_scores
 from spom.solvers.structured.chains.sentence import Rounds, Work, longest_of, make_work, sentence_gradient
-from spom.solvers.structured.proximal import Prox
 
 # Rows of the table of blocks: a_m, norm(v_m)^2, its largest value since it was summed up, S_m.
 SCALE, SQUARED, PEAK, SUM = range(4)

@@ -21,14 +21,12 @@ import numpy as np
 from spom.core.arrays import Floats, Ints
 from spom.features.rows import Blocks
 from spom.penalties import GroupLasso
+from spom.penalties.forms import compiled_prox
 from spom.solvers.structured.chains.data import Tokens, block_weights
-from spom.solvers.structured.chains.objective import gradient_noise
 from spom.solvers.structured.chains.scaled_engine import BlockEngine
 from spom.solvers.structured.chains.scaled_rounds import SCALE, SQUARED, BlockRule
-from spom.solvers.structured.chains.sentence import Rounds
-from spom.solvers.structured.losses import LOG, Loss
-from spom.solvers.structured.proximal import compiled_prox
-from spom.solvers.structured.structures import structure
+from spom.solvers.structured.chains.sentence import Rounds, gradient_noise
+from spom.solvers.structured.structures import LOG, Loss, structure
 
 ETA, EPOCHS, SKIP = 0.1, 3, 0.95
 # Sentences that a selection looks at, at least, and the share of a large set.

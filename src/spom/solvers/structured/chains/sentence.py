@@ -1,4 +1,4 @@
-"""One pass over sentences, as compiled loops see it, and the gradient of one sentence."""
+"""One pass over sentences, as compiled loops see it: the gradient of one sentence, and the losses of many."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from spom.core.arrays import Floats, Ints
 from spom.core.jit import kernel
 from spom.solvers.structured.chains.data import Singles, Tokens
-from spom.solvers.structured.losses import Loss, is_sum
-from spom.solvers.structured.residual import Parts, Structure, residual
+from spom.solvers.structured.chains.scores import plain_scores
+from spom.solvers.structured.structures import LOG, Loss, Parts, Structure, chain_kind, is_sum, residual, structure
 
 
 class Rounds(NamedTuple):
@@ -110,3 +110,38 @@ def sentence_gradient(rounds: Rounds, work: Work, sentence: int, first: int, n: 
         value *= rounds.weight[sentence]
         scale_gradient(work, n, rounds.weight[sentence])
     return value, count
+
+
+# --- losses at given weights ---------------------------------------------------------------------------
+
+
+@kernel("void(Rounds, float32[:, ::1], float64[:, ::1], float64[:, ::1])")
+def sentence_losses(rounds: Rounds, table: Singles, chain: Floats, out: Floats) -> None:
+    """The loss of each sentence of the order, and the squared norm of its gradient in the scores of its tokens."""
+    offsets, k, lanes = rounds.tokens.offsets, chain.shape[1], table.shape[1]
+    work = make_work(longest_of(rounds.tokens, rounds.order), k, lanes)
+    work.chain[:] = chain
+    for r in range(rounds.order.size):
+        first, n = offsets[rounds.order[r]], offsets[rounds.order[r] + 1] - offsets[rounds.order[r]]
+        out[r, 0] = out[r, 1] = 0.0
+        if n > 0:
+            plain_scores(rounds.tokens, first, table, work.acc, work.unary[:n])
+            out[r, 0], _ = sentence_gradient(rounds, work, rounds.order[r], first, n)
+            for t in range(n):
+                if work.active[t]:
+                    for a in range(k):
+                        out[r, 1] += work.grad[t, a] * work.grad[t, a]
+
+
+def losses(tokens: Tokens, y: Ints, order: Ints, weights: tuple[Singles, Floats], loss: Loss) -> Floats:
+    """(sentences, 2): the loss, and norm(expected - gold)^2 over tokens: that of a block without repetitions."""
+    out = np.empty((order.size, 2))
+    rounds = Rounds(tokens, y, order, np.empty(0), structure(chain_kind(y), loss), loss, 1.0, 0)
+    sentence_losses(rounds, *weights, out)
+    return out
+
+
+def gradient_noise(tokens: Tokens, y: Ints, some: Ints, weights: tuple[Singles, Floats]) -> float:
+    """The rms norm of a sentence's gradient under the log loss: the scale of what a selection has to tell apart."""
+    squares = losses(tokens, y, some, weights, Loss(LOG, 0.0))[:, 1]
+    return float(np.sqrt(squares.mean())) if some.size else 1.0

@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from spom.core.arrays import Floats, Ints, check_positive
-from spom.core.gate import check_restored, restore_random
+from spom.core.arrays import Floats, Ints, check_positive, check_radius, check_restored, restore_random
 from spom.core.registry import make, register
 from spom.core.state import Counters, State
 from spom.decoders.schemes import Constraints
@@ -36,14 +35,12 @@ from spom.solvers.structured.chains.dispatch import (
     make_engine,
     make_pair_engine,
     on_coordinates,
+    penalty_value,
+    summarised,
 )
-from spom.solvers.structured.chains.objective import kind_of, losses, penalty_value, summarised
-from spom.solvers.structured.chains.sentence import Rounds
+from spom.solvers.structured.chains.sentence import Rounds, losses
 from spom.solvers.structured.chains.sparse.engine import NO_STRUCTURE, Candidates, PairEngine
-from spom.solvers.structured.losses import Loss, loss_code
-from spom.solvers.structured.partial import agrees
-from spom.solvers.structured.proximal import check_radius
-from spom.solvers.structured.structures import structure
+from spom.solvers.structured.structures import Loss, agrees, chain_kind, loss_code, structure
 
 LOSSES = ("hinge", "perceptron", "log", "softmax-margin")
 
@@ -88,7 +85,7 @@ class OnlineChain:
     ----------
     rows : `spom.features.Rows`, or anything with `indptr`, `indices`, `values` and `offsets`.
     y : the number of the label of each token, all sentences in a row; -1 where it is unknown (see
-        `spom.solvers.structured.partial`).
+        `spom.solvers.structured.structures`).
     weight : a weight for the loss of each sentence; their mean is taken as one.
     labels : how many labels there are.
     blocks : anything with `starts`: block m has the features starts[m] .. starts[m + 1] - 1. One block by default.
@@ -158,7 +155,7 @@ class OnlineChain:
         self.labels, self.loss = int(labels), loss
         self.y: Ints = check_gold(y, self.tokens, self.labels, least=-1)
         self.weight = check_sentence_weights(weight, len(self.tokens))
-        self._kind = kind_of(self.y)
+        self._kind = chain_kind(self.y)
         self.penalty = Zero() if penalty is None else make("penalty", penalty) if isinstance(penalty, str) else penalty
         self.update = chain_update(update, self.penalty, len(self.blocks))
         if not isinstance(epochs, (int, np.integer)) or epochs < 0:
@@ -227,7 +224,7 @@ class OnlineChain:
         """Learn from other sentences, of the same features and labels."""
         self.tokens = as_tokens(rows, self.blocks.total)
         self.y, self.weight = check_gold(y, self.tokens, self.labels, least=-1), check_sentence_weights(None, 0)
-        self._kind = kind_of(self.y)
+        self._kind = chain_kind(self.y)
         self._check_gold_allowed()
 
     def start_at(self, W: Singles, chain: Floats) -> None:

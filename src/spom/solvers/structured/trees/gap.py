@@ -12,12 +12,9 @@ from spom.errors import Unsupported
 from spom.features.arc_spaces import longest_sentence, read_only, sentence_of
 from spom.features.arcs import ArcCodes
 from spom.penalties import Zero
-from spom.penalties.forms import NO_ELASTIC
+from spom.penalties.forms import NO_ELASTIC, compiled_prox
 from spom.solvers.structured.gap import Certificate, Part, certify
-from spom.solvers.structured.losses import LOG, Loss
-from spom.solvers.structured.proximal import compiled_prox
-from spom.solvers.structured.residual import Parts, residual
-from spom.solvers.structured.structures import structure
+from spom.solvers.structured.structures import LOG, Loss, Parts, residual, structure
 from spom.solvers.structured.trees.learning import ACTIVE, SCALE, Learnt, Task, TreeRule, change_arc, score_sentence
 from spom.solvers.structured.trees.model import ArcModel, corpus_of
 from spom.solvers.structured.trees.space import HEAD_OF, MODIFIER_OF, Layout, layout_of, make_space

@@ -34,9 +34,8 @@ from spom.features.arc_spaces import (
     longest_sentence,
     sentence_of,
 )
-from spom.solvers.structured.losses import MIRA, PERCEPTRON, Loss, is_sum
-from spom.solvers.structured.proximal import Prox
-from spom.solvers.structured.residual import Parts, Structure, residual
+from spom.penalties.forms import Prox
+from spom.solvers.structured.structures import MIRA, PERCEPTRON, Loss, Parts, Structure, is_sum, residual
 from spom.solvers.structured.trees.scoring import score_arcs, to_matrix
 from spom.solvers.structured.trees.space import (
     HEAD_OF,

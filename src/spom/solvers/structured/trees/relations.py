@@ -10,8 +10,7 @@ from typing import Any, Self, cast
 
 import numpy as np
 
-from spom.core.arrays import Floats, Ints, aligned_singles
-from spom.core.gate import check_restored, restore_random
+from spom.core.arrays import Floats, Ints, aligned_singles, check_restored, restore_random
 from spom.core.registry import register
 from spom.core.state import Counters, State
 from spom.features.arc_spaces import LINE, read_only

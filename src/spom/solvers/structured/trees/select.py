@@ -22,11 +22,9 @@ from spom.core.jit import kernel
 from spom.errors import Unsupported
 from spom.features.arc_spaces import longest_sentence, read_only, sentence_of
 from spom.features.arcs import ArcCodes, ArcTemplates
+from spom.penalties.forms import compiled_prox
 from spom.solvers.structured.chains.dispatch import selection_form
-from spom.solvers.structured.losses import LOG, Loss
-from spom.solvers.structured.proximal import compiled_prox
-from spom.solvers.structured.residual import Parts, residual
-from spom.solvers.structured.structures import structure
+from spom.solvers.structured.structures import LOG, Loss, Parts, residual, structure
 from spom.solvers.structured.trees.arc_filter import arc_limits
 from spom.solvers.structured.trees.learning import (
     ACTIVE,

@@ -8,8 +8,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from spom.core.arrays import Floats, Ints, aligned_singles, check_positive
-from spom.core.gate import check_restored, restore_random
+from spom.core.arrays import Floats, Ints, aligned_singles, check_positive, check_radius, check_restored, restore_random
 from spom.core.jit import kernel
 from spom.core.registry import register
 from spom.core.state import Counters, State
@@ -17,10 +16,9 @@ from spom.errors import Unsupported
 from spom.features.arc_spaces import AT, BASE, LENGTHS, START, WIDE, Shorts, read_only
 from spom.features.arcs import ArcCodes, ArcTemplates
 from spom.penalties import Zero
+from spom.penalties.forms import compiled_prox
 from spom.solvers import examples
-from spom.solvers.structured.losses import Loss, loss_code
-from spom.solvers.structured.proximal import check_radius, compiled_prox
-from spom.solvers.structured.structures import structure
+from spom.solvers.structured.structures import Loss, loss_code, structure
 from spom.solvers.structured.trees.arc_filter import arc_limits
 from spom.solvers.structured.trees.learning import ACTIVE, NORM, PROGRESS, SCALE, SUM, Learnt, Task, TreeRule, learn
 from spom.solvers.structured.trees.model import ArcModel, corpus_of

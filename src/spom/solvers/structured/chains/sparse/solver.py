@@ -17,7 +17,7 @@ from spom.solvers.structured.chains.solver import Epoch, forbidden_scores
 from spom.solvers.structured.chains.sparse.decoding import SparseWeights
 from spom.solvers.structured.chains.sparse.engine import NO_STRUCTURE, Candidates, PairEngine
 from spom.solvers.structured.chains.sparse.pairs import Pairs
-from spom.solvers.structured.losses import LOG, Loss
+from spom.solvers.structured.structures import LOG, Loss
 
 
 class SparseChain:

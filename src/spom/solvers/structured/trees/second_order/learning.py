@@ -10,7 +10,7 @@ from spom.core.arrays import Ints
 from spom.core.jit import kernel
 from spom.decoders.second_order import ArcGraph, PartScores, arc_graph, best_second_order
 from spom.features.arc_spaces import VECTOR, Corpus, Sentence, Shorts, longest_sentence, sentence_of
-from spom.solvers.structured.losses import MIRA, PERCEPTRON, Loss, takes_cost
+from spom.solvers.structured.structures import MIRA, PERCEPTRON, Loss, takes_cost
 from spom.solvers.structured.trees.learning import SCALE, SUM, Learnt, change_arc, features_of
 from spom.solvers.structured.trees.scoring import score_arcs
 from spom.solvers.structured.trees.second_order.parts import (

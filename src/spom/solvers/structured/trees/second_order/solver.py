@@ -12,7 +12,7 @@ from spom.errors import Unsupported
 from spom.features.arc_spaces import Shorts, read_only
 from spom.features.arcs import ArcCodes, ArcTemplates
 from spom.solvers import examples
-from spom.solvers.structured.losses import Loss, loss_code
+from spom.solvers.structured.structures import Loss, loss_code
 from spom.solvers.structured.trees.learning import Learnt
 from spom.solvers.structured.trees.model import corpus_of
 from spom.solvers.structured.trees.second_order.learning import Lessons, PartModel, learn_parts
