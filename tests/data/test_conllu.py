@@ -11,7 +11,7 @@ import pytest
 import zstandard
 
 from spom.data import Treebank, iter_conllu, load, read_conllu, write_conllu
-from spom.data.conllu import conllu_text
+from spom.data.conllu import conllu_text, join_treebanks, parse_conllu
 from spom.errors import DataError
 from spom.metrics.attachment import attachment
 
@@ -201,3 +201,21 @@ def test_loading_the_treebank(data_folder: Path, monkeypatch: pytest.MonkeyPatch
     train, heads = data.part("train")
     assert (len(train), len(data.part("test")[0])) == (12544, 2077)
     assert heads[3].tolist() == train.heads[train.offsets[3] : train.offsets[4]].tolist()
+
+
+def test_parts_of_one_text_are_joined_as_their_texts_are():
+    bank = Treebank.from_sentences(
+        [
+            [{"form": "Dogs", "head": 2, "deprel": "nsubj"}, {"form": "bark", "head": 0, "deprel": "root"}],
+            [{"form": "No", "head": 0, "deprel": "root"}],
+            [{"form": "Stop", "head": 0, "deprel": "root"}, {"form": "it", "head": 1, "deprel": "obj"}],
+        ]
+    )
+    changed = bank[1:].with_trees(np.array([0, 2, 0]), np.array([1, 0, 1], dtype=np.int32), ("dep", "root"))
+    parts = [bank[2:], changed, bank[:1]]
+    joined = join_treebanks(parts)
+    again = parse_conllu(b"".join(map(conllu_text, parts)))
+    assert conllu_text(joined) == conllu_text(again)
+    assert [list(s) for s in joined] == [list(s) for s in again]
+    np.testing.assert_array_equal(joined.heads, again.heads)
+    assert [joined.relation_names[k] for k in joined.relations] == [again.relation_names[k] for k in again.relations]

@@ -190,6 +190,22 @@ def test_a_worker_that_joins_late_changes_nothing() -> None:
     np.testing.assert_array_equal(found.coef_, expected())
 
 
+def test_results_come_through_the_scheduler_where_workers_cannot_be_reached(
+    cluster: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, client = cluster
+    asked = []
+
+    def refused(address: str) -> None:
+        asked.append(address)
+        raise OSError("no route to host")
+
+    monkeypatch.setattr(client, "rpc", refused)
+    found = fit(model(), Shards.arrays(X, y, 6), client=client)
+    np.testing.assert_array_equal(found.coef_, expected())
+    assert len(asked) == 1  # one worker was asked, and then none
+
+
 def test_an_address_is_enough(cluster: Any) -> None:
     found = fit(model(), Shards.arrays(X, y, 6), client=cluster[0].scheduler_address)
     np.testing.assert_array_equal(found.coef_, expected())

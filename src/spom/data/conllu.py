@@ -132,8 +132,34 @@ def conllu_text(bank: Treebank) -> bytes:
 
 
 def join_treebanks(banks: Iterable[Treebank], name: str = "") -> Treebank:
-    """The sentences of several treebanks as one."""
-    return parse_conllu(b"".join(conllu_text(bank) for bank in banks), name)
+    """The sentences of several treebanks as one. Parts of one text, as predictions for its shards are, share it."""
+    parts = list(banks)
+    if parts and all(part.columns.buffer is parts[0].columns.buffer for part in parts):
+        return _of_one_text(parts, name)
+    return parse_conllu(b"".join(map(conllu_text, parts)), name)
+
+
+def _of_one_text(parts: list[Treebank], name: str) -> Treebank:
+    """The sentences of several treebanks that are positions in the same text."""
+    first = parts[0].columns
+    words = np.cumsum([0, *(part.n_words for part in parts)])
+    offsets = [part.offsets[1:] + before for part, before in zip(parts, words[:-1], strict=True)]
+    columns = Columns(
+        first.buffer,
+        np.concatenate([part.columns.start for part in parts]),
+        np.concatenate([part.columns.length for part in parts]),
+        np.concatenate([np.zeros(1, dtype=np.int64), *offsets]),
+        first.names,
+        np.concatenate([part.columns.lines for part in parts]),
+        name,
+    )
+    names: dict[str, int] = {}
+    codes = []
+    for part in parts:
+        table = [names.setdefault(relation, len(names)) for relation in part.relation_names]
+        codes.append(np.array(table, dtype=np.int32)[part.relations])
+    heads, spans = (np.concatenate([getattr(part, what) for part in parts]) for what in ("heads", "spans"))
+    return Treebank(columns, heads, spans, (np.concatenate(codes), tuple(names)))
 
 
 def replace_columns(bank: Treebank, columns: dict[str, Any]) -> Treebank:
@@ -143,7 +169,7 @@ def replace_columns(bank: Treebank, columns: dict[str, Any]) -> Treebank:
             raise ValueError(f"there is no column {name!r} to replace; with_trees changes heads and relations")
     if not columns:
         return bank
-    whole = join_treebanks([bank], bank.columns.source)
+    whole = parse_conllu(conllu_text(bank), bank.columns.source)
     at = sorted(NAMES.index(name) for name in columns)
     fields: list[bytes] = []
     codes = np.empty((bank.n_words, len(at)), dtype=np.int64)

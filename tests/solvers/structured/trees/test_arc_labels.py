@@ -13,9 +13,10 @@ from scipy.optimize import minimize
 from spom.errors import DataError
 from spom.features.arc_sets import LABELS
 from spom.features.arcs import ArcTemplates
+from spom.solvers import examples
 from spom.solvers.structured.trees.arc_filter import with_roots, words_of
 from spom.solvers.structured.trees.garrote import garrote, head_loss, template_contributions
-from spom.solvers.structured.trees.relations import LabelLearner
+from spom.solvers.structured.trees.relations import LabelLearner, rows_of
 from spom.solvers.structured.trees.solver import ArcSolver
 
 from .naive_arcs import features, random_bank
@@ -160,3 +161,17 @@ def test_the_garrote_is_at_its_optimum() -> None:
     loss = head_loss(np.zeros(240, dtype=np.float32), words, right, 60, out)
     assert loss == pytest.approx(np.log(4.0), rel=1e-6)
     assert out[:4] == pytest.approx(np.array([-0.75, 0.25, 0.25, 0.25]) / 60)
+
+
+def test_a_learner_of_the_rows_that_sentences_use_learns_what_one_of_all_rows_does() -> None:
+    (templates, names), (codes, trees, gold) = examples.two_relations()
+    rows = rows_of(templates, codes, trees)
+    whole, part = LabelLearner(templates, names, 3), LabelLearner(templates, names, 3, rows=rows)
+    for _ in range(3):
+        assert whole.epoch(codes, trees, gold) == part.epoch(codes, trees, gold)
+    assert 0 < rows.size < whole.layout.rows
+    for name in ("weights", "sums"):
+        all_rows = getattr(whole, name).reshape(whole.layout.rows, -1)
+        np.testing.assert_array_equal(all_rows[rows], getattr(part, name).reshape(rows.size, -1))
+        others = np.delete(all_rows, rows, axis=0)
+        np.testing.assert_array_equal(others, np.zeros_like(others))
