@@ -11,8 +11,7 @@ import pytest
 from spom.data import Treebank
 from spom.errors import DataError
 from spom.features import arc_spaces
-from spom.features.arc_names import parse_template, template_name
-from spom.features.arc_sets import LABELS, guided_templates
+from spom.features.arc_sets import LABELS, guided_templates, parse_template, template_name
 from spom.features.arcs import ArcTemplates
 
 WORDS = [
@@ -22,7 +21,7 @@ WORDS = [
 ]
 
 
-@pytest.mark.parametrize("name", ["arc_names", "arcs"])
+@pytest.mark.parametrize("name", ["arc_sets", "arcs"])
 def test_docstrings(name: str) -> None:
     assert doctest.testmod(importlib.import_module(f"spom.features.{name}")).failed == 0
 

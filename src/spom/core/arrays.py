@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -87,6 +88,15 @@ def aligned_singles(size: int) -> NDArray[np.float32]:
     padded = np.zeros(size + 16, dtype=np.float32)
     first = -(padded.ctypes.data // 4) % 16
     return padded[first : first + size]
+
+
+def under(arrays: Mapping[str, Any], prefix: str) -> dict[str, Any]:
+    """The arrays whose names start with a prefix, without it.
+
+    >>> under({"a.x": 1, "a.y": 2, "b.x": 3}, "a.")
+    {'x': 1, 'y': 2}
+    """
+    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
 
 
 def check_positive(value: Any, name: str, *, zero: bool = True) -> float:

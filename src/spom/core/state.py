@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from spom.core.arrays import Floats, check_csr_arrays, is_sparse
+from spom.core.arrays import Floats, check_csr_arrays, is_sparse, under
 from spom.core.container import read_file, write_file
 from spom.errors import ModelFileError
 
@@ -107,7 +107,7 @@ class State:
     @classmethod
     def unpacked(cls, header: dict[str, Any], arrays: dict[str, np.ndarray[Any, Any]]) -> State:
         """The state of `packed()`."""
-        inner = {name.removeprefix("internal."): a for name, a in arrays.items() if name.startswith("internal.")}
+        inner = under(arrays, "internal.")
         return cls(
             k=int(header["k"]),
             theta=unlisted(arrays),

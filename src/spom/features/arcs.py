@@ -17,8 +17,7 @@ from spom.data.interning import BYTES, SPANS, Bytes, Codes
 from spom.data.treebank import Treebank
 from spom.errors import DataError
 from spom.features import arc_spaces as spaces
-from spom.features.arc_names import COLUMNS, Family, parse_template, template_name
-from spom.features.arc_sets import SETS
+from spom.features.arc_sets import COLUMNS, SETS, Family, parse_template, template_name
 from spom.features.vocabulary import Vocabulary
 
 # Pairs of attributes with at most this many values have a row each; others share rows of a table by hashing.
@@ -66,7 +65,7 @@ class ArcLayout:
 class ArcTemplates:
     """A set of named templates for arcs, grouped into families that share rows of weights.
 
-    `templates` is `"compact"`, `"large"`, or names in the language of `spom.features.arc_names`. They are sorted by
+    `templates` is `"compact"`, `"large"`, or names in the language of `spom.features.arc_sets`. They are sorted by
     name. Each family has a table of its own, so that blocks never mix: one row for each value where at most
     131,072 values are possible, else 2^`table_bits` rows that values share by hashing. Words seen fewer than
     `min_count` times are taken for unknown ones, so that there is something learnt of these.

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spom.core.arrays import Ints
+from spom.core.arrays import Ints, under
 from spom.core.container import check_indices, check_shape, take
 from spom.core.jit import kernel
 from spom.data.columns import Columns
@@ -217,15 +217,11 @@ class Coder:
 
     def restore(self, arrays: dict[str, Any]) -> None:
         """Take what `arrays()` gave."""
-
-        def part(prefix: str) -> dict[str, Any]:
-            return {key.removeprefix(prefix): value for key, value in arrays.items() if key.startswith(prefix)}
-
         for stream in self.streams:
             if stream.column not in self.words:
-                self.words[stream.column] = Vocabulary.from_arrays(part(f"words.{stream.column}."))
+                self.words[stream.column] = Vocabulary.from_arrays(under(arrays, f"words.{stream.column}."))
             if stream.steps:
-                self.values[stream] = Vocabulary.from_arrays(part(f"values.{stream}."))
+                self.values[stream] = Vocabulary.from_arrays(under(arrays, f"values.{stream}."))
                 name = f"maps.{stream}"
                 codes = check_indices(take(arrays, name, "i"), len(self.values[stream]) + 1, name)
                 check_shape(codes, (len(self.words[stream.column]) + 1,), name)

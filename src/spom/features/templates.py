@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from spom.core.arrays import Ints
+from spom.core.arrays import Ints, under
 from spom.data.columns import Columns
 from spom.errors import DataError, ModelFileError, Unsupported
 from spom.features.clusters import Clusters
@@ -175,8 +175,7 @@ class Templates:
         """The templates of `arrays()`; the arrays may be read-only. Damaged ones are a `ModelFileError`."""
         with opening("templates"):
             spec = read_spec(arrays, _VERSION)
-            prefix = "clusters."
-            parts = {key.removeprefix(prefix): value for key, value in arrays.items() if key.startswith(prefix)}
+            parts = under(arrays, "clusters.")
             found = cls(
                 [Template.parse(text) for text in spec["templates"]],
                 min_count=spec["min_count"],

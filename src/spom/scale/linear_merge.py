@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from spom.core.arrays import Floats
+from spom.core.arrays import Floats, under
 from spom.core.state import Counters, State
 from spom.penalties.forms import Elastic
 from spom.scale.merging import Arrays, mixed, summed
@@ -140,7 +140,7 @@ def _means(estimator: Any, base: State | None, parts: _Counted, shape: tuple[int
 
 
 def _inner(state: State) -> Arrays:
-    return {name.removeprefix("engine."): a for name, a in state.internal.items() if name[:7] == "engine."}
+    return under(state.internal, "engine.")
 
 
 def _delta(step: Any) -> float:

@@ -54,7 +54,7 @@ class DependencyParser(TakesCallbacks, SavingParser, BaseEstimator):  # type: ig
     Parameters
     ----------
     templates : `"default"` (the compact set and templates of morphological features), `"compact"`, `"large"`, or names
-        such as `"h.form m.upos dist"` (the language is that of `spom.features.arc_names`). Each template is a block.
+        such as `"h.form m.upos dist"` (the language is that of `spom.features.arc_sets`). Each template is a block.
     projective : True: trees without crossing arcs only (Eisner); False: all trees (maximum spanning arborescence);
         `"auto"`: the former where at most a quarter of the treebank's trees have crossing arcs. Trees always have one
         root. `projective_` has the choice, `trees_` the reason.

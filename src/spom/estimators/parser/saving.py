@@ -7,6 +7,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from spom.core.arrays import under
 from spom.core.container import check_indices, check_shape, take
 from spom.errors import ModelFileError
 from spom.estimators.saving import Arrays, Saving
@@ -52,7 +53,7 @@ class SavingParser(Saving):
         """The parser again."""
         parser = cls(**state["params"])
         names = tuple(state["relations"])
-        words = {key.removeprefix("words."): value for key, value in arrays.items() if key.startswith("words.")}
+        words = under(arrays, "words.")
         held: dict[str, Any] = {"second_": None, "labels_": None, "pruning_": None, "selection_": None}
         held |= {"_learners": None}
         shared = None
@@ -74,7 +75,7 @@ class SavingParser(Saving):
                 entries = _entries(arrays, stage, weight_count(parts.arcs, parts.arcs.layout()) + parts.size)
                 held["second_"] = SecondOrderModel(parts, entries, held["arcs_"].limits)
                 continue
-            own = {key.removeprefix(f"{stage}."): value for key, value in arrays.items() if key.startswith(f"{stage}.")}
+            own = under(arrays, f"{stage}.")
             templates = ArcTemplates.from_arrays({**words, **own})
             # One set of vocabularies serves all stages.
             shared = templates.vocabularies if shared is None else shared

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import scipy  # its parts are loaded when they are first used
 
-from spom.core.arrays import Floats, Ints, checked_csr, is_sparse
+from spom.core.arrays import Floats, Ints, checked_csr, is_sparse, under
 from spom.errors import DataError, ModelFileError, Unsupported
 from spom.estimators.mkl.model import KernelModel
 from spom.estimators.mkl.training import KernelFit, Making, Options, as_kernels, blocks_of, fit_kernels
@@ -107,15 +107,11 @@ class KernelScores:
         if spec["version"] > 1:
             raise ModelFileError(f"kernels of version {spec['version']} need a newer spom")
         state = {name: decode(value, arrays) for name, value in spec["state"].items()}
-        model = KernelModel.unpacked(state, _under("model.", arrays))
+        model = KernelModel.unpacked(state, under(arrays, "model."))
         if "kind" not in spec:
             return cls(model, spec["labels"])
-        source = Source(features_of(spec["kind"]).from_arrays(_under("source.", arrays)))
+        source = Source(features_of(spec["kind"]).from_arrays(under(arrays, "source.")))
         return cls(model, spec["labels"], source, np.asarray(arrays["weights"]))
-
-
-def _under(prefix: str, arrays: dict[str, Any]) -> dict[str, Any]:
-    return {name.removeprefix(prefix): a for name, a in arrays.items() if name.startswith(prefix)}
 
 
 def is_pair(X: Any) -> bool:

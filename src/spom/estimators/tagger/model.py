@@ -15,10 +15,9 @@ from sklearn.utils.validation import check_is_fitted
 from spom.core.arrays import Floats, Ints, is_sparse
 from spom.core.container import check_shape, take
 from spom.decoders import Chain, ChainParts
-from spom.errors import Unsupported
+from spom.errors import DataError, Unsupported
 from spom.estimators.explanation import Explanation, emissions_of, explain_tokens
 from spom.estimators.saving import Arrays, Saving
-from spom.estimators.tagger.given import forbid_others
 from spom.estimators.tagger.inputs import Names, Source, in_sentences, label_codes, split_labels
 from spom.estimators.tagger.kernel_chain import is_pair
 from spom.estimators.tagger.parts import TaggerParts, chain_arrays
@@ -286,3 +285,35 @@ def metric(scoring: str, classes: Sequence[Any]) -> str:
     if scoring != "auto":
         return scoring
     return "f1" if has_phrases([str(label) for label in classes]) else "accuracy"
+
+
+# --- labels that are known before decoding -----------------------------------------------------------
+
+
+def forbid_others(unary: Floats, given: Sequence[Any], classes: Sequence[Any], offsets: Ints) -> None:
+    """Set the score of every label but the given one to -inf, in place; None leaves a token free.
+
+    >>> scores = np.zeros((2, 2))
+    >>> forbid_others(scores, [["N", None]], ["D", "N"], np.array([0, 2]))
+    >>> scores
+    array([[-inf,   0.],
+           [  0.,   0.]])
+    """
+    if len(given) != offsets.size - 1:
+        raise DataError(f"given has {len(given)} sentences and X has {offsets.size - 1}: there must be labels for each")
+    place = {label: c for c, label in enumerate(classes)}
+    for i, labels in enumerate(given):
+        first, last = int(offsets[i]), int(offsets[i + 1])
+        if len(labels) != last - first:
+            raise DataError(
+                f"given, sentence {i}: {len(labels)} labels for {last - first} tokens; None leaves one free"
+            )
+        for t, label in enumerate(labels):
+            if label is None:
+                continue
+            if label not in place:
+                known = ", ".join(map(str, classes[:10]))
+                raise DataError(f"given, sentence {i}, token {t}: the model has no label {label!r}; it has {known}")
+            kept = unary[first + t, place[label]]
+            unary[first + t] = -np.inf
+            unary[first + t, place[label]] = kept

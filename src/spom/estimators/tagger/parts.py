@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spom.core.arrays import Floats, Ints
+from spom.core.arrays import Floats, Ints, under
 from spom.core.container import check_indices, check_offsets, check_shape, take
 from spom.errors import ModelFileError
 from spom.estimators.tagger.inputs import Source, features_of
@@ -36,8 +36,7 @@ class TaggerParts:
         features = features_of(kind)
         if features is None:
             raise ModelFileError(f"there are no features of the kind {kind!r} in this spom")
-        own = {n.removeprefix("features."): a for n, a in arrays.items() if n.startswith("features.")}
-        source, k = Source(features.from_arrays(own)), classes.size
+        source, k = Source(features.from_arrays(under(arrays, "features."))), classes.size
         count = source.blocks.total
         values = take(arrays, "weights.values", "f")
         columns = check_shape(check_indices(take(arrays, "weights.labels", "i"), k, "weights"), values.shape, "weights")

@@ -71,18 +71,20 @@ class Pruning:
 
     def __str__(self) -> str:
         found = self.selection
-        width = max((len(name) for name in self.names), default=8)
-        left = set(found.kept.tolist())
-        lines = [
-            *self._promise(),
+        head = (
             f"{len(self.dropped)} of {len(self.names)} templates dropped at strength {found.strength:.4g}, from "
-            f"{found.sentences} sentences in {found.seconds:.2f} s; learnt with the rest in {self.refit_seconds:.2f} s",
-            f"{'template':<{width}}  {'features':>9}  {'weight':>6}  {'evidence':>8}",
-        ]
-        for m in np.argsort(-found.evidence, kind="stable"):
-            row = f"{self.names[m]:<{width}}  {self.sizes[m]:>9}  {found.weights[m]:>6.2f}  {found.evidence[m]:>8.2f}"
-            lines.append(row + ("" if int(m) in left else "  dropped"))
-        return "\n".join(lines)
+            f"{found.sentences} sentences in {found.seconds:.2f} s; learnt with the rest in {self.refit_seconds:.2f} s"
+        )
+        rows = [f"  {w:>6.2f}  {e:>8.2f}" for w, e in zip(found.weights, found.evidence, strict=True)]
+        return "\n".join([*self._promise(), head, *self._table(f"  {'weight':>6}  {'evidence':>8}", rows)])
+
+    def _table(self, heading: str, rows: list[str]) -> list[str]:
+        """Lines with the templates, their features and `rows`, most evidence first."""
+        width, left = max((len(name) for name in self.names), default=8), set(self.selection.kept.tolist())
+        lines = [f"{'template':<{width}}  {'features':>9}{heading}"]
+        for m in np.argsort(-self.selection.evidence, kind="stable").tolist():
+            lines.append(f"{self.names[m]:<{width}}  {self.sizes[m]:>9}{rows[m]}{'' if m in left else '  dropped'}")
+        return lines
 
 
 def check_prune(how: Any) -> None:
@@ -183,17 +185,12 @@ class HeldOutPruning(Pruning):
 
     def __str__(self) -> str:
         found = self.selection
-        width, left = max((len(name) for name in self.names), default=8), set(found.kept.tolist())
-        lines = [
+        head = (
             f"{len(self.dropped)} of {len(self.names)} templates dropped by {found.sentences} held-out sentences in "
-            f"{found.seconds:.2f} s; learnt with the rest in {self.refit_seconds:.2f} s",
-            *self.verdicts,
-            f"{'template':<{width}}  {'features':>9}  {'evidence':>8}",
-        ]
-        for m in np.argsort(-found.evidence, kind="stable"):
-            row = f"{self.names[m]:<{width}}  {self.sizes[m]:>9}  {found.evidence[m]:>8.4f}"
-            lines.append(row + ("" if int(m) in left else "  dropped"))
-        return "\n".join(lines)
+            f"{found.seconds:.2f} s; learnt with the rest in {self.refit_seconds:.2f} s"
+        )
+        rows = [f"  {e:>8.4f}" for e in found.evidence]
+        return "\n".join([head, *self.verdicts, *self._table(f"  {'evidence':>8}", rows)])
 
 
 def pruned_on_held_out(trial: Trial, seed: int) -> HeldOutPruning:

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from spom.core.arrays import under
 from spom.core.atomic import check_writable, previous, remove_stale
 from spom.core.container import read_file, write_file
 from spom.core.state import State
@@ -100,19 +101,19 @@ class Checkpoint:
             raise ModelFileError(f"{path}: not a checkpoint, but a file of kind {header.estimator}")
         try:
             found = header.model
-            state = None if found["state"] is None else State.unpacked(found["state"], _under("state.", arrays))
+            state = None if found["state"] is None else State.unpacked(found["state"], under(arrays, "state."))
             checkpoint = cls(
                 fingerprint=dict(found["fingerprint"]),
                 seed=None if found["seed"] is None else int(found["seed"]),
                 stage=str(found["stage"]),
                 state=state,
-                best=_under("best.", arrays) if found["best"] else None,
+                best=under(arrays, "best.") if found["best"] else None,
                 best_score=float.fromhex(found["best_score"]),
                 bad=int(found["bad"]),
                 epochs=int(found["epochs"]),
                 converged=bool(found["converged"]),
                 history=[_entry(entry, arrays) for entry in found["history"]],
-                done={str(name): _under(f"done.{name}.", arrays) for name in found["done"]},
+                done={str(name): under(arrays, f"done.{name}.") for name in found["done"]},
                 asked={str(name): count for name, count in found["done"].items()},
             )
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError) as error:
@@ -138,10 +139,6 @@ def check_like(given: Arrays, like: Arrays, path: Path) -> Arrays:
         if given[name].dtype.kind == "f" and not np.isfinite(given[name]).all():
             raise ModelFileError(f"{path}: the array {name!r} of the best epoch has entries that are not finite")
     return given
-
-
-def _under(prefix: str, arrays: Arrays) -> Arrays:
-    return {name.removeprefix(prefix): a for name, a in arrays.items() if name.startswith(prefix)}
 
 
 def _written(entry: dict[str, Any], prefix: str) -> list[list[Any]]:

@@ -18,6 +18,7 @@ from spom.core.arrays import (
     check_saved,
     is_sparse,
     restore_random,
+    under,
 )
 from spom.core.registry import make, register
 from spom.core.state import Counters, State
@@ -258,7 +259,7 @@ class Run:
             raise DataError(f"the state to resume from has theta of shape {theta.shape}, the data need {shape}")
         if theta.dtype.kind != "f" or not np.isfinite(_numbers(theta)).all():
             raise DataError("the state to resume from has weights that are not finite numbers: it is damaged")
-        inner = {name.removeprefix("engine."): a for name, a in state.internal.items() if name[:7] == "engine."}
+        inner = under(state.internal, "engine.")
         late = {name: a for name, a in inner.items() if name.startswith("late")}
         if not all(a.dtype == np.float64 and np.isfinite(a).all() for a in late.values()):
             raise DataError("the state to resume from has numbers that are not finite: it is damaged")

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from spom.core.arrays import Floats, Ints, check_positive, check_restored, check_saved, restore_random
+from spom.core.arrays import Floats, Ints, check_positive, check_restored, check_saved, restore_random, under
 from spom.core.registry import make, register
 from spom.core.state import Counters, State
 from spom.errors import SpomError
@@ -88,7 +88,7 @@ class VarianceReduced:
         random = np.random.default_rng(self.random_state)
         done, checked, begin = 0, 0.0, time.perf_counter()
         if self.start is not None:
-            inner = {k.removeprefix("engine."): a for k, a in self.start.internal.items() if k.startswith("engine.")}
+            inner = under(self.start.internal, "engine.")
             given = {"theta": self.start.theta, "epoch": self.start.internal.get("epoch", np.array(0))}
             kept = check_restored(given, {"theta": engine.theta(), "epoch": np.array(0)})
             engine.unpack(kept["theta"], check_saved(inner, engine.pack(), len(rows)))

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from spom.core.arrays import Floats, Ints, is_sparse
 from spom.core.jit import kernel
+from spom.data.columns import gather
 from spom.errors import DataError
 from spom.features.rows import Blocks
 
@@ -48,22 +49,10 @@ class Tokens(NamedTuple):
 
     def part(self, sentences: ArrayLike) -> Tokens:
         """The sentences of these numbers, in this order."""
-        chosen = np.asarray(sentences, dtype=np.int64)
-        lengths = np.diff(self.offsets)[chosen]
-        offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-        tokens = ranges(self.offsets[chosen], lengths)
-        sizes = np.diff(self.indptr)[tokens]
-        indptr = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-        entries = ranges(self.indptr[tokens], sizes)
+        tokens, offsets = gather(self.offsets, np.asarray(sentences, dtype=np.int64))
+        entries, indptr = gather(self.indptr, tokens)
         values = self.values[entries] if self.values.size else self.values
         return Tokens(indptr, self.indices[entries], values, offsets)
-
-
-def ranges(starts: Ints, lengths: Ints) -> Ints:
-    """The numbers starts[i] .. starts[i] + lengths[i] - 1, one range after another."""
-    total = int(lengths.sum())
-    before = np.cumsum(lengths) - lengths
-    return np.asarray(np.arange(total) + np.repeat(starts - before, lengths))
 
 
 def as_tokens(rows: Any, features: int | None = None) -> Tokens:

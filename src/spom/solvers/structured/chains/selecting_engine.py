@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spom.core.arrays import Floats, Ints
+from spom.core.arrays import Floats, Ints, under
 from spom.features.rows import Blocks
 from spom.solvers.structured.chains.adaptive_engine import AdaptiveEngine, Rates
 from spom.solvers.structured.chains.data import Singles, Summary, Tokens, padded, restricted
@@ -114,7 +114,7 @@ class SelectingEngine:
 
     def unpack(self, arrays: Arrays) -> None:
         """Resume from a saved run."""
-        self.first.unpack({n.removeprefix("first."): a for n, a in arrays.items() if n.startswith("first.")})
+        self.first.unpack(under(arrays, "first."))
         if arrays["scalars"][0]:
             self._second()
             assert self.second is not None

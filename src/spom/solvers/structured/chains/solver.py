@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from spom.core.arrays import Floats, Ints, check_positive, check_radius, check_restored, restore_random
+from spom.core.arrays import Floats, Ints, check_positive, check_radius, check_restored, restore_random, under
 from spom.core.registry import make, register
 from spom.core.state import Counters, State
 from spom.decoders.schemes import Constraints
@@ -212,7 +212,7 @@ class OnlineChain:
         self.random = seed if isinstance(seed, np.random.Generator) else np.random.default_rng(seed)
         self.done, self.rounds, self.seconds, self._last = 0, 0, 0.0, np.nan
         if self.start is not None:
-            inner = {n.removeprefix("engine."): a for n, a in self.start.internal.items() if n[:7] == "engine."}
+            inner = under(self.start.internal, "engine.")
             fresh = {**self.engine.pack(), "epoch": np.array(0)}
             kept = check_restored({**inner, "epoch": self.start.internal.get("epoch", np.array(0))}, fresh)
             self.done, self.rounds = int(kept.pop("epoch")), self.start.k

@@ -9,10 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spom.core.arrays import Floats, Ints
+from spom.data.columns import gather
 from spom.errors import Unsupported
 from spom.features.rows import Blocks
 from spom.solvers.structured.chains.adaptive_engine import Rates
-from spom.solvers.structured.chains.data import Ids, Singles, Summary, Tokens, ranges
+from spom.solvers.structured.chains.data import Ids, Singles, Summary, Tokens
 from spom.solvers.structured.chains.sparse.pairs import Pairs, part_count, seen_pairs
 from spom.solvers.structured.chains.sparse.rounds import Rule, Table, final_weights, find_confused, sparse_rounds
 
@@ -80,9 +81,9 @@ class PairEngine:
         rule, every = self._rule(cost, 0.999), np.arange(len(tokens))
         sparse_rounds(tokens, y, every, np.zeros(0), self.table, rule, 0)
         count = find_confused(tokens, y, self.table, rule, every.size, self.asked.confused, found)
-        where, labels = found[:count, 0], found[:count, 1].astype(np.int64)
+        where, labels = found[:count].astype(np.int64).T
         sizes = np.diff(tokens.indptr)[where]
-        features = tokens.indices[ranges(tokens.indptr[where], sizes)].astype(np.int64)
+        features = tokens.indices[gather(tokens.indptr, where)[0]].astype(np.int64)
         keys, times = np.unique(features * self.total + np.repeat(labels, sizes), return_counts=True)
         keys = keys[times > 1]
         self._merge(self._pairs(keys), *self._fresh(keys.size), np.arange(self.total))

@@ -2,7 +2,7 @@
 
 A part is an arc h -> m with the head g of h, or with the sibling s next to m on its inner side; after the last of h on
 a side there is one part more, with no word for m. A template names
-attributes of its words, `g.upos h.upos m.lemma` or `s.upos m-1.upos m.upos`, as `spom.features.arc_names` does for
+attributes of its words, `g.upos h.upos m.lemma` or `s.upos m-1.upos m.upos`, as `spom.features.arc_sets` does for
 arcs. A row has a weight for each of eight kinds of parts: by directions and distances.
 """
 
@@ -19,7 +19,7 @@ import numpy as np
 
 from spom.core.arrays import Ints
 from spom.errors import DataError
-from spom.features.arc_names import COLUMNS
+from spom.features.arc_sets import COLUMNS
 from spom.features.arc_spaces import TABLE, VECTOR, read_only
 from spom.features.arcs import ArcTemplates
 
