@@ -18,15 +18,22 @@ from spom.data.conllu import conllu_text
 from spom.data.surface import Surface
 from spom.errors import DataError, ModelFileError
 from spom.estimators.pipeline.characters import (
+    BITS,
+    FEW,
     LOWER,
+    MOST,
     UPPER,
     bucket,
+    character_hashes,
+    character_places,
     characters_of,
     count_places,
     lowered,
     number_places,
+    places_before,
     runs_of,
 )
+from spom.estimators.pipeline.characters import TEMPLATES as CHARACTER_TEMPLATES
 from spom.estimators.pipeline.lemmas import LemmaStage, Stems
 from spom.estimators.pipeline.multiword import Splitter, apply_rule, rule_of
 from spom.estimators.pipeline.packing import pack, unpack
@@ -34,8 +41,9 @@ from spom.estimators.pipeline.scripts import apply_script, script_of
 from spom.estimators.pipeline.segmenter import Segmenter, labelled_text
 from spom.estimators.pipeline.sentences import TEMPLATES, Seen, SentenceEnds, Spans, described, places_of
 from spom.estimators.pipeline.shrinking import bytes_of, without_small
-from spom.estimators.pipeline.tags import agreement, chosen, tags_of, word_classes
+from spom.estimators.pipeline.tags import agreement, chosen, parted, tags_of, word_classes
 from spom.estimators.pipeline.writing import Strings
+from spom.solvers.structured.chains.data import Tokens
 
 NOUNS = {"dogs": "dog", "cats": "cat", "birds": "bird", "trees": "tree", "horses": "horse"}
 VERBS = {"chased": "chase", "saw": "see", "liked": "like", "followed": "follow"}
@@ -481,7 +489,7 @@ def test_a_model_within_a_size(pipeline: Pipeline, tmp_path: Path) -> None:
     whole, small = tmp_path / "whole.spom", tmp_path / "small.spom"
     pipeline.save(whole)
     # A few weights are enough for the generated language; most of so small a file is its header.
-    limit = int(0.9 * whole.stat().st_size)
+    limit = int(0.93 * whole.stat().st_size)
     found = Pipeline(size=limit, verbose=0).fit(bank(200, 0))
     found.save(small)
     assert small.stat().st_size <= limit
@@ -579,13 +587,50 @@ def test_treebank_file_of_the_users_kind(tmp_path: Path, pipeline: Pipeline) -> 
 def test_places_are_counted_and_numbered_as_arrays_say() -> None:
     draw = np.random.default_rng(0)
     places = draw.integers(0, 40, (200, 6)).astype(np.int32)
-    places[draw.random(200) < 0.5, 3:] = -1
-    counts, indptr = np.zeros(40, dtype=np.int64), np.zeros(201, dtype=np.int64)
+    counts = np.zeros(40, dtype=np.int64)
     count_places(places, counts)
-    np.testing.assert_array_equal(counts, np.bincount(places[places >= 0], minlength=40))
+    np.testing.assert_array_equal(counts, np.bincount(places.reshape(-1), minlength=40))
+    there = np.arange(6) < draw.integers(0, 7, 200)[:, None]
     number = np.where(np.arange(40) % 3 == 0, -1, np.arange(40)).astype(np.int32)
-    kept = (places >= 0) & (places % 3 != 0)
-    ids = np.empty(int(kept.sum()), dtype=np.int32)
-    assert number_places(places, number, indptr, ids) == ids.size
+    kept = there & (places % 3 != 0)
+    indptr = np.concatenate([[0], np.cumsum(there.sum(axis=1))])
+    ids = places[there]
+    ids = ids[: number_places(ids, number, indptr)]
     np.testing.assert_array_equal(ids, places[kept])
     np.testing.assert_array_equal(np.diff(indptr), kept.sum(axis=1))
+
+
+def test_characters_have_as_many_templates_as_are_counted() -> None:
+    text = "Mail me...@example.com, b/c \u4e2d\u6587, 3.5 x-rays (or so).\n\n  \u00e9t\u00e9-2 ok!"
+    characters = characters_of(text)
+    runs = runs_of(characters, lowered(characters.points))
+    window, hashes = np.empty((3, 9), dtype=np.uint64), np.empty(CHARACTER_TEMPLATES, dtype=np.uint64)
+    found = [character_hashes(characters, runs, i, window, hashes) for i in range(len(text))]
+    np.testing.assert_array_equal(np.diff(places_before(characters, runs)), found)
+    assert set(found) == {FEW, MOST, CHARACTER_TEMPLATES}
+    indptr, counts = places_before(characters, runs), np.zeros(1 << BITS, dtype=np.int32)
+    places = np.empty(int(indptr[-1]), dtype=np.int32)
+    character_places(characters, runs, indptr, places, counts)
+    np.testing.assert_array_equal(counts, np.bincount(places, minlength=1 << BITS))
+
+
+def test_characters_of_older_files_have_fewer_templates(pipeline: Pipeline) -> None:
+    arrays = pipeline.segmenter_.arrays()
+    assert Segmenter.from_arrays(arrays).slots.templates == CHARACTER_TEMPLATES
+    old = Segmenter.from_arrays({name: a for name, a in arrays.items() if name != "templates"})
+    assert old.slots.templates == MOST
+    assert old.segments("Dogs bark.").end.tolist() == pipeline.segmenter_.segments("Dogs bark.").end.tolist()
+    with pytest.raises(ModelFileError, match="damaged"):
+        Segmenter.from_arrays({**arrays, "templates": np.array([3])})
+
+
+def test_folds_are_the_parts_of_the_sentences() -> None:
+    draw, lengths = np.random.default_rng(0), np.array([3, 1, 5, 2, 4, 1])
+    sizes = draw.integers(0, 4, lengths.sum())
+    indptr, offsets = (np.concatenate([[0], np.cumsum(part)]).astype(np.int64) for part in (sizes, lengths))
+    tokens = Tokens(indptr, draw.integers(0, 9, indptr[-1]).astype(np.int32), np.empty(0), offsets)
+    for a, b in ((0, 2), (2, 5), (4, 6)):
+        every = np.arange(6)
+        for found, wanted in zip(parted(tokens, a, b), (np.delete(every, np.s_[a:b]), every[a:b]), strict=True):
+            for own, right in zip(found, tokens.part(wanted), strict=True):
+                np.testing.assert_array_equal(own, right)

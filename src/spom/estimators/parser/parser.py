@@ -227,6 +227,8 @@ class DependencyParser(TakesCallbacks, SavingParser, BaseEstimator):  # type: ig
             templates, pruning = select_templates(run, templates, codes, gold, self.prune, how)
         first = run.solver(templates, codes, gold)
         arcs = first.model() if blank else run.arcs(first, epochs, "arcs", held)
+        # Its memory is for the stages that follow.
+        del first
         second, label_model = None, None
         if not run.trainer.over:
             second = self._second(run, arcs, codes, gold, held, epochs)

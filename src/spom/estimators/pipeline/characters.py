@@ -18,7 +18,8 @@ Small = NDArray[np.uint8]
 BLANK, LOWER, UPPER, LETTER, UNSPACED, MARK, DIGIT, STOP, SIGN, OTHER = range(1, 11)
 # Templates of any character; one between two letters, where hardly a token ends, and a blank have the first twelve.
 # Those of kinds alone (40 to 44) add .26 to the tokens of EWT's dev set: words that were not seen need them.
-TEMPLATES = 45
+# Those from 45 on, which files of older versions lack, tell parts of a run by their shape: `b/c`, `me...@example.com`.
+TEMPLATES, MOST, FEW = 49, 45, 12
 # Features are hashed into this many places; those that learning keeps are looked up by their place.
 BITS = 22
 _KINDS = {"Z": BLANK, "M": MARK, "N": DIGIT, "P": STOP, "S": SIGN}
@@ -267,6 +268,34 @@ def around(text: Characters, runs: Runs, i: int, window: Hashes, out: Hashes) ->
     out[44] = mixed(mixed(out[44], kinds_of(k, 3, 4)), mixed(c[5], k[6]))
 
 
+@kernel("void(Characters, Runs, int64, uint64[:, ::1], uint64[::1])")
+def shapes(text: Characters, runs: Runs, i: int, window: Hashes, out: Hashes) -> None:
+    """The templates from the 46th on: the shapes of what stands before and after the end of character i in its run."""
+    r, c, k = runs.number[i], window[0], window[1]
+    before, after, last, left, right = np.uint64(1), np.uint64(1), np.uint64(0), 0, 0
+    first, end = max(runs.begin[r], i - 23), min(runs.end[r], i + 24)
+    for j in range(first, end):
+        kind = np.uint64(text.kinds[j])
+        what = kind if kind < 8 else np.uint64(text.points[j]) + np.uint64(16)
+        if j == i + 1:
+            last = np.uint64(0)
+        if what != last:
+            before, after = (mixed(before, what), after) if j <= i else (before, mixed(after, what))
+        last = what
+    # The letters and digits beside the character itself, or beside the gap after it.
+    j = i - 1 if k[4] >= 8 else i
+    while j >= first and text.kinds[j] < 8:
+        left, j = left + 1, j - 1
+    j = i + 1
+    while j < end and text.kinds[j] < 8:
+        right, j = right + 1, j + 1
+    sizes = np.uint64(min(left, 4) * 8 + min(right, 4))
+    out[45] = mixed(mixed(out[45], before), after)
+    out[46] = mixed(mixed(mixed(out[46], before), after), sizes)
+    out[47] = mixed(mixed(mixed(out[47], sizes), c[4]), kinds_of(k, 3, 5))
+    out[48] = mixed(mixed(mixed(out[48], before), c[5]), k[6])
+
+
 @kernel("int64(Characters, Runs, int64, uint64[:, ::1], uint64[::1])")
 def character_hashes(text: Characters, runs: Runs, i: int, window: Hashes, out: Hashes) -> int:
     """The hashes of the templates at character i; how many there are. `window` (3, 9) is to work in."""
@@ -278,7 +307,7 @@ def character_hashes(text: Characters, runs: Runs, i: int, window: Hashes, out: 
         k[j] = np.uint64(text.kinds[at]) if inside else np.uint64(0)
     # Between letters, and at blanks, which follow what stands before them, little has to be known.
     letters = k[4] == 1 or (2 <= k[4] <= 4 and 2 <= k[5] <= 4)
-    for v in range(12 if letters else out.size):
+    for v in range(FEW if letters else out.size):
         out[v] = np.uint64(v + 1) * np.uint64(14695981039346656037)
     r = runs.number[i]
     before, after = np.uint64(1), np.uint64(2)
@@ -301,21 +330,39 @@ def character_hashes(text: Characters, runs: Runs, i: int, window: Hashes, out: 
     out[spot + 4] = mixed(mixed(out[spot + 4], before), c[5])
     out[spot + 5] = mixed(mixed(out[spot + 5], after), c[4])
     if letters:
-        return 12
+        return FEW
     window[2, 0], window[2, 1] = before, after
     around(text, runs, i, window, out)
+    inside = i + 1 < runs.end[r] and runs.whole[r] != 0
+    if out.size > MOST and inside and (k[4] >= 8 or k[5] >= 8):
+        shapes(text, runs, i, window, out)
+    elif out.size > MOST:
+        return MOST
     return out.size
 
 
-@kernel("void(Characters, Runs, int64, int64, int32[:, ::1])")
-def character_places(text: Characters, runs: Runs, first: int, last: int, out: NDArray[np.int32]) -> None:
-    """The place of each template of the characters first to last - 1; -1 where there is none."""
-    hashes, window = np.empty(out.shape[1], dtype=np.uint64), np.empty((3, 9), dtype=np.uint64)
-    for i in range(first, last):
-        count = character_hashes(text, runs, i, window, hashes)
-        for v in range(out.shape[1]):
-            h = hashes[v] * np.uint64(10376313370251892927)
-            out[i - first, v] = np.int32(h >> np.uint64(42)) if v < count else -1
+def places_before(text: Characters, runs: Runs) -> Ints:
+    """How many templates the characters before each one have, and how many all have."""
+    kinds, sizes = text.kinds, np.full(text.kinds.size, MOST)
+    letter, mark, known = (kinds >= LOWER) & (kinds <= LETTER), kinds >= STOP, runs.whole[runs.number] != 0
+    sizes[:-1][(mark[:-1] | mark[1:]) & (kinds[1:] != BLANK) & known[:-1]] = TEMPLATES
+    sizes[:-1][letter[:-1] & letter[1:]] = FEW
+    sizes[kinds == BLANK] = FEW
+    return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+
+
+@kernel("void(Characters, Runs, int64[::1], int32[::1], int32[::1])")
+def character_places(
+    text: Characters, runs: Runs, indptr: Ints, out: NDArray[np.int32], counts: NDArray[np.int32]
+) -> None:
+    """The place of each template of all characters, one after another; `counts` has how often each place occurs."""
+    hashes, window = np.empty(TEMPLATES, dtype=np.uint64), np.empty((3, 9), dtype=np.uint64)
+    for i in range(text.points.size):
+        character_hashes(text, runs, i, window, hashes)
+        for e in range(indptr[i], indptr[i + 1]):
+            place = np.int32((hashes[e - indptr[i]] * np.uint64(10376313370251892927)) >> np.uint64(42))
+            out[e] = place
+            counts[place] += 1
 
 
 @kernel("void(int32[:, ::1], int64[::1])")
@@ -323,21 +370,17 @@ def count_places(places: NDArray[np.int32], counts: Ints) -> None:
     """Add how often each place occurs to its count."""
     for i in range(places.shape[0]):
         for v in range(places.shape[1]):
-            if places[i, v] < 0:
-                break
             counts[places[i, v]] += 1
 
 
-@kernel("int64(int32[:, ::1], int32[::1], int64[::1], int32[::1])")
-def number_places(places: NDArray[np.int32], number: NDArray[np.int32], indptr: Ints, out: NDArray[np.int32]) -> int:
-    """The numbers of the places of each character, one after another, without those below 0; how many there are."""
-    count = 0
-    for i in range(places.shape[0]):
-        for v in range(places.shape[1]):
-            if places[i, v] < 0:
-                break
-            if number[places[i, v]] >= 0:
-                out[count] = number[places[i, v]]
+@kernel("int64(int32[::1], int32[::1], int64[::1])")
+def number_places(places: NDArray[np.int32], number: NDArray[np.int32], indptr: Ints) -> int:
+    """Replace places by their numbers, without those below 0, in their own memory; how many there are."""
+    count, first = 0, 0
+    for i in range(indptr.size - 1):
+        for e in range(first, indptr[i + 1]):
+            if number[places[e]] >= 0:
+                places[count] = number[places[e]]
                 count += 1
-        indptr[i + 1] = count
+        first, indptr[i + 1] = indptr[i + 1], count
     return count

@@ -31,7 +31,9 @@ TEMPLATES = (
     *(f"tag[0]|w.lower.suffix{k}[0]" for k in range(1, 5)),
     *("upos[0]|w.lower[0]", "upos[0]|w.case[0]|w.lower.suffix2[0]", "upos[0]|w.lower.prefix2[0]"),
 )
-STRENGTH = 1e-6
+# The least strength; where there are few words it is FEW_STRENGTH over their number. Mean lemmas on eight treebanks'
+# dev sets from 20 and 50 sentences: .746 without, .755 with .05, .758 with .1 and .2.
+STRENGTH, FEW_STRENGTH = 1e-6, 0.1
 EPOCHS = 8
 
 Key = tuple[str, int]
@@ -82,7 +84,13 @@ class LemmaStage:
 
     @classmethod
     def fit(
-        cls, forms: list[str], tags: tuple[Ints, Ints], lemmas: list[str], names: list[tuple[str, ...]], seed: int = 0
+        cls,
+        forms: list[str],
+        tags: tuple[Ints, Ints],
+        lemmas: list[str],
+        names: list[tuple[str, ...]],
+        seed: int = 0,
+        epochs: int = EPOCHS,
     ) -> LemmaStage:
         """Learn from words, the numbers of their gold and predicted tags, and their lemmas: each word counts once.
 
@@ -98,8 +106,9 @@ class LemmaStage:
         templates = Templates(TEMPLATES)
         tokens = as_tokens(templates.fit(_columns(list(every), names, stems, own)))
         y = np.fromiter(every.values(), dtype=np.int64, count=len(every))
+        l1 = max(STRENGTH, FEW_STRENGTH / y.size)
         solver = SparseChain(
-            tokens, y, len(number), features=templates.n_features, l1=STRENGTH, transitions=False, epochs=EPOCHS,
+            tokens, y, len(number), features=templates.n_features, l1=l1, transitions=False, epochs=epochs,
             random_state=seed,
         )  # fmt: skip
         for _ in solver.passes():
@@ -112,7 +121,10 @@ class LemmaStage:
     def crossed(
         cls, forms: list[str], tags: tuple[Ints, Ints], lemmas: list[str], names: list[tuple[str, ...]], folds: int
     ) -> list[str]:
-        """Lemmas of each part of the words by a model of the others; `tags` are the gold and the predicted ones."""
+        """Lemmas of each part of the words by a model of the others, which makes half the epochs.
+
+        `tags` are the gold and the predicted ones.
+        """
         predicted = tags[1]
         found: list[str] = []
         cuts = np.linspace(0, len(forms), folds + 1).astype(int).tolist()
@@ -121,7 +133,8 @@ class LemmaStage:
             if b == a or rest[0].size == 0:
                 found += lemmas[a:b]
                 continue
-            stage = cls.fit(forms[:a] + forms[b:], (rest[0], rest[1]), lemmas[:a] + lemmas[b:], names)
+            mine = forms[:a] + forms[b:], (rest[0], rest[1]), lemmas[:a] + lemmas[b:]
+            stage = cls.fit(*mine, names, epochs=EPOCHS // 2)
             keys = list(zip(forms[a:b], predicted[a:b].tolist(), strict=True))
             distinct = list(dict.fromkeys(keys))
             known = dict(zip(distinct, stage.lemmas(distinct, names), strict=True))

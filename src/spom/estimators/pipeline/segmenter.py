@@ -12,17 +12,19 @@ from spom.core.arrays import Ints
 from spom.core.container import check_indices, check_shape, take
 from spom.core.jit import kernel
 from spom.data.surface import Surface
+from spom.errors import ModelFileError
 from spom.estimators.pipeline.characters import (
     BITS,
+    MOST,
     TEMPLATES,
     Characters,
     Runs,
     character_hashes,
     character_places,
     characters_of,
-    count_places,
     lowered,
     number_places,
+    places_before,
     runs_of,
 )
 from spom.estimators.pipeline.sentences import SentenceEnds, Spans
@@ -41,11 +43,15 @@ EPOCHS = 6
 
 
 class Slots(NamedTuple):
-    """A table from places of features to rows of weights: linear probing, 0 for an empty slot, else place + 1."""
+    """A table from places of features to rows of weights: linear probing, 0 for an empty slot, else place + 1.
+
+    Characters have the first `templates` templates.
+    """
 
     keys: Annotated[NDArray[np.int32], "int32[::1]"]
     rows: Annotated[Singles, "float32[:, ::1]"]
     chain: Annotated[Singles, "float32[:, ::1]"]
+    templates: Annotated[int, "int64"]
 
 
 @kernel("void(int32[::1], float32[:, ::1], Slots)")
@@ -71,7 +77,7 @@ class Labels(NamedTuple):
 def label_piece(text: Characters, runs: Runs, slots: Slots, first: int, end: int, out: Labels) -> None:
     """The best labels of the characters first to end - 1, where a sentence ends at the last one that is no blank."""
     n, last = end - first, slots.keys.size - 1
-    hashes, low = np.empty(TEMPLATES, dtype=np.uint64), np.float32(-1e9)
+    hashes, low = np.empty(slots.templates, dtype=np.uint64), np.float32(-1e9)
     window = np.empty((3, 9), dtype=np.uint64)
     alpha, back = np.empty(4, dtype=np.float32), np.empty((n, 4), dtype=np.int8)
     score, before = np.empty(4, dtype=np.float32), np.zeros(4, dtype=np.float32)
@@ -176,10 +182,17 @@ class Segmenter:
     slots: Slots
 
     @classmethod
-    def of(cls, places: NDArray[np.int32], weights: Singles, chain: Singles, ends: SentenceEnds | None) -> Segmenter:
+    def of(
+        cls,
+        places: NDArray[np.int32],
+        weights: Singles,
+        chain: Singles,
+        ends: SentenceEnds | None,
+        templates: int = TEMPLATES,
+    ) -> Segmenter:
         """A segmenter with the table that it looks features up in."""
         size = 1 << max(4, int(2 * places.size).bit_length())
-        slots = Slots(np.zeros(size, dtype=np.int32), np.zeros((size, 4), dtype=np.float32), chain)
+        slots = Slots(np.zeros(size, dtype=np.int32), np.zeros((size, 4), dtype=np.float32), chain, templates)
         fill(places, weights, slots)
         return cls(places, weights, chain, ends, slots)
 
@@ -192,16 +205,15 @@ class Segmenter:
         own = tokens_of(characters, labels.astype(np.int8))
         spans, first = Spans(own.begin, own.end), tags[surface.words[:-1]]
         ends = SentenceEnds.fit(characters, lower, spans, own.last, first, seed)
-        places = np.empty((len(text), TEMPLATES), dtype=np.int32)
-        character_places(characters, runs_of(characters, lower), 0, len(text), places)
-        counts, indptr = np.zeros(1 << BITS, dtype=np.int64), np.zeros(len(text) + 1, dtype=np.int64)
-        count_places(places, counts)
+        runs = runs_of(characters, lower)
+        indptr, counts = places_before(characters, runs), np.zeros(1 << BITS, dtype=np.int32)
+        places = np.empty(int(indptr[-1]), dtype=np.int32)
+        character_places(characters, runs, indptr, places, counts)
         # A feature that occurs once says nothing of other texts; in a tiny treebank everything may.
-        kept = np.flatnonzero(counts >= (2 if len(text) > 20_000 else 1))
-        number = np.full(1 << BITS, -1, dtype=np.int32)
+        kept, number = np.flatnonzero(counts >= (2 if len(text) > 20_000 else 1)), counts
+        number[:] = -1
         number[kept] = np.arange(kept.size)
-        ids = np.empty(int(counts[kept].sum()), dtype=np.int32)
-        number_places(places, number, indptr, ids)
+        ids = places[: number_places(places, number, indptr)]
         offsets = np.append(np.arange(0, len(text), _PIECE), len(text)).astype(np.int64)
         tokens = Tokens(indptr, ids, np.empty(0), offsets)
         solver = SparseChain(
@@ -236,7 +248,8 @@ class Segmenter:
     def arrays(self) -> dict[str, Any]:
         """Everything as arrays, for a model file."""
         ends = {} if self.ends is None else {f"ends.{name}": array for name, array in self.ends.arrays().items()}
-        return {"places": self.places, "weights": self.weights, "chain": self.chain, **ends}
+        count = np.array([self.slots.templates])
+        return {"places": self.places, "weights": self.weights, "chain": self.chain, "templates": count, **ends}
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, Any]) -> Segmenter:
@@ -246,7 +259,11 @@ class Segmenter:
         chain = check_shape(take(arrays, "chain", "f", 2), (4, 4), "chain").astype(np.float32)
         ends = {n.removeprefix("ends."): a for n, a in arrays.items() if n.startswith("ends.")}
         # Files of version 4 have none.
-        return cls.of(places, weights, chain, SentenceEnds.from_arrays(ends) if ends else None)
+        # Nor do those of version 5 say how many templates they have.
+        count = take(arrays, "templates", "i").tolist() if "templates" in arrays else [MOST]
+        if count not in ([MOST], [TEMPLATES]):
+            raise ModelFileError(f"there are no {count} templates of characters: the file is damaged")
+        return cls.of(places, weights, chain, SentenceEnds.from_arrays(ends) if ends else None, count[0])
 
 
 # A piece that is labelled at once ends with a paragraph, or after this many characters at the next blank.

@@ -81,7 +81,8 @@ def cut_segmenter(stage: Segmenter, share: float) -> Segmenter:
     """The same for weights of characters; features without a weight go."""
     weights = without_small(stage.weights, share)
     used = weights.any(axis=1)
-    return Segmenter.of(stage.places[used], np.ascontiguousarray(weights[used]), stage.chain, stage.ends)
+    rows = np.ascontiguousarray(weights[used])
+    return Segmenter.of(stage.places[used], rows, stage.chain, stage.ends, stage.slots.templates)
 
 
 def cut_tags(stage: TagStage, share: float) -> TagStage:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -43,6 +44,9 @@ COSTS = (1.0, 4.0)
 # With too few words to choose by. Mean UPOS on the dev sets of Afrikaans, Greek, Irish, Turkish, Vietnamese and Czech
 # CLTT: .684 from 20 sentences (.667 with 4, .658 with 1), .774 from 60 (.773, .766), .849 from 200 (.849, .844).
 FEW_COST = 10.0
+# And the strength then, over the number of sentences. Mean on the dev sets of eight treebanks (Afrikaans, Greek, Irish,
+# Turkish, Czech twice, English, Finnish) from 20 and 50 sentences: UPOS .719, features .595; with STRENGTH .717, .579.
+FEW_STRENGTH = 0.1
 # From 5e-6 to 2e-5 the tags of EWT's dev set differ by .001.
 STRENGTH = 1e-5
 EPOCHS = 6
@@ -102,15 +106,20 @@ def word_classes(columns: Columns, gold: Coded) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Choice:
-    """Templates and margin of a tagger."""
+    """Templates, margin and strength of a tagger."""
 
     templates: tuple[str, ...] = TEMPLATES
     cost: float = COSTS[0]
+    strength: float = STRENGTH
 
     def fitted(self, columns: Columns, gold: Coded) -> tuple[Templates, Tokens]:
         """The templates, and the features of these words."""
         templates = Templates(self.templates, clusters=word_classes(columns, gold))
         return templates, as_tokens(templates.fit(columns))
+
+
+# Templates, the features of words to learn from, and those of words that are held out.
+Fitted = tuple[tuple[Templates, Tokens], Tokens]
 
 
 def chosen(columns: Columns, gold: Coded, seed: int) -> Choice:
@@ -123,24 +132,30 @@ def chosen(columns: Columns, gold: Coded, seed: int) -> Choice:
     learnt = int(np.searchsorted(offsets, min(_LEARNT, 0.8 * whole)))
     held = int(np.searchsorted(offsets, min(whole, offsets[learnt] + _HELD)))
     if whole < _FEWEST or held == learnt:
-        return Choice(cost=FEW_COST)
+        return Choice(cost=FEW_COST, strength=FEW_STRENGTH / max(1, len(columns)))
     part, test = columns[:learnt], columns[learnt:held]
     a, b = int(offsets[learnt]), int(offsets[held])
     own, right = Coded(gold.codes[:a], gold.names), gold.codes[a:b]
 
-    def score(choice: Choice) -> Floats:
-        templates, tokens = choice.fitted(part, own)
-        weights = _learnt(tokens, own, templates.n_features, (EPOCHS + 1) // 2, seed, choice.cost)
-        return agreement(weights.tag(as_tokens(templates.transform(test))), right, gold.names)
+    def score(choice: Choice, fitted: Fitted) -> Floats:
+        (templates, tokens), held_out = fitted
+        weights = _learnt(tokens, own, templates.n_features, (EPOCHS + 1) // 2, seed, choice)
+        return agreement(weights.tag(held_out), right, gold.names)
 
-    top, other = score(best), Choice(TEMPLATES + LONG)
-    found = score(other)
+    def fitted(choice: Choice) -> Fitted:
+        found = choice.fitted(part, own)
+        return found, as_tokens(found[0].transform(test))
+
+    rows = fitted(best)
+    top, other = score(best, rows), Choice(TEMPLATES + LONG)
+    more = fitted(other)
+    found = score(other, more)
     gain = found - top
     # More templates must be better by two standard errors; a margin costs nothing.
     if gain.mean() > 2.0 * gain.std() / np.sqrt(gain.size):
-        best, top = other, found
+        best, top, rows = other, found, more
     other = Choice(best.templates, COSTS[1])
-    return other if score(other).mean() > top.mean() else best
+    return other if score(other, rows).mean() > top.mean() else best
 
 
 def agreement(found: Ints, right: Ints, names: list[tuple[str, ...]]) -> Floats:
@@ -166,8 +181,8 @@ class TagStage:
         """(the stage, jackknifed labels of its own training words by `folds` models; none where there are no folds)."""
         choice = chosen(columns, gold, seed)
         templates, tokens = choice.fitted(columns, gold)
-        crossed = _crossed(tokens, gold, templates.n_features, folds, seed, choice.cost)
-        weights = _learnt(tokens, gold, templates.n_features, EPOCHS, seed, choice.cost)
+        crossed = _crossed(tokens, gold, templates.n_features, folds, seed, choice)
+        weights = _learnt(tokens, gold, templates.n_features, EPOCHS, seed, choice)
         used = weights.used()
         return cls(templates.compact(used), weights.only(used), gold.names), crossed
 
@@ -226,27 +241,40 @@ def weights_from(
     return SparseWeights(Pairs(starts, seen.astype(np.int32), parts), values, chain)
 
 
-def _learnt(tokens: Tokens, gold: Coded, features: int, epochs: int, seed: int, cost: float) -> SparseWeights:
+def _learnt(tokens: Tokens, gold: Coded, features: int, epochs: int, seed: int, choice: Choice) -> SparseWeights:
     solver = SparseChain(
-        tokens, gold.codes, len(gold.names), features=features, parts=label_parts(gold.names), l1=STRENGTH,
-        loss="softmax-margin", cost=cost, epochs=epochs, random_state=seed,
+        tokens, gold.codes, len(gold.names), features=features, parts=label_parts(gold.names), l1=choice.strength,
+        loss="softmax-margin", cost=choice.cost, epochs=epochs, random_state=seed,
     )  # fmt: skip
     for _ in solver.passes():
         pass
     return solver.weights()
 
 
-def _crossed(tokens: Tokens, gold: Coded, features: int, folds: int, seed: int, cost: float) -> Ints:
-    """The labels of each part by a model of the others, which makes half the epochs: features are extracted once."""
+def _crossed(tokens: Tokens, gold: Coded, features: int, folds: int, seed: int, choice: Choice) -> Ints:
+    """The labels of each part by a model of the others, which makes a third of the epochs.
+
+    Of EWT and Greek .934 and .958 of UPOS are right then, with half the epochs .934 and .959, with three parts .931 and
+    .958; on their dev sets the tagger has .927 and .958 (EWT: 3,500 sentences).
+    """
     count = len(tokens)
     folds = min(folds, count)
     if folds < 2:
         return gold.codes
-    cuts, everything = np.linspace(0, count, folds + 1).astype(np.int64), np.arange(count)
     found = []
-    for a, b in zip(cuts[:-1].tolist(), cuts[1:].tolist(), strict=True):
-        rest = np.concatenate([everything[:a], everything[b:]])
+    for a, b in pairwise(np.linspace(0, count, folds + 1).astype(np.int64).tolist()):
+        rest, own = parted(tokens, a, b)
         kept = np.concatenate([gold.codes[: tokens.offsets[a]], gold.codes[tokens.offsets[b] :]])
-        model = _learnt(tokens.part(rest), Coded(kept, gold.names), features, (EPOCHS + 1) // 2, seed, cost)
-        found.append(model.tag(tokens.part(everything[a:b])))
+        model = _learnt(rest, Coded(kept, gold.names), features, EPOCHS // 3, seed, choice)
+        found.append(model.tag(own))
     return np.concatenate(found)
+
+
+def parted(tokens: Tokens, a: int, b: int) -> tuple[Tokens, Tokens]:
+    """(all sentences but a to b - 1, those): with no copy of what one part has in one piece."""
+    (t, u), join, none = tokens.offsets[[a, b]].tolist(), np.concatenate, tokens.values
+    e, f = tokens.indptr[[t, u]].tolist()
+    indptr, indices, offsets = tokens.indptr, tokens.indices, tokens.offsets
+    rest = join([indptr[: t + 1], indptr[u + 1 :] - (f - e)]), join([indices[:e], indices[f:]]), none
+    own = indptr[t : u + 1] - e, indices[e:f], none, offsets[a : b + 1] - t
+    return Tokens(*rest, join([offsets[: a + 1], offsets[b + 1 :] - (u - t)])), Tokens(*own)

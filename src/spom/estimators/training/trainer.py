@@ -189,6 +189,9 @@ class Trainer:
         self._closed = self._closed or self.over
         model = learner.model(begun.state) if begun.best is None else begun.best
         self._done[stage], self._asked[stage] = model, learner.epochs
+        if self._writer is None:
+            # Nobody asks for the state again: its memory is for the next stage.
+            self._stage, self._learner = _Stage(stage), None
         return Outcome(model, reason, begun.epochs)
 
     @contextmanager

@@ -12,7 +12,7 @@ import pytest
 from spom.errors import Unsupported
 from spom.solvers.structured.chains.data import Tokens, as_tokens
 from spom.solvers.structured.chains.sparse.decoding import SparseWeights
-from spom.solvers.structured.chains.sparse.pairs import Pairs, seen_pairs
+from spom.solvers.structured.chains.sparse.pairs import FEWEST, SHARE, Pairs, seen_pairs
 from spom.solvers.structured.chains.sparse.solver import SparseChain
 
 
@@ -141,13 +141,20 @@ def test_a_pass_is_that_of_enumeration(loss: str, l1: float, k: int) -> None:
     np.testing.assert_allclose(found.chain, chain, atol=5e-3 if k == 3 else 1e-2)
 
 
-def test_pairs_are_those_that_occur() -> None:
-    tokens = sentences(0, [5, 5], 6, 2)
-    y = np.array([0, 1, 2, 0, 1, 2, 0, 1, 2, 0])
-    pairs = seen_pairs(tokens, y, 6, np.zeros((3, 0), dtype=np.int32))
-    expected = {(int(j), int(y[t])) for t in range(10) for j in tokens.indices[2 * t : 2 * t + 2]}
-    found = [(j, int(c)) for j in range(6) for c in pairs.labels[pairs.starts[j] : pairs.starts[j + 1]]]
-    assert sorted(expected) == found
+@pytest.mark.parametrize("k", [3, 60, 64, 200])
+def test_pairs_are_those_that_occur(k: int) -> None:
+    """With up to 64 labels and parts they are found as bits, with more as lists; rows of many labels have all."""
+    tokens, draw, features = sentences(0, [40, 50], 12, 2), np.random.default_rng(k), 12
+    y, parts = draw.integers(0, k, 90), np.stack([k + np.arange(k, dtype=np.int32) % 2], axis=1)
+    for shared in (np.zeros((k, 0), dtype=np.int32), parts):
+        total = k + 2 * shared.shape[1]
+        pairs = seen_pairs(tokens, y, features, shared)
+        for j in range(features):
+            at = [t for t in range(90) if j in tokens.indices[2 * t : 2 * t + 2]]
+            wanted = sorted({int(y[t]) for t in at} | {int(p) for t in at for p in shared[y[t]]})
+            found = pairs.labels[pairs.starts[j] : pairs.starts[j + 1]].tolist()
+            many = total >= FEWEST and len(wanted) * SHARE > total
+            assert found == (list(range(total)) if many else wanted)
 
 
 def test_confused_pairs_are_those_of_enumeration() -> None:

@@ -13,6 +13,7 @@ from spom.core.prefetch import prefetch
 from spom.solvers.structured.chains.data import Ids, Tokens
 
 Singles = NDArray[np.float32]
+Marks = NDArray[np.uint64]
 # A feature with more than total / SHARE of the labels and parts has a row of all of them, where there are so many.
 SHARE, FEWEST = 16, 64
 
@@ -90,14 +91,57 @@ def find_pairs(rows: Tokens, y: Ints, parts: Ids, total: int, starts: Ints, out:
     return found
 
 
+@kernel("void(Tokens, int64[::1], int32[:, ::1], uint64[::1])")
+def mark_pairs(rows: Tokens, y: Ints, parts: Ids, marks: Marks) -> None:
+    """Set the bits of the labels and parts that each feature occurs with."""
+    one = np.uint64(1)
+    for t in range(rows.indptr.size - 1):
+        own = one << np.uint64(y[t])
+        for i in range(parts.shape[1]):
+            own |= one << np.uint64(parts[y[t], i])
+        for e in range(rows.indptr[t], rows.indptr[t + 1]):
+            marks[rows.indices[e]] |= own
+
+
+@kernel("void(uint64[::1], int64, int32[::1])")
+def read_marks(marks: Marks, total: int, out: Ids) -> None:
+    """The numbers of the bits that are set, feature after feature."""
+    count = 0
+    for j in range(marks.size):
+        for b in range(total):
+            if (marks[j] >> np.uint64(b)) & np.uint64(1):
+                out[count] = b
+                count += 1
+
+
 def seen_pairs(tokens: Tokens, y: Ints, features: int, parts: Ids) -> Pairs:
     """The pairs of features and labels (or parts of labels) that occur together in some sentences."""
     starts, rows = np.zeros(features + 1, dtype=np.int64), tokens
     total = part_count(parts)
+    if total <= FEWEST:
+        # A word of bits for each feature takes far less memory than a list of what each one occurs with.
+        marks = np.zeros(features, dtype=np.uint64)
+        mark_pairs(rows, y, parts, marks)
+        np.cumsum(np.bitwise_count(marks), out=starts[1:])
+        out = np.empty(int(starts[-1]), dtype=np.int32)
+        read_marks(marks, total, out)
+        return dense_rows(Pairs(starts, out, parts))[0]
     find_pairs(rows, y, parts, total, starts, np.empty(0, dtype=np.int32))
     out = np.empty(max(1, int(starts.sum())), dtype=np.int32)
     count = int(find_pairs(rows, y, parts, total, starts, out))
-    return dense_rows(Pairs(starts, out[:count].copy(), parts))[0]
+    return dense_rows(Pairs(starts, out[:count], parts))[0]
+
+
+@kernel("void(Pairs, int64[::1], int32[::1], int64[::1])")
+def widen(pairs: Pairs, starts: Ints, labels: Ids, place: Ints) -> None:
+    """Fill the labels of rows that begin at `starts`, and the place of each pair among them; a longer row has all."""
+    for j in range(starts.size - 1):
+        begin, end, first = pairs.starts[j], pairs.starts[j + 1], starts[j]
+        longer = starts[j + 1] - first > end - begin
+        for b in range(starts[j + 1] - first):
+            labels[first + b] = b if longer else pairs.labels[begin + b]
+        for i in range(begin, end):
+            place[i] = first + (pairs.labels[i] if longer else i - begin)
 
 
 def dense_rows(pairs: Pairs) -> tuple[Pairs, Ints]:
@@ -105,18 +149,14 @@ def dense_rows(pairs: Pairs) -> tuple[Pairs, Ints]:
 
     A row of all labels and parts is added up without looking at its labels, many at a time.
     """
-    total, sizes = part_count(pairs.parts), np.diff(pairs.starts)
-    dense = (sizes * SHARE > total) & (total >= FEWEST)
-    wide = np.where(dense, total, sizes)
-    starts = np.concatenate([[0], np.cumsum(wide)]).astype(np.int64)
-    labels = np.empty(starts[-1], dtype=np.int32)
-    within = np.where(
-        np.repeat(dense, sizes), pairs.labels, np.arange(pairs.labels.size) - np.repeat(pairs.starts[:-1], sizes)
-    )
-    place = np.repeat(starts[:-1], sizes) + within
-    labels[np.repeat(dense, wide)] = np.tile(np.arange(total, dtype=np.int32), int(dense.sum()))
-    labels[place] = pairs.labels
-    return Pairs(starts, labels, pairs.parts), place
+    total, place = part_count(pairs.parts), np.arange(pairs.labels.size)
+    if total < FEWEST:
+        return pairs, place
+    sizes = np.diff(pairs.starts)
+    starts = np.concatenate([[0], np.cumsum(np.where(sizes * SHARE > total, total, sizes))]).astype(np.int64)
+    wide = Pairs(starts, np.empty(starts[-1], dtype=np.int32), pairs.parts)
+    widen(pairs, starts, wide.labels, place)
+    return wide, place
 
 
 def part_count(parts: Ids) -> int:
