@@ -7,8 +7,9 @@ import pytest
 from scipy import sparse
 
 from spom import MKLClassifier
+from spom.estimators.mkl import choosing
 from spom.estimators.mkl.choosing import COSTS, DEFAULT
-from spom.kernels import Gaussian, Linear
+from spom.kernels import Gaussian, Laplacian, Linear, Polynomial
 from spom.penalties import GroupLasso, SparseMKL
 
 RNG = np.random.default_rng(0)
@@ -65,3 +66,44 @@ def test_a_model_with_the_three_default_kernels_of_before_loads() -> None:
 def test_with_many_kernels_the_strength_is_not_tried_out() -> None:
     model = MKLClassifier([Gaussian(float(v)) for v in range(1, 23)], random_state=0, epochs=2).fit(X, Y)
     assert model.penalty_.strength == pytest.approx(1.0 / (2.0 * 120))
+
+
+# The second looks at the first column alone.
+KERNELS_ALONE = [Gaussian(60.0), Laplacian([1.0] + [1e6] * 59), Polynomial(2, 1.0, normalize=True)]
+
+
+def noisy_rows() -> tuple[object, object]:
+    """One column of sixty decides, and a tenth of the labels are wrong."""
+    rng = np.random.default_rng(1)
+    rows = rng.standard_normal((300, 60))
+    return rows, np.where(rng.random(300) < 0.1, rows[:, 0] < 0, rows[:, 0] > 0).astype(int)
+
+
+def test_a_kernel_alone_is_the_machine_with_this_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(choosing, "ALONE", -100.0)
+    rows, y = noisy_rows()
+    model = MKLClassifier(KERNELS_ALONE, random_state=0).fit(rows, y)
+    assert model.selected_.tolist() == [1]
+    assert model.block_norms_.size == len(model.history_[-1]["block_norms"]) == 3
+    twin = MKLClassifier(KERNELS_ALONE[1:2], penalty=model.penalty_, random_state=0).fit(rows, y)
+    np.testing.assert_array_equal(model.decision_function(rows), twin.decision_function(rows))
+    state, arrays = model.model_state()
+    again = MKLClassifier.from_model_state({**state, "params": model.get_params(deep=False)}, arrays)
+    np.testing.assert_array_equal(again.decision_function(rows), model.decision_function(rows))
+
+
+def test_a_gram_matrix_alone_is_read_from_its_own_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(choosing, "ALONE", -100.0)
+    rows, y = noisy_rows()
+    model = MKLClassifier("precomputed", random_state=0).fit([k.block(rows) for k in KERNELS_ALONE], y)
+    assert model.selected_.tolist() == [1]
+    blocks = [np.full((5, 300), np.nan), KERNELS_ALONE[1].block(rows[:5], rows), np.full((5, 300), np.nan)]
+    assert np.isfinite(model.decision_function(blocks)).all()
+
+
+def test_kernels_stay_together_where_one_alone_is_not_surely_better() -> None:
+    rng = np.random.default_rng(0)
+    rows = rng.standard_normal((300, 4))
+    y = (2.0 * rows[:, 0] + np.cos(3.0 * rows[:, 1]) > 0).astype(int)
+    model = MKLClassifier([Linear(), Gaussian(0.5)], random_state=0).fit(rows, y)
+    assert model.selected_.size == 2

@@ -103,6 +103,19 @@ def test_badly_scaled_columns_learn_as_standardised_ones(model):
 
 
 @named(CLASSIFIERS + REGRESSORS)
+@pytest.mark.parametrize("intercept", [True, False])
+def test_columns_that_are_often_zero_are_measured_where_they_are_not(model, intercept):
+    rng = np.random.default_rng(6)
+    rows = rng.standard_normal((400, 3)) * (rng.random((400, 3)) < [1.0, 0.5, 0.05])
+    y = rows[:, 0] if target(model) is Y else np.where(rows[:, 0] > 0, "yes", "no")
+    size = rows.std(axis=0) if intercept else np.sqrt((rows**2).mean(axis=0))
+    if target(model) is not Y:
+        size = size * np.sqrt(400 / np.count_nonzero(rows, axis=0))
+    found = clone(model).set_params(fit_intercept=intercept).fit(rows, y)
+    np.testing.assert_allclose(found.scale_, size, rtol=1e-9)
+
+
+@named(CLASSIFIERS + REGRESSORS)
 def test_sparse_input_stays_sparse(model, monkeypatch):
     def refuse(*_, **__):
         raise AssertionError("made dense")

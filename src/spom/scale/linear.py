@@ -121,8 +121,8 @@ def choose_from_shards(estimator: Any, team: Team, seen: list[Seen], how: tuple[
     rows, outputs, seed = how
     penalty, left = estimator._given_penalty(estimator._kind() if hasattr(estimator, "_kind") else SquaredL2(1.0))
     wanted = left if is_auto(estimator.scale) else bool(estimator.scale)
-    moments = [part.moments for part in seen if part.moments is not None]
-    estimator._scaling = scaling_of(moments, rows.features, estimator.fit_intercept) if wanted else None
+    moments, real = [part.moments for part in seen if part.moments is not None], estimator.loss_.target == "real"
+    estimator._scaling = scaling_of(moments, rows.features, estimator.fit_intercept, real) if wanted else None
     estimator.scale_ = None if estimator._scaling is None else estimator._scaling.scale
     estimator.penalty_ = penalty
     if hasattr(estimator, "calibration_"):

@@ -82,7 +82,8 @@ class Choosing(LinearModel):
         """
         penalty, left = self._given_penalty(kind)
         wanted = self._scales(kind)
-        self._scaling = measured(examples.X, examples.weight, examples.intercept) if wanted else None
+        real = self.loss_.target == "real"
+        self._scaling = measured(examples.X, examples.weight, examples.intercept, real) if wanted else None
         X = examples.X if self._scaling is None else self._scaling.apply(examples.X)
         self.scale_ = None if self._scaling is None else self._scaling.scale
         if hasattr(self, "calibration_"):

@@ -64,7 +64,8 @@ class ProximalCV:
     def _scaled(self: Any, problem: LinearSmooth) -> LinearSmooth:
         """The problem on scaled columns, where the scale is left to the data and the strength always is."""
         wanted = is_auto(self.penalty) if is_auto(self.scale) else bool(self.scale)
-        self._scaling = measured(problem.X, problem.weights, problem.fit_intercept) if wanted else None
+        real = problem.loss.target == "real"
+        self._scaling = measured(problem.X, problem.weights, problem.fit_intercept, real) if wanted else None
         self.scale_ = None if self._scaling is None else self._scaling.scale
         return problem if self._scaling is None else replaced(problem, self._scaling.apply(problem.X), problem.loss)
 

@@ -67,11 +67,13 @@ def _rows_times(theta: Any, scale: Floats) -> Any:
     return sparse.diags(np.append(scale, ones), format="csr") @ theta
 
 
-def measured(X: Any, weight: Floats | None, intercept: bool) -> Scaling | None:
-    """Mean and standard deviation of dense columns; of sparse ones the size of those that are far from the median.
+def measured(X: Any, weight: Floats | None, intercept: bool, real: bool = False) -> Scaling | None:
+    """Mean and deviation of dense columns; of sparse ones the size of those that are far from the median.
 
-    Without an intercept nothing is subtracted, and the scale is the root of the mean square. None where no column
-    has to be scaled.
+    The deviation is the standard one; for classes it is divided by the root of the share of entries that are not zero:
+    a pixel that is nearly always zero deviates little, and would get a huge weight (`real` targets gain nothing from
+    this). Without an intercept nothing is subtracted, and the scale is the root mean square, of entries that are not
+    zero for classes. None where no column has to be scaled.
 
     >>> import numpy as np
     >>> measured(np.array([[1.0, 7.0], [3.0, 7.0]]), None, True)
@@ -80,19 +82,29 @@ def measured(X: Any, weight: Floats | None, intercept: bool) -> Scaling | None:
     if sparse.issparse(X):
         return _sparse(X)
     share = None if weight is None else weight / weight.sum()
+    filled = np.ones(X.shape[1]) if real else np.average(X != 0.0, axis=0, weights=share)
     if not intercept:
-        size = np.sqrt(np.average(X**2, axis=0, weights=share))
-        return Scaling(None, np.where(size == 0.0, 1.0, size))
+        return from_mean_squares(np.average(X**2, axis=0, weights=share), filled)
     center = np.average(X, axis=0, weights=share)
     spread = np.sqrt(np.average((X - center) ** 2, axis=0, weights=share))
-    return from_moments(center, spread, X[0])
+    return from_moments(center, spread, filled, X[0])
 
 
-def from_moments(center: Floats, spread: Floats, row: Floats) -> Scaling:
-    """The scaling of dense columns with these means and standard deviations; `row` is any row of them."""
+def from_mean_squares(square: Floats, filled: Floats) -> Scaling:
+    """The scaling of dense columns without an intercept; `filled` is the share of entries that are not zero."""
+    size = np.sqrt(square / np.where(filled > 0.0, filled, 1.0))
+    return Scaling(None, np.where(size == 0.0, 1.0, size))
+
+
+def from_moments(center: Floats, spread: Floats, filled: Floats, row: Floats) -> Scaling:
+    """The scaling of dense columns with these means, standard deviations and shares of entries that are not zero.
+
+    `row` is any row of them.
+    """
     constant = spread <= ROUNDING * np.abs(center)
     # The mean of equal numbers may be off by rounding: the number itself makes the column zero.
-    return Scaling(np.where(constant, row, center), np.where(constant, 1.0, spread))
+    size = spread / np.sqrt(np.where(filled > 0.0, filled, 1.0))
+    return Scaling(np.where(constant, row, center), np.where(constant, 1.0, size))
 
 
 def _sparse(X: Any) -> Scaling | None:

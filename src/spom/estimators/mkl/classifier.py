@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import warnings
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Self
@@ -77,7 +78,8 @@ class MKLClassifier(TakesCallbacks, Saving, ClassifierMixin, BaseEstimator):  # 
     loss : `"hinge"`, `"log"` (gives probabilities) or `"perceptron"`.
     penalty : a penalty of block norms: `SparseMKL`, `LqMKL`, `ElasticNetMKL`, `GroupLasso`, `SquaredL2` (a plain sum of
         the kernels), or any other with such a form. `"auto"` is `SparseMKL` with the strength that is best on held-out
-        rows (`mkl.choosing`); the name of another penalty gets its strength in the same way; None is none.
+        rows, or one kernel alone where they say that it is better (`mkl.choosing`); the name of another penalty gets
+        its strength in the same way; None is none.
     solver : `"online"`, or `"frank-wolfe"`, which stops at a gap of `tol` times the objective; `"auto"` is online.
     update : of the online solver: `"dual-averaging"` (`solvers.mkl.dual_averaging`: exact zeros, kernels scaled to a
         mean diagonal of one) or `"forward-backward"` (`solvers.mkl.online`); `"auto"` is dual averaging for the hinge
@@ -299,10 +301,15 @@ class MKLClassifier(TakesCallbacks, Saving, ClassifierMixin, BaseEstimator):  # 
         X, total = data
         if isinstance(self.penalty, str):
             weight = np.full(problem.n_tokens, 1.0) if not problem.weight.size else problem.weight
-            blocked = partial(blocks.part, X)
-            chosen = chosen_on_held_out(self, blocked, problem.y, weight * (total / weight.sum()), self._seed(trainer))
+            blocked, weight = partial(blocks.part, X), weight * (total / weight.sum())
+            alone = self.penalty == "auto" and not blocks.explicit
+            chosen = chosen_on_held_out(self, blocked, problem.y, weight, self._seed(trainer), alone)
             self.penalty_ = chosen.penalty
             how = f"chosen on {chosen.held:,} held-out rows" if chosen.held else "a default"
+            if chosen.only is not None:
+                blocks = blocks.only(chosen.only)
+                problem = replace(problem, grams=tuple(blocks.grams))
+                how += f", {self.blocks_[chosen.only]!r} alone"
             tell(f"penalty {self.penalty_!r} ({how})", self.verbose, type(self).__name__)
         else:
             given = None if self.penalty is None else operator("penalty", self.penalty)
@@ -314,6 +321,7 @@ class MKLClassifier(TakesCallbacks, Saving, ClassifierMixin, BaseEstimator):  # 
             trainer,
             self._options(trainer),
             dev=None if dev is None else lambda found: self._scored(found, dev),
+            among=len(self.blocks_),
         )
 
     def _seed(self, trainer: Trainer) -> int:

@@ -83,6 +83,10 @@ class Blocks:
     slots: int | None
     message: str
 
+    def only(self, m: int) -> Blocks:
+        """The Gram matrix m alone, where no block has explicit features; it keeps its place in the order."""
+        return replace(self, kernels=self.kernels[m : m + 1], grams=[self.grams[m]], order=[self.order[m]])
+
     def part(self, X: Any, rows: Ints, columns: Ints) -> list[Any]:
         """K(x_i, x_j) of each block for i in `rows` and j in `columns`; X has the examples where there are kernels."""
         found: list[Any] = []
@@ -201,10 +205,11 @@ def fit_kernels(
     trainer: Trainer,
     options: Options,
     dev: Callable[[KernelFit], float] | None = None,
+    among: int | None = None,
 ) -> KernelFit:
     """Run a solver on a problem whose blocks are `blocks` (and perhaps more explicit ones at its end).
 
-    `dev` scores what was learnt so far on development data.
+    `dev` scores what was learnt so far on development data. `among` is how many blocks users gave, where some are out.
     """
     options = options.chosen()
     solver, penalty, tol = options.solver, options.penalty, options.tol
@@ -212,23 +217,29 @@ def fit_kernels(
     def make(start: State | None) -> Any:
         return options.make(problem, blocks.slots, start)
 
-    # The blocks of the problem are kernels first; users see the order in which they gave them.
-    places = np.argsort([*blocks.order, *range(len(blocks.order), problem.n_blocks)])
+    # The blocks of the problem are kernels first; users see the order in which they gave them, zeros for the others.
+    more = problem.n_blocks - len(blocks.order)
+    count = max([among or 0, *(m + 1 for m in blocks.order)])
+    places = [*blocks.order, *range(count, count + more)]
+
+    def in_order(norms: Any) -> Floats:
+        found = np.zeros(count + more)
+        found[places] = norms[: len(places)]
+        return found
 
     def found(model: Arrays) -> KernelFit:
         A, V, T = learner.parts(model)
-        norms = model["norms"][places]
+        norms = in_order(model["norms"])
         ends = np.cumsum([block.n_features for block in problem.explicit])
         parts = [np.ascontiguousarray(part) for part in np.split(V, ends[:-1])] if ends.size else []
         own_maps = len(blocks.features)
         kept = model_of(blocks.kernels, A, X, blocks.features, parts[:own_maps])
-        if blocks.kernels:
-            kept.kept = np.asarray([blocks.order[m] for m in kept.kept], dtype=np.int64)
+        kept.kept = np.asarray([blocks.order[m] for m in kept.kept], dtype=np.int64)
         weights = block_weights(norms, penalty)
         return KernelFit(kept, T.copy(), parts[own_maps:], norms, weights, trainer.history, False, blocks.message)
 
     def entry(state: State) -> dict[str, Any]:
-        return _entry(state, penalty, problem, places)
+        return _entry(state, penalty, problem, in_order(state.block_norms))
 
     learner = KernelLearner(make, options.epochs if solver == "online" else None, entry)
     if dev is not None:
@@ -283,9 +294,8 @@ class KernelLearner(Learner):
         return found
 
 
-def _entry(state: State, penalty: Any, problem: KernelProblem, places: Any) -> dict[str, Any]:
-    """An entry of the history; blocks are in the users' order, without the transitions."""
-    norms = np.asarray(state.block_norms)[places]
+def _entry(state: State, penalty: Any, problem: KernelProblem, norms: Floats) -> dict[str, Any]:
+    """An entry of the history; `norms` are in the users' order, without the transitions."""
     tokens = state.counters.examples * problem.n_tokens / max(1, problem.n_sequences)
     found = {
         "epoch": state.k,
