@@ -127,6 +127,13 @@ def label_piece(text: Characters, runs: Runs, slots: Slots, first: int, end: int
         at_label, follows = before_label, at_label
 
 
+@kernel("void(Characters, Runs, Slots, int64[:, ::1], Labels)")
+def label_pieces(text: Characters, runs: Runs, slots: Slots, bounds: Ints, out: Labels) -> None:
+    """The best labels of all pieces of a text; a row of `bounds` has the first character of one and its end."""
+    for p in range(bounds.shape[0]):
+        label_piece(text, runs, slots, bounds[p, 0], bounds[p, 1], out)
+
+
 @kernel("int64(Characters, int8[::1], int64[::1], int64[::1], boolean[::1])")
 def read_labels(text: Characters, labels: NDArray[np.int8], begin: Ints, end: Ints, last: NDArray[np.bool_]) -> int:
     """Tokens from labels: where each begins and ends, and whether a sentence ends with it; returns how many."""
@@ -235,8 +242,7 @@ class Segmenter:
         characters = characters_of(text)
         lower = lowered(characters.points)
         runs, labels = runs_of(characters, lower), Labels(np.full(n, OUTSIDE, dtype=np.int8), np.zeros(n, np.float32))
-        for first, end in pieces(characters):
-            label_piece(characters, runs, self.slots, first, end, labels)
+        label_pieces(characters, runs, self.slots, pieces(characters), labels)
         found = tokens_of(characters, labels.label)
         if found.end.size == 0 or self.ends is None:
             return found
@@ -258,8 +264,7 @@ class Segmenter:
         weights = check_shape(take(arrays, "weights", "f", 2), (places.size, 4), "weights").astype(np.float32)
         chain = check_shape(take(arrays, "chain", "f", 2), (4, 4), "chain").astype(np.float32)
         ends = {n.removeprefix("ends."): a for n, a in arrays.items() if n.startswith("ends.")}
-        # Files of version 4 have none.
-        # Nor do those of version 5 say how many templates they have.
+        # Older files have no ends, and do not say how many templates they have.
         count = take(arrays, "templates", "i").tolist() if "templates" in arrays else [MOST]
         if count not in ([MOST], [TEMPLATES]):
             raise ModelFileError(f"there are no {count} templates of characters: the file is damaged")
@@ -270,8 +275,8 @@ class Segmenter:
 _MOST = 1 << 16
 
 
-def pieces(text: Characters) -> list[tuple[int, int]]:
-    """(first, end) of the pieces of a text: paragraphs, and parts of very long ones."""
+def pieces(text: Characters) -> Ints:
+    """A row (first, end) for each of the pieces of a text: paragraphs, and parts of very long ones."""
     n = text.points.size
     breaks = np.flatnonzero((text.points[1:] == 10) & (text.points[:-1] != 10)) + 1
     found, first = [], 0
@@ -286,7 +291,7 @@ def pieces(text: Characters) -> list[tuple[int, int]]:
         if end > first:
             found.append((first, end))
         first = end
-    return found
+    return np.array(found, dtype=np.int64).reshape(-1, 2)
 
 
 def labelled_text(surface: Surface) -> tuple[str, Ints]:
