@@ -44,7 +44,8 @@ with open(sys.argv[3], "w", encoding="utf-8") as out:
             head = 0 if t.head.i == t.i else t.head.i + 1
             entity = t.ent_iob_ if t.ent_iob_ in ("", "O") else f"{t.ent_iob_}-{t.ent_type_}"
             tags = [t.pos_ or "_", t.tag_ or "_", str(t.morph) or "_"]
-            row = [str(t.i + 1), t.text, "_", *tags, str(head), t.dep_ or "_", "_", entity or "O"]
+            relation = "root" if t.dep_ == "ROOT" else t.dep_ or "_"
+            row = [str(t.i + 1), t.text, "_", *tags, str(head), relation, "_", entity or "O"]
             out.write("\\t".join(row) + "\\n")
         out.write("\\n")
 print(time.process_time() - begin)
@@ -75,7 +76,8 @@ def trained(place: Path, parts: dict[str, Path], pipeline: str, language: str, c
     where = ["--paths.train", str(place / "train.spacy"), "--paths.dev", str(place / "dev.spacy")]
     seconds, _, ended = call("-m", "spacy", "train", config, "--output", str(place / "out"), *where, limit=LIMIT)
     model = place / "out" / "model-best"
-    scores = json.loads((model / "meta.json").read_text())["performance"]
+    every = json.loads((model / "meta.json").read_text())["performance"]
+    scores = {name: round(value, 4) for name, value in every.items() if isinstance(value, float) and "loss" not in name}
     size = sum(file.stat().st_size for file in model.rglob("*") if file.is_file())
     text = gzip.decompress(parts["test"].read_bytes()).decode()
     tokens = place / "tokens.txt"
