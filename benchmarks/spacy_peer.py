@@ -136,13 +136,15 @@ def trees(folder: Path) -> None:
     right = columns(gold)
     for column in right:
         share = [sum(a == b for a, b in zip(columns(x)[column], right[column], strict=True)) for x in (ours, theirs)]
-        table.add(f"{column}; spaCy", share[0] / gold.n_words, share[1] / gold.n_words)
+        table.add(
+            f"{column}; spaCy" if column == "upos" else f"  {column}", share[0] / gold.n_words, share[1] / gold.n_words
+        )
     scores = [attachment(gold, found) for found in (ours, theirs)]
-    table.add("UAS; spaCy", scores[0].uas, scores[1].uas)
-    table.add("LAS; spaCy", scores[0].las, scores[1].las)
-    table.add("CPU seconds of training; spaCy", seconds, peer["seconds"])
-    table.add("words per CPU second; spaCy", gold.n_words / spent, gold.n_words / peer["predicting"])
-    table.add("MB; spaCy", size / 1e6, peer["bytes"] / 1e6)
+    table.add("  UAS", scores[0].uas, scores[1].uas)
+    table.add("  LAS", scores[0].las, scores[1].las)
+    table.add("  CPU seconds of training", seconds, peer["seconds"])
+    table.add("  words per CPU second", gold.n_words / spent, gold.n_words / peer["predicting"])
+    table.add("  MB", size / 1e6, peer["bytes"] / 1e6)
 
 
 def entities(folder: Path, name: str) -> None:
@@ -161,7 +163,7 @@ def entities(folder: Path, name: str) -> None:
         settings=f"Ours: `SequenceTagger()`, from the training part alone. spaCy 3.8: from scratch, {ending(peer)}.",
     )
     table.add("F1; spaCy", tagger.score(test), phrase_scores(gold, found).f1)
-    table.add("CPU seconds of training; spaCy", seconds, peer["seconds"])
+    table.add("  CPU seconds of training", seconds, peer["seconds"])
 
 
 def beside(folder: Path) -> None:
