@@ -212,13 +212,22 @@ def groups(folder: Path) -> None:
 
 
 def spacy(folder: Path) -> None:
-    """Pipelines from scratch."""
-    from benchmarks.spacy_peer import beside
+    """Tags and trees beside spaCy from scratch."""
+    from benchmarks.spacy_peer import installed, trees
 
-    beside(folder)
+    if installed():
+        trees(folder)
 
 
-PARTS = {f.__name__: f for f in (chunking, upos, landsat, thousand, shuffled, groups, spacy)}
+def spacy_entities(folder: Path) -> None:
+    """Named entities beside spaCy from scratch."""
+    from benchmarks.spacy_peer import ENTITIES, entities, installed
+
+    if installed():
+        entities(folder, ENTITIES)
+
+
+PARTS = {f.__name__: f for f in (chunking, upos, landsat, thousand, shuffled, groups, spacy, spacy_entities)}
 
 
 def main(part: str = "") -> None:

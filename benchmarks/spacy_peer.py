@@ -102,7 +102,7 @@ def _tokens(text: str, converter: str) -> str:
         cells = line.split("\t")
         if not line.strip():
             lines.append("")
-        elif not line.startswith("#") and (converter != "conllu" or cells[0].isdigit()):
+        elif converter != "conllu" or cells[0].isdigit():
             lines.append(cells[column])
     return "\n".join(lines)
 
@@ -166,10 +166,9 @@ def entities(folder: Path, name: str) -> None:
     table.add("  CPU seconds of training", seconds, peer["seconds"])
 
 
-def beside(folder: Path) -> None:
-    """Both, where spaCy is installed."""
-    if subprocess.run([PYTHON, "-c", "import spacy"], capture_output=True, check=False).returncode:
+def installed() -> bool:
+    """Whether spaCy is there; says so where it is not."""
+    found = not subprocess.run([PYTHON, "-c", "import spacy"], capture_output=True, check=False).returncode
+    if not found:
         print("  (skipped: pip install spacy, or set SPOM_SPACY to a Python that has it)")
-        return
-    trees(folder)
-    entities(folder, ENTITIES)
+    return found
