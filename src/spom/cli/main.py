@@ -19,7 +19,7 @@ import typer
 from spom.cli import data, demo, evaluate, inspect, predict, report, train, warmup
 from spom.cli.live import Stopped, end_on_sigterm
 
-ABOUT = """Learn taggers, parsers, classifiers and regressors, and which features they need.
+ABOUT = """Learn taggers, parsers, pipelines, classifiers and regressors, and the features they need.
 
 \b
 Examples:

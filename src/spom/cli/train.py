@@ -23,7 +23,7 @@ from spom.cli.options import (
 
 app = typer.Typer(
     help="Learn a model from a file.",
-    short_help="Learn a tagger, parser, classifier or regressor from a file.",
+    short_help="Learn a tagger, parser, pipeline, classifier or regressor.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
