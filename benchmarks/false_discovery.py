@@ -14,7 +14,7 @@ import numpy as np
 
 from benchmarks.common import Table, data_folder
 from spom.data import read_conll
-from spom.estimators.tagger.inputs import label_codes, make_source, split_labels
+from spom.estimators.tagger.inputs import label_codes, make_features, split_labels
 from spom.features.rows import Blocks
 from spom.solvers.structured.chains.data import Tokens, as_blocks, as_tokens
 from spom.solvers.structured.chains.knockoffs import discover
@@ -48,7 +48,7 @@ def main() -> None:
         print("  (no data: set SPOM_DATA)")
         return
     X, y = split_labels(read_conll(Path(folder) / "conll2000" / "train.txt.gz"), None)
-    source = make_source("chunking", X)
+    source = make_features("chunking", X)
     rows = source.fit(X)
     codes, labels = label_codes(y, rows.offsets)
     blocks = as_blocks(source.blocks)

@@ -20,7 +20,7 @@ import numpy as np
 
 from benchmarks.common import data_folder
 from benchmarks.tagging_peers import chunking_features, plain_conll
-from spom.estimators.tagger.inputs import label_codes, make_source
+from spom.estimators.tagger.inputs import label_codes, make_features
 from spom.penalties import L1
 from spom.solvers.structured.chains import OnlineChain
 from spom.solvers.structured.chains.adaptive_engine import RATES, AdaptiveEngine
@@ -38,7 +38,7 @@ def main() -> None:
         return
     sentences, gold = plain_conll(Path(folder) / "conll2000" / "train.txt.gz")
     features = [chunking_features(sentence) for sentence in sentences]
-    source = make_source(None, features)
+    source = make_features(None, features)
     rows = source.fit(features)
     y, labels = label_codes(gold, rows.offsets)
     total, k = as_blocks(source.blocks).total, labels.size

@@ -205,7 +205,7 @@ def test_pruning_drops_templates_of_noise() -> None:
     np.testing.assert_array_equal(t.selected_, [TEMPLATES.index(name) for name in t.pruning_.kept])
     assert t.score(X_TEST, Y_TEST) > 0.99
     assert "dropped" in str(t.pruning_)
-    assert t._source.blocks.names == t.pruning_.kept
+    assert t._features.blocks.names == t.pruning_.kept
     # A template that is off is not looked at: its column may be missing.
     u = tagger(templates=["w[-1]", "w[0]", "pos[0]"], prune=2).fit(X, Y)
     assert u.pruning_.dropped == ("pos[0]",)

@@ -107,7 +107,7 @@ def _strongest(model: Any, c: int, top: int) -> list[list[Any]]:
     order = np.argsort(-weights, kind="stable")
     most = [i for i in order[:top].tolist() if weights[i] > 0]
     least = [i for i in order[::-1][: top // 2].tolist() if weights[i] < 0]
-    return [[model._source.features.name(i), float(weights[i])] for i in [*most, *reversed(least)]]
+    return [[model._features.name(i), float(weights[i])] for i in [*most, *reversed(least)]]
 
 
 def _parser(model: Any, top: int) -> dict[str, Any]:

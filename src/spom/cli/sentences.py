@@ -14,7 +14,7 @@ from spom.core.container import read_file
 from spom.data.columns import Columns
 from spom.data.conll import spliced
 from spom.errors import DataError, ModelFileError, Unsupported
-from spom.estimators.tagger.parts import TaggerParts
+from spom.estimators.tagger.inputs import TaggerParts
 from spom.models.loading import decode
 
 FORMATS = ("conll", "conllu", "items")

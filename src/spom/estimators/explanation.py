@@ -147,7 +147,7 @@ def emissions_of(model: Any, rows: Any) -> Emissions:
     for t in range(rows.indptr.size - 1):
         part = slice(int(rows.indptr[t]), int(rows.indptr[t + 1]))
         values = rows.values[part][:, None] if rows.values.size else 1.0
-        names = [model._source.features.name(int(j)) for j in rows.indices[part]]
+        names = [model._features.name(int(j)) for j in rows.indices[part]]
         own = model.weights_[rows.indices[part], :k].astype(np.float64)
         found.append((names, (own.toarray() if sparse.issparse(own) else own) * values))
     return found

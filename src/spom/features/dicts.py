@@ -18,6 +18,7 @@ from spom.features.rows import (
     Blocks,
     InBlocks,
     Rows,
+    check_kind,
     cut_blocks,
     opening,
     read_blocks,
@@ -62,6 +63,7 @@ class DictFeatures(InBlocks):
 
     def fit(self, X: Iterable[Iterable[Any]]) -> Rows:
         """Learn the features of the sentences, and give their rows."""
+        check_kind(X, self.kind)
         flat, values, indptr, offsets = _flattened(X)
         buffer, start, length = packed_strings(flat)
         local, first = distinct(buffer, start[:, None], length[:, None], 0)
@@ -80,6 +82,7 @@ class DictFeatures(InBlocks):
     def transform(self, X: Iterable[Iterable[Any]]) -> Rows:
         """The rows of the sentences: the features that are known. Threads may share it."""
         _ = self.blocks  # an error before `fit`
+        check_kind(X, self.kind)
         flat, values, indptr, offsets = _flattened(X)
         ids = self._names.lookup(*packed_strings(flat))
         ids -= 1

@@ -14,6 +14,7 @@ from spom.features.rows import (
     Blocks,
     InBlocks,
     Rows,
+    check_kind,
     cut_blocks,
     opening,
     read_blocks,
@@ -59,6 +60,7 @@ class MatrixFeatures(InBlocks):
     def transform(self, X: Any) -> Rows:
         """The entries that are not zero, in the columns that are used."""
         blocks = self.blocks
+        check_kind(X, self.kind)
         rows = X if isinstance(X, Rows) else _stacked(X, self.width)
         low, high = int(rows.indices.min(initial=0)), int(rows.indices.max(initial=-1))
         if low < 0 or high >= self.width:

@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 
 from spom.core.arrays import Floats, Ints
 from spom.core.container import check_offsets, take
-from spom.data.columns import gather
-from spom.errors import ModelFileError, SpomError, Unsupported
+from spom.data.columns import Columns, gather
+from spom.data.treebank import Treebank
+from spom.errors import DataError, ModelFileError, SpomError, Unsupported
 
 NO_VALUES: Floats = np.empty(0)
 
@@ -120,6 +121,14 @@ class Blocks:
         """The feature ids of some blocks, block after block."""
         parts = [np.arange(self.starts[m], self.starts[m + 1]) for m in blocks]
         return np.concatenate([np.empty(0, dtype=np.int64), *parts])
+
+
+def check_kind(X: Any, kind: str) -> None:
+    """Complain about sentences in a form that features of this kind cannot be taken of."""
+    if isinstance(X, str):
+        raise DataError("X is a string; expected sentences: lists of tokens, or what read_conll gives")
+    if isinstance(X, Rows if kind == "templates" else (Columns, Treebank)):
+        raise DataError(f"X is {type(X).__name__}, but the features are of the kind {kind!r}")
 
 
 @contextmanager

@@ -11,13 +11,14 @@ import numpy as np
 
 from spom.core.arrays import Ints, under
 from spom.data.columns import Columns
+from spom.data.treebank import Treebank
 from spom.errors import DataError, ModelFileError, Unsupported
 from spom.features.clusters import Clusters
 from spom.features.conjunctions import Conjunctions
 from spom.features.derive import check_step
 from spom.features.hashed import Hashed
 from spom.features.ready import SETS, read_templates, ready
-from spom.features.rows import Blocks, Rows, opening, read_spec, write_spec
+from spom.features.rows import Blocks, Rows, check_kind, opening, read_spec, write_spec
 from spom.features.streams import Coder, Template, grouped
 
 _VERSION = 1
@@ -87,8 +88,9 @@ class Templates:
         if self.table is not None:
             self._model = Hashed(self._groups, self.table, self.boundaries, self.clusters)
 
-    def fit(self, columns: Columns) -> Rows:
-        """Learn the features of `columns`, and give their rows."""
+    def fit(self, X: Columns | Treebank | Iterable[Any]) -> Rows:
+        """Learn the features of sentences (`Columns`, or lists of tokens), and give their rows."""
+        columns = self._columns(X)
         if self.table is not None:
             return self.transform(columns)
         self._model, rows = Conjunctions.fit(self._coder(), self._groups, columns)
@@ -100,9 +102,15 @@ class Templates:
         self._model = self._model.compact(np.flatnonzero(counts >= self.min_count), every)
         return self._model.transform(columns)
 
-    def transform(self, columns: Columns) -> Rows:
-        """The rows of `columns`: the features that are known, at most one per template. Threads may share it."""
-        return self._fitted.transform(columns)
+    def transform(self, X: Columns | Treebank | Iterable[Any]) -> Rows:
+        """The rows of sentences: the features that are known, at most one per template. Threads may share it."""
+        return self._fitted.transform(self._columns(X))
+
+    def _columns(self, X: Any) -> Columns:
+        if isinstance(X, Columns):
+            return X
+        check_kind(X, self.kind)
+        return X.columns if isinstance(X, Treebank) else Columns.from_lists(X)
 
     def fresh(self) -> Templates:
         """The same templates with nothing learnt."""

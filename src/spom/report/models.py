@@ -117,7 +117,7 @@ def balanced(sorted_weights: list[tuple[str, float]], top: int) -> list[tuple[st
 
 
 def _tagger(model: Any, top: int) -> Described:
-    left = model._source.blocks
+    left = model._features.blocks
     counts = np.asarray((model.weights_ != 0).sum(axis=1)).reshape(-1)
     nonzeros = {
         name: int(counts[a:b].sum())

@@ -14,7 +14,7 @@ import numpy as np
 
 from spom.core.arrays import Ints
 from spom.errors import Unsupported
-from spom.estimators.tagger.inputs import Source, label_codes, recode
+from spom.estimators.tagger.inputs import Features, label_codes, recode
 from spom.estimators.tagger.pruning import Pruning
 from spom.features.rows import Blocks
 from spom.scale.team import Team
@@ -30,7 +30,7 @@ MOST = 20_000
 class DrawingLesson:
     """Draw a share of the sentences of a shard."""
 
-    source: Source
+    features: Features
     classes: Any
     share: float
     sentences: Any
@@ -42,23 +42,23 @@ def drawn(common: Any, state: Any, shard: Any, index: int, seed: list[int]) -> t
     if loaded[0] is None:
         return None
     X, y = lesson.sentences(loaded)
-    rows = lesson.source.transform(X)
+    rows = lesson.features.transform(X)
     codes = recode(*label_codes(y, rows.offsets, unknown=True), lesson.classes, rows.offsets)
-    tokens = as_tokens(rows, as_blocks(lesson.source.blocks).total)
+    tokens = as_tokens(rows, as_blocks(lesson.features.blocks).total)
     count = int(np.ceil(lesson.share * len(tokens)))
     chosen = np.sort(np.random.default_rng(seed).permutation(len(tokens))[:count])
     places = np.concatenate([np.arange(tokens.offsets[i], tokens.offsets[i + 1]) for i in chosen]).astype(np.int64)
     return tokens.part(chosen), codes[places]
 
 
-def pruned(estimator: Any, team: Team, source: Source, total: int, sentences: Any) -> tuple[Source, float]:
+def pruned(estimator: Any, team: Team, features: Features, total: int, sentences: Any) -> tuple[Features, float]:
     """The features of the templates that are kept, and how many of them a token has; sets `pruning_`."""
     how = estimator.prune
     if isinstance(how, (str, dict)):
         raise Unsupported(f"prune={how!r} compares on held-out sentences of one machine: give a number of templates")
-    seed, blocks = estimator._seed(), as_blocks(source.blocks)
+    seed, blocks = estimator._seed(), as_blocks(features.blocks)
     share = min(total, max(LEAST, min(MOST, int(SHARE * total)))) / max(1, total)
-    team.teach(DrawingLesson(source, estimator.classes_, share, sentences))
+    team.teach(DrawingLesson(features, estimator.classes_, share, sentences))
     seeds = [([seed, k],) for k in range(len(team.shards))]
     parts = [part for part in team.each("draw", drawn, None, seeds) if part is not None]
     tokens, y = _joined([part[0] for part in parts]), np.concatenate([part[1] for part in parts])
@@ -73,7 +73,7 @@ def pruned(estimator: Any, team: Team, source: Source, total: int, sentences: An
         raise ValueError(f"prune={how!r} leaves no template: give a smaller strength")
     estimator.pruning_ = Pruning(blocks.names, np.diff(blocks.starts), found)
     ids = blocks.ids(found.kept)
-    return source.compact(ids), _features_of(tokens, blocks, ids)
+    return features.compact(ids), _features_of(tokens, blocks, ids)
 
 
 def _features_of(tokens: Tokens, blocks: Blocks, ids: Ints) -> float:

@@ -17,11 +17,11 @@ from spom.data.treebank import Treebank
 from spom.errors import Unsupported
 from spom.estimators.tagger import defaults
 from spom.estimators.tagger.inputs import (
-    Source,
+    Features,
     as_columns,
     label_codes,
     label_names,
-    make_source,
+    make_features,
     recode,
     split_labels,
 )
@@ -136,7 +136,7 @@ class ChainLesson:
     """A pass over the sentences of a shard, from tables that all shards share."""
 
     tagger: Any
-    source: Source
+    features: Features
     epochs: int
     single: bool
 
@@ -148,9 +148,9 @@ class ChainLesson:
         if loaded[0] is None:
             return None
         X, y = sentences_of(loaded)
-        rows, blocks = self.source.transform(X), as_blocks(self.source.blocks)
+        rows, blocks = self.features.transform(X), as_blocks(self.features.blocks)
         codes = recode(*label_codes(y, rows.offsets, unknown=True), self.tagger.classes_, rows.offsets)
-        task = Task(self.source, as_tokens(rows, blocks.total), codes, blocks)
+        task = Task(self.features, as_tokens(rows, blocks.total), codes, blocks)
         if self.single:
             used = np.zeros(blocks.total, dtype=bool)
             used[task.tokens.indices] = True
@@ -219,12 +219,12 @@ def fit_tagger(estimator: Any, team: Team, dev: Any, watch: dict[str, Any], clas
     _check(estimator)
     with all_or_nothing(estimator):
         totals = _looked(estimator, team, classes)
-        source, entries = _features(estimator, team, totals)
-        features, estimator.pruning_ = entries / max(1, totals.tokens), None
+        features, entries = _features(estimator, team, totals)
+        per_token, estimator.pruning_ = entries / max(1, totals.tokens), None
         if estimator.prune is not None:
-            source, features = pruned(estimator, team, source, totals.sentences, sentences_of)
-        task = _empty(source)
-        worker = _worker(estimator, features)
+            features, per_token = pruned(estimator, team, features, totals.sentences, sentences_of)
+        task = _empty(features)
+        worker = _worker(estimator, per_token)
         trainer = Trainer(
             estimator,
             lambda: _contents(estimator, team, dev, task),
@@ -236,7 +236,7 @@ def fit_tagger(estimator: Any, team: Team, dev: Any, watch: dict[str, Any], clas
         seed = trainer.seed(estimator._seed)
         learner = ShardedChain(lambda start: worker._solver(task, estimator.epochs_, seed, start), team, seed, totals)
         single = isinstance(learner.solver.engine, AdaptiveEngine)
-        team.teach(ChainLesson(worker, source, estimator.epochs_, single))
+        team.teach(ChainLesson(worker, features, estimator.epochs_, single))
         learner.dev, learner.scores = estimator._dev(dev, task), dev is not None
         with trainer.running():
             found = trainer.run(learner)
@@ -273,9 +273,9 @@ def _looked(estimator: Any, team: Team, classes: Any) -> Totals:
     return Totals(sentences, sum(part.tokens for part in seen), templates)
 
 
-def _features(estimator: Any, team: Team, totals: Totals) -> tuple[Source, int]:
+def _features(estimator: Any, team: Team, totals: Totals) -> tuple[Features, int]:
     """The second pass: the features of all shards, and how many times they occur; sets the constraints."""
-    templates = make_source(totals.templates, []).features
+    templates = make_features(totals.templates, [])
     if not isinstance(templates, Templates):
         raise Unsupported("taggers learn from shards of words or columns under templates, not of dicts or vectors")
     schemes = candidates(estimator.constraints, [str(label) for label in estimator.classes_.tolist()])
@@ -286,26 +286,25 @@ def _features(estimator: Any, team: Team, totals: Totals) -> tuple[Source, int]:
     estimator.constraints_ = estimator._allowed.scheme
     estimator._forbidden = forbidden_scores(estimator._allowed.constraints, estimator.classes_.size)
     every = [part.counted for part in parts if part.counted is not None]
-    source = Source(merged_templates(templates, every))
-    estimator.blocks_ = tuple(source.blocks.names)
-    return source, sum(part.entries for part in parts)
+    features = merged_templates(templates, every)
+    estimator.blocks_ = tuple(features.blocks.names)
+    return features, sum(part.entries for part in parts)
 
 
-def _empty(source: Source) -> Task:
+def _empty(features: Features) -> Task:
     """No sentences under these features: for the solver that holds what was merged."""
-    blocks = as_blocks(source.blocks)
+    blocks = as_blocks(features.blocks)
     none: Ints = np.zeros(0, dtype=np.int64)
-    columns = Columns.from_lists([])
-    rows = source.transform(columns)
-    return Task(source, as_tokens(rows, blocks.total), none, blocks)
+    rows = features.transform(Columns.from_lists([]))
+    return Task(features, as_tokens(rows, blocks.total), none, blocks)
 
 
-def _worker(estimator: Any, features: float) -> Any:
+def _worker(estimator: Any, per_token: float) -> Any:
     """What workers need of the tagger: a step that depends on the mean number of features is that of all tokens."""
     worker, step = fresh(estimator), estimator.step
     single = estimator.penalty_.elastic() is not None and estimator.update in ("auto", "dual-averaging")
     if defaults.is_auto(step) and single:
-        step = defaults.rate_for(features)
+        step = defaults.rate_for(per_token)
     worker.step = step
     for name in ("classes_", "loss_", "penalty_", "_allowed"):
         setattr(worker, name, getattr(estimator, name))

@@ -1,9 +1,13 @@
-"""What a tagger takes and gives: sentences as rows of feature ids (columns, names, vectors), labels as numbers."""
+"""What a tagger takes and gives: sentences as rows of feature ids, labels as numbers, and both from a model file.
+
+Nothing here imports scikit-learn, which takes longer than tagging most files: the command tags without it.
+"""
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Iterable
+from dataclasses import dataclass
 from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any, Protocol
@@ -11,29 +15,30 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from spom.core.arrays import Ints, check_room, is_sparse
+from spom.core.arrays import Floats, Ints, check_room, is_sparse, under
+from spom.core.container import check_indices, check_offsets, check_shape, take
 from spom.data.columns import Columns
 from spom.data.treebank import Treebank
-from spom.errors import DataError, Unsupported
+from spom.errors import DataError, ModelFileError, Unsupported
 from spom.features.dicts import DictFeatures
 from spom.features.matrices import MatrixFeatures
 from spom.features.rows import Blocks, Rows
 from spom.features.templates import Templates
-
-KINDS: dict[str, Any] = {"templates": Templates, "named": DictFeatures, "matrix": MatrixFeatures}
+from spom.solvers.structured.chains.data import as_tokens, padded
+from spom.solvers.structured.chains.predict import tag
 
 
 def features_of(kind: str) -> Any:
     """The class of the features of a kind; None where there is no such kind. Kernels are loaded where they are used."""
     if kind != "kernels":
-        return KINDS.get(kind)
+        return {"templates": Templates, "named": DictFeatures, "matrix": MatrixFeatures}.get(kind)
     from spom.estimators.tagger.kernel_chain import KernelScores
 
     return KernelScores
 
 
 class Features(Protocol):
-    """What the three kinds share. `compact` numbers some features anew, in their order; `keep` those of some blocks."""
+    """Sentences as rows of feature ids: what templates, dicts, vectors and kernels share."""
 
     kind: str
 
@@ -50,12 +55,8 @@ class Features(Protocol):
         """The rows of features that are known."""
         ...
 
-    def keep(self, blocks: Any) -> Any:
-        """The features of some blocks."""
-        ...
-
     def compact(self, used: Any) -> Any:
-        """Only the features `used`, sorted."""
+        """Only the features `used` (sorted), numbered anew in their order."""
         ...
 
     def name(self, feature: int) -> str:
@@ -63,48 +64,8 @@ class Features(Protocol):
         ...
 
     def arrays(self) -> dict[str, Any]:
-        """Everything as arrays."""
+        """Everything as arrays, for a model file."""
         ...
-
-
-class Source:
-    """Features of one kind, and the sentences that they are taken of in any form that this kind allows."""
-
-    def __init__(self, features: Features) -> None:
-        self.features = features
-
-    @property
-    def blocks(self) -> Blocks:
-        """The features of each block."""
-        return self.features.blocks
-
-    def fit(self, X: Any) -> Rows:
-        """Learn the features, and give the rows."""
-        return self.features.fit(self._form(X))
-
-    def transform(self, X: Any) -> Rows:
-        """The rows of features that are known."""
-        return self.features.transform(self._form(X))
-
-    def keep(self, blocks: Ints) -> Source:
-        """The features of some blocks."""
-        return Source(self.features.keep(blocks))
-
-    def compact(self, used: Ints) -> Source:
-        """Only the features `used`, sorted."""
-        return Source(self.features.compact(used))
-
-    def _form(self, X: Any) -> Any:
-        if isinstance(X, str):
-            raise DataError("X is a string; expected sentences: lists of tokens, or what read_conll gives")
-        if isinstance(X, Treebank):
-            X = X.columns
-        if isinstance(X, (Columns, Rows)):
-            if isinstance(X, Columns) is not (self.features.kind == "templates"):
-                raise DataError(f"X is {type(X).__name__}, but the tagger was made for {self.features.kind} features")
-            return X
-        sentences = X if hasattr(X, "__len__") else list(X)
-        return Columns.from_lists(sentences) if self.features.kind == "templates" else sentences
 
 
 def as_columns(templates: Any, X: Any) -> Any:
@@ -122,19 +83,19 @@ def as_columns(templates: Any, X: Any) -> Any:
     return sentences
 
 
-def make_source(templates: Any, X: Any) -> Source:
+def make_features(templates: Any, X: Any) -> Features:
     """The kind that `templates=` and the sentences ask for; an object of the user's stays as it is, a copy learns."""
     if isinstance(templates, Blocks):
-        return Source(MatrixFeatures(templates))
+        return MatrixFeatures(templates)
     if isinstance(templates, Templates):
-        return Source(templates.fresh())
+        return templates.fresh()
     if isinstance(templates, (DictFeatures, MatrixFeatures)):
-        return Source(copy.copy(templates))
+        return copy.copy(templates)
     if templates is not None:
         if not isinstance(templates, (str, Path, list, tuple)):
             raise Unsupported(f"templates must be 'auto', a name, a path or a list of templates; it is {templates!r}")
-        return Source(Templates(templates))
-    return Source(MatrixFeatures() if isinstance(X, Rows) or _vectors(X) else DictFeatures())
+        return Templates(templates)
+    return MatrixFeatures() if isinstance(X, Rows) or _vectors(X) else DictFeatures()
 
 
 def _vectors(X: Iterable[Any]) -> bool:
@@ -268,3 +229,65 @@ def in_sentences(codes: Ints, classes: Names, offsets: Ints) -> list[list[Any]]:
     """Lists of labels, one a sentence."""
     flat = classes.astype(object)[codes].tolist() if codes.size else []
     return [flat[a:b] for a, b in pairwise(offsets.tolist())]
+
+
+# --- from a model file --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class TaggerParts:
+    """The features, the weights (one row per feature), the scores of the chain, and the labels."""
+
+    features: Features
+    weights: Any
+    chain: Floats
+    forbidden: Floats
+    classes: Names
+
+    @classmethod
+    def of(cls, state: dict[str, Any], arrays: dict[str, Any]) -> TaggerParts:
+        """The parts of a model file, checked: compiled code trusts them."""
+        classes, kind = np.asarray(state["classes_"]), state["kind"]
+        made = features_of(kind)
+        if made is None:
+            raise ModelFileError(f"there are no features of the kind {kind!r} in this spom")
+        features, k = made.from_arrays(under(arrays, "features.")), classes.size
+        count = features.blocks.total
+        values = take(arrays, "weights.values", "f")
+        columns = check_shape(check_indices(take(arrays, "weights.labels", "i"), k, "weights"), values.shape, "weights")
+        starts = check_shape(take(arrays, "weights.starts", "i"), (count + 1,), "weights")
+        starts = check_offsets(starts, values.size, "weights")
+        if "chain" not in arrays:
+            from scipy.sparse import csr_matrix
+
+            many = csr_matrix((values.astype(np.float32), columns, starts), shape=(count, k))
+            return cls(features, many, *chain_from(arrays, k), classes)
+        weights = np.zeros((count, padded(k)), dtype=np.float32)
+        weights[np.repeat(np.arange(count), np.diff(starts)), columns] = values
+        chain = check_shape(take(arrays, "chain", "f", 2), (k + 2, k), "chain")
+        forbidden = check_shape(take(arrays, "forbidden", "f", 2, finite=False), (k + 2, k), "forbidden")
+        if not bool(((forbidden == 0.0) | (forbidden == -np.inf)).all()):
+            raise ModelFileError("the array 'forbidden' has entries besides 0 and -inf: the file is damaged")
+        return cls(features, weights, np.array(chain), np.array(forbidden), classes)
+
+    def codes(self, X: Any) -> Ints:
+        """The number of the best label of each token."""
+        tokens = as_tokens(self.features.transform(X), self.weights.shape[0])
+        return tag(tokens, self.weights, np.asarray(self.chain + self.forbidden))
+
+
+def chain_arrays(chain: Floats, forbidden: Floats, many: bool) -> dict[str, Any]:
+    """Scores of the chain and what it forbids; of many labels only what is not zero."""
+    if not many:
+        return {"chain": chain, "forbidden": forbidden}
+    places, never = np.flatnonzero(chain), np.flatnonzero(forbidden)
+    return {"chain.places": places, "chain.values": chain.reshape(-1)[places], "forbidden.places": never}
+
+
+def chain_from(arrays: dict[str, Any], k: int) -> tuple[Floats, Floats]:
+    """What `chain_arrays` gave for many labels, checked."""
+    chain, forbidden = np.zeros((k + 2, k)), np.zeros((k + 2, k))
+    places = check_indices(take(arrays, "chain.places", "i"), chain.size, "chain")
+    chain.reshape(-1)[places] = check_shape(take(arrays, "chain.values", "f"), places.shape, "chain")
+    forbidden.reshape(-1)[check_indices(take(arrays, "forbidden.places", "i"), chain.size, "forbidden")] = -np.inf
+    return chain, forbidden

@@ -31,8 +31,8 @@ class KernelScores:
 
     kind = "kernels"
 
-    def __init__(self, model: KernelModel, labels: int, source: Any = None, weights: Floats | None = None) -> None:
-        self.model, self.labels, self.source = model, labels, source
+    def __init__(self, model: KernelModel, labels: int, features: Any = None, weights: Floats | None = None) -> None:
+        self.model, self.labels, self.features = model, labels, features
         self.weights = np.zeros((0, labels)) if weights is None else weights
 
     @property
@@ -46,11 +46,11 @@ class KernelScores:
 
     def transform(self, X: Any) -> Rows:
         """The scores of each token."""
-        sentences, parts = split_pair(X, self.source is not None)
+        sentences, parts = split_pair(X, self.features is not None)
         V, offsets = stacked(parts)
         scores = self.model.scores(V)
-        if self.source is not None:
-            rows = self.source.transform(sentences)
+        if self.features is not None:
+            rows = self.features.transform(sentences)
             check_same(rows.offsets, offsets)
             scores += rows.to_csr(self.weights.shape[0]) @ self.weights
         n, k = scores.shape
@@ -59,24 +59,20 @@ class KernelScores:
 
     def emissions(self, X: Any, blocks: Sequence[str]) -> list[tuple[list[str], Floats]]:
         """(names, what each adds to the score of each label) for each token: kernels, then features of templates."""
-        sentences, parts = split_pair(X, self.source is not None)
+        sentences, parts = split_pair(X, self.features is not None)
         V, _ = stacked(parts)
         numbers, by_kernel = self.model.by_block(V)
         names = [blocks[m] if m >= 0 else f"explicit features {-1 - m}" for m in numbers]
         found = [(list(names), by_kernel[:, t]) for t in range(V.shape[0])]
-        if self.source is None:
+        if self.features is None:
             return found
-        rows = self.source.transform(sentences)
+        rows = self.features.transform(sentences)
         for t, (own, scores) in enumerate(found):
             at = slice(int(rows.indptr[t]), int(rows.indptr[t + 1]))
             values = rows.values[at][:, None] if rows.values.size else 1.0
-            own += [self.source.features.name(int(j)) for j in rows.indices[at]]
+            own += [self.features.name(int(j)) for j in rows.indices[at]]
             found[t] = (own, np.concatenate([scores, self.weights[rows.indices[at]] * values]))
         return found
-
-    def keep(self, blocks: Any) -> KernelScores:
-        """There is one block only."""
-        return self
 
     def compact(self, used: Any) -> KernelScores:
         """Every label keeps its score."""
@@ -92,16 +88,16 @@ class KernelScores:
         own: dict[str, Any] = {f"model.{name}": a for name, a in arrays.items()}
         encoder = Encoder(own, "state.")
         spec = {"version": 1, "labels": self.labels, "state": {k: encoder.encode(v, k) for k, v in state.items()}}
-        if self.source is not None:
-            spec["kind"] = self.source.features.kind
-            own |= {f"source.{name}": a for name, a in self.source.features.arrays().items()}
+        if self.features is not None:
+            spec["kind"] = self.features.kind
+            own |= {f"source.{name}": a for name, a in self.features.arrays().items()}
             own["weights"] = self.weights
         return {**own, "spec": np.frombuffer(json.dumps(spec).encode(), dtype=np.uint8)}
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, Any]) -> KernelScores:
         """The machine of `arrays()`."""
-        from spom.estimators.tagger.inputs import Source, features_of
+        from spom.estimators.tagger.inputs import features_of
 
         spec = json.loads(np.asarray(arrays["spec"]).tobytes())
         if spec["version"] > 1:
@@ -110,8 +106,8 @@ class KernelScores:
         model = KernelModel.unpacked(state, under(arrays, "model."))
         if "kind" not in spec:
             return cls(model, spec["labels"])
-        source = Source(features_of(spec["kind"]).from_arrays(under(arrays, "source.")))
-        return cls(model, spec["labels"], source, np.asarray(arrays["weights"]))
+        features = features_of(spec["kind"]).from_arrays(under(arrays, "source."))
+        return cls(model, spec["labels"], features, np.asarray(arrays["weights"]))
 
 
 def is_pair(X: Any) -> bool:

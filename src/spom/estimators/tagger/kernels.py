@@ -14,7 +14,7 @@ from spom.errors import DataError, Unsupported
 from spom.estimators.checking import operator
 from spom.estimators.mkl.training import SOLVERS, UPDATES, KernelFit, Options
 from spom.estimators.tagger.defaults import chosen_constraints, chosen_templates, is_auto
-from spom.estimators.tagger.inputs import Source, as_columns, check_labels_fit, label_names, make_source
+from spom.estimators.tagger.inputs import as_columns, check_labels_fit, label_names, make_features
 from spom.estimators.tagger.kernel_chain import (
     KernelScores,
     Words,
@@ -64,15 +64,15 @@ def fit_with_kernels(
     weight = _weights(sample_weight, offsets)
     tagger.classes_, k = labels, labels.size
     check_labels_fit(k, vectors.shape[0])
-    tagger.templates_, source = "kernels", None
+    tagger.templates_, features = "kernels", None
     if both:
         sentences = as_columns(tagger.templates, sentences)
         templates, tagger.templates_ = chosen_templates(tagger.templates, sentences, label_names(y))
-        source = make_source(templates, sentences)
-    rows = source.fit(sentences) if source is not None else None
+        features = make_features(templates, sentences)
+    rows = features.fit(sentences) if features is not None else None
     if rows is not None:
         check_same(rows.offsets, offsets)
-    blocks = source.blocks if source is not None else None
+    blocks = features.blocks if features is not None else None
     tagger._allowed = chosen_constraints(tagger.constraints, labels, codes, offsets)
     tagger._forbidden = forbidden_scores(tagger._allowed.constraints, k)
     tagger.constraints_ = tagger._allowed.scheme
@@ -90,7 +90,7 @@ def fit_with_kernels(
 
     def score(found: KernelFit) -> float:
         model = copy.copy(tagger)
-        _keep(model, found, source, blocks)
+        _keep(model, found, features, blocks)
         return float(model.score(*dev))
 
     trainer = make_trainer(contents)
@@ -100,7 +100,7 @@ def fit_with_kernels(
         found, tagger.penalty_ = fit_kernel_chain(
             tagger.kernels, words, options, trainer, tagger.memory, None if dev is None else score
         )
-    _keep(tagger, found, source, blocks)
+    _keep(tagger, found, features, blocks)
 
 
 def _weights(sample_weight: Any, offsets: Ints) -> Floats | None:
@@ -142,14 +142,14 @@ def _dev_parts(dev: Any, both: bool) -> list[Any]:
     return [vectors, offsets, repr(sentences), repr(dev[1])]
 
 
-def _keep(tagger: Any, found: KernelFit, source: Any, blocks: Any) -> None:
+def _keep(tagger: Any, found: KernelFit, features: Any, blocks: Any) -> None:
     """Store what was learnt."""
     k, weights = tagger.classes_.size, None
-    if source is not None:
+    if features is not None:
         whole = np.concatenate(found.explicit_weights)
         used = np.flatnonzero(whole.any(axis=1))
-        source, weights = source.compact(used), whole[used]
-    tagger._source = Source(KernelScores(found.model, k, source, weights))
+        features, weights = features.compact(used), whole[used]
+    tagger._features = KernelScores(found.model, k, features, weights)
     tagger.weights_ = np.eye(k, padded(k), dtype=np.float32)
     tagger.chain_ = np.concatenate([found.transitions, np.zeros((2, k))])
     tagger.blocks_ = block_names(tagger.kernels, blocks.names if blocks is not None else ())

@@ -18,9 +18,16 @@ from spom.decoders import Chain, ChainParts
 from spom.errors import DataError, Unsupported
 from spom.estimators.explanation import Explanation, emissions_of, explain_tokens
 from spom.estimators.saving import Arrays, Saving
-from spom.estimators.tagger.inputs import Names, Source, in_sentences, label_codes, split_labels
+from spom.estimators.tagger.inputs import (
+    Features,
+    Names,
+    TaggerParts,
+    chain_arrays,
+    in_sentences,
+    label_codes,
+    split_labels,
+)
 from spom.estimators.tagger.kernel_chain import is_pair
-from spom.estimators.tagger.parts import TaggerParts, chain_arrays
 from spom.estimators.training import kept_epoch, last_entry
 from spom.metrics.phrases import PhraseScores, has_phrases, score_codes
 from spom.penalties.base import block_weights
@@ -37,7 +44,7 @@ _CHOSEN = {"templates_": "as given", "loss_": "log", "epochs_": 0, "constraints_
 
 
 class TaggerModel(Saving, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
-    """A fitted tagger: features of sentences (`_source`), weights, and the block of the chain."""
+    """A fitted tagger: features of sentences (`_features`), weights, and the block of the chain."""
 
     classes_: Names
     weights_: Any
@@ -47,7 +54,7 @@ class TaggerModel(Saving, BaseEstimator):  # type: ignore[misc]  # scikit-learn 
     scoring: str
     history_: list[dict[str, Any]]
     pruning_: Any
-    _source: Source
+    _features: Features
     _forbidden: Floats
     _going: Any
 
@@ -109,10 +116,10 @@ class TaggerModel(Saving, BaseEstimator):  # type: ignore[misc]  # scikit-learn 
         With kernels it is what each kernel, and each template feature beside them, contributes.
         """
         check_is_fitted(self)
-        rows = self._source.transform(X)
+        rows = self._features.transform(X)
         tokens = as_tokens(rows, self.weights_.shape[0])
         codes = self._codes(tokens)
-        kernels = getattr(self._source.features, "emissions", None)
+        kernels = getattr(self._features, "emissions", None)
         every = None if kernels is None else kernels(X, self.blocks_)
         sentences = X[0] if is_pair(X) else X
         found = []
@@ -147,7 +154,7 @@ class TaggerModel(Saving, BaseEstimator):  # type: ignore[misc]  # scikit-learn 
         return counts.f1 if metric(self.scoring, self.classes_.tolist()) == "f1" else counts.accuracy
 
     def _tokens(self, X: Any) -> Tokens:
-        return as_tokens(self._source.transform(X), self.weights_.shape[0])
+        return as_tokens(self._features.transform(X), self.weights_.shape[0])
 
     def _codes(self, tokens: Tokens) -> Ints:
         """The number of the best label of each token."""
@@ -192,20 +199,20 @@ class TaggerModel(Saving, BaseEstimator):  # type: ignore[misc]  # scikit-learn 
             rows, columns = rows[own], columns[own]
         values = np.asarray(W[rows, columns]).reshape(-1)
         order = np.argsort(-np.abs(values), kind="stable")[:count].tolist()
-        return [(self._source.features.name(int(rows[i])), names[columns[i]], float(values[i])) for i in order]
+        return [(self._features.name(int(rows[i])), names[columns[i]], float(values[i])) for i in order]
 
     # --- as a model file: labels, the features that have a weight, and the weights that are not zero ------------
 
     def model_state(self) -> tuple[dict[str, Any], Arrays]:
         """What `spom.models` writes."""
         check_is_fitted(self)
-        source, W = self._source, self.weights_[:, : self.classes_.size]
+        features, W = self._features, self.weights_[:, : self.classes_.size]
         if self._going is not None:
             # After partial_fit every feature is still there: only those with a weight are written.
             used, W = compacted(W)
-            source = source.compact(used)
+            features = features.compact(used)
         rows, columns = W.nonzero()
-        arrays: Arrays = {f"features.{name}": a for name, a in source.features.arrays().items()}
+        arrays: Arrays = {f"features.{name}": a for name, a in features.arrays().items()}
         arrays["weights.values"] = np.asarray(W[rows, columns]).reshape(-1)
         arrays["weights.labels"] = columns.astype(np.int32)
         arrays["weights.starts"] = np.searchsorted(rows, np.arange(W.shape[0] + 1)).astype(np.int64)
@@ -215,7 +222,7 @@ class TaggerModel(Saving, BaseEstimator):  # type: ignore[misc]  # scikit-learn 
         state = {name: getattr(self, name) for name in (*_FITTED, *_CHOSEN)}
         # Without its times: the same seed must give the same bytes.
         pruned = None if self.pruning_ is None else re.sub(r" in [\d.]+ s\b", "", str(self.pruning_))
-        about = {"classes_": self.classes_, "kind": source.features.kind, "history": last, "pruned": pruned}
+        about = {"classes_": self.classes_, "kind": features.kind, "history": last, "pruned": pruned}
         return {**state, **about}, arrays
 
     @classmethod
@@ -234,7 +241,7 @@ class TaggerModel(Saving, BaseEstimator):  # type: ignore[misc]  # scikit-learn 
             history_=state["history"],
             pruning_=state["pruned"],
             _forbidden=parts.forbidden,
-            _source=parts.source,
+            _features=parts.features,
             _going=None,
         )
         return model

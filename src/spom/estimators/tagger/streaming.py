@@ -11,7 +11,7 @@ import numpy as np
 from spom.core.state import State
 from spom.errors import Unsupported
 from spom.estimators.tagger import defaults
-from spom.estimators.tagger.inputs import as_columns, label_names, make_source, split_labels
+from spom.estimators.tagger.inputs import as_columns, label_names, make_features, split_labels
 from spom.estimators.tagger.training import NONE, ChainLearner
 from spom.estimators.training import Trainer, described
 from spom.estimators.training.streams import Stream, windows_of
@@ -85,7 +85,7 @@ def fit_stream(tagger: Any, stream: Stream, classes: Any, dev: Any, make_trainer
 
     def encoded(window: Any) -> tuple[Any, Any]:
         X, y = labelled(window)
-        rows = task.source.transform(as_columns(tagger.templates, X))
+        rows = task.features.transform(as_columns(tagger.templates, X))
         return rows, tagger._labels(y, rows.offsets, None, tagger.classes_)[0]
 
     learner = StreamChain(made, chain([first], windows), encoded)
@@ -108,7 +108,7 @@ def labelled(window: Any) -> tuple[Any, Any]:
 def hashed(given: Any, X: Any, y: Any) -> Templates:
     """The templates that were given or chosen, with a slot for every feature that may come."""
     X = as_columns(given, X)
-    features = make_source(defaults.chosen_templates(given, X, label_names(y))[0], X).features
+    features = make_features(defaults.chosen_templates(given, X, label_names(y))[0], X)
     if not isinstance(features, Templates):
         raise Unsupported("taggers learn from streams of words or columns under templates, not of dicts or vectors")
     if features.table is not None:

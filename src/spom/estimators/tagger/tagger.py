@@ -21,13 +21,13 @@ from spom.errors import DataError, Unsupported
 from spom.estimators.tagger import defaults
 from spom.estimators.tagger.defaults import MANY, Allowed, candidates_for
 from spom.estimators.tagger.inputs import (
+    Features,
     Names,
-    Source,
     as_columns,
     check_labels_fit,
     label_codes,
     label_names,
-    make_source,
+    make_features,
     recode,
     split_labels,
 )
@@ -265,11 +265,11 @@ class SequenceTagger(TakesCallbacks, TaggerModel):
                 self.pruning_ = None
                 task = self._first_task(X, y, classes)
             else:
-                rows = self._source.transform(X)
+                rows = self._features.transform(X)
                 codes, labels = self._labels(y, rows.offsets, classes, before)
                 if rows.n_tokens == 0:
                     return self
-                task = self._task(self._source, rows, codes, labels)
+                task = self._task(self._features, rows, codes, labels)
             solver = self._going_on(task.weighted(sample_weight), before)
             trainer = Trainer(self)
             if not first:
@@ -317,15 +317,15 @@ class SequenceTagger(TakesCallbacks, TaggerModel):
         """Sentences with their features and labels, and what is chosen by them."""
         X = as_columns(self.templates, X)
         templates, self.templates_ = defaults.chosen_templates(self.templates, X, label_names(y))
-        source = make_source(templates if features is None else features, X)
-        rows = source.fit(X)
+        found = make_features(templates if features is None else features, X)
+        rows = found.fit(X)
         codes, labels = self._labels(y, rows.offsets, classes)
         if len(rows) == 0 or rows.n_tokens == 0:
             raise DataError("there are no tokens to learn from: X has no sentence with one")
         if labels.size == 1:
             warnings.warn(f"y has one label alone, {str(labels[0])!r}: every token will get it", stacklevel=3)
-        task = self._task(source, rows, codes, labels)
-        self.blocks_ = tuple(source.blocks.names)
+        task = self._task(found, rows, codes, labels)
+        self.blocks_ = tuple(found.blocks.names)
         phrases = metric("auto", labels.tolist()) == "f1"
         self.penalty_ = defaults.chosen_penalty(self.penalty, len(task.tokens), phrases)
         loss = "log" if self.solver == "batch" and defaults.is_auto(self.loss) else self.loss
@@ -333,13 +333,13 @@ class SequenceTagger(TakesCallbacks, TaggerModel):
         self.epochs_ = defaults.chosen_epochs(self.epochs, len(task.tokens))
         return task
 
-    def _task(self, source: Source, rows: Any, codes: Ints, labels: Names) -> _Task:
-        self.classes_, blocks = labels, as_blocks(source.blocks)
+    def _task(self, features: Features, rows: Any, codes: Ints, labels: Names) -> _Task:
+        self.classes_, blocks = labels, as_blocks(features.blocks)
         check_labels_fit(labels.size, blocks.total if labels.size <= MANY else 0)
         self._allowed = defaults.chosen_constraints(self.constraints, labels, codes, rows.offsets)
         self.constraints_ = self._allowed.scheme
         self._forbidden = forbidden_scores(self._allowed.constraints, labels.size)
-        return _Task(source, as_tokens(rows, blocks.total), codes, blocks)
+        return _Task(features, as_tokens(rows, blocks.total), codes, blocks)
 
     @property
     def settings_(self) -> str:
@@ -610,10 +610,10 @@ class SequenceTagger(TakesCallbacks, TaggerModel):
         where = [self.blocks_.index(name) for name in task.blocks.names]
         norms: Floats = np.zeros(len(self.blocks_))
         norms[where] = block_norms(W, task.blocks.starts)
-        self.block_norms_, self._source = norms, task.source
+        self.block_norms_, self._features = norms, task.features
         if compact:
             used, W = compacted(W)
-            self._source = task.source.compact(used if task.ids is None else task.ids[used])
+            self._features = task.features.compact(used if task.ids is None else task.ids[used])
         if self.classes_.size > 1 and not entries(W, 0, W.shape[0]).any():
             warnings.warn("every weight is zero: give a smaller strength, or penalty='auto'", stacklevel=3)
         self.weights_, self.chain_ = W, chain
@@ -623,9 +623,9 @@ class SequenceTagger(TakesCallbacks, TaggerModel):
 
 @dataclass(frozen=True)
 class _Task:
-    """Sentences with their labels under some of the features of a source: all, or `ids`."""
+    """Sentences with their labels under some of its features: all, or `ids`."""
 
-    source: Source
+    features: Features
     tokens: Tokens
     y: Ints
     blocks: Blocks
@@ -647,6 +647,6 @@ class _Task:
 
     def rows_of(self, X: Any) -> Tokens:
         """Other sentences under the same features."""
-        every = as_blocks(self.source.blocks)
-        tokens = as_tokens(self.source.transform(X), every.total)
+        every = as_blocks(self.features.blocks)
+        tokens = as_tokens(self.features.transform(X), every.total)
         return tokens if self.ids is None else restricted(tokens, every, self.ids)[0]
