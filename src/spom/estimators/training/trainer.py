@@ -19,7 +19,7 @@ from spom.core.state import State
 from spom.errors import DataError, ModelFileError, SpomError
 from spom.estimators.training.checkpoint import Arrays, Checkpoint, Writer, check_like
 from spom.estimators.training.fingerprint import Fingerprint, check_same_run, fingerprint_of
-from spom.solvers.iterate import Rule, halt, progress, tee
+from spom.solvers.iterate import Rule, progress
 
 # Above this many blocks their weights are not kept for every epoch: the history would be larger than the model.
 MANY_BLOCKS = 2000
@@ -265,30 +265,18 @@ class Trainer:
     def _passes(self, learner: Learner, states: Iterable[State]) -> str:
         """The epochs; why they ended."""
         stage, reason = self._stage, "end"
-        with _Interrupts() as interrupts:
-
-            def over(state: State) -> bool:
-                nonlocal reason
-                if learner.rule is not None and learner.rule(state):
-                    reason = "converged"
-                stop = self.callbacks.epoch(self.history[-1])
-                self.history[-1] = _short(self.history[-1])
-                if stop:
-                    reason = "callback"
-                elif interrupts.count:
-                    reason = "interrupted"
-                elif reason == "end":
-                    reason = "converged" if self._too_long() else "end"
-                self._tick(reason)
-                stage.between = False
-                return reason != "end"
-
+        if self.verbose:
             left = None if learner.epochs is None else max(0, learner.epochs - stage.epochs)
-            noted = tee(states, lambda state: self._note(learner, state))
-            shown = progress(noted, left, self.label) if self.verbose else noted
+            states = progress(states, left, self.label)
+        with _Interrupts() as interrupts:
             try:
-                for _ in halt(shown, over):
-                    pass
+                for state in states:
+                    self._note(learner, state)
+                    reason = self._verdict(learner, state, interrupts.count > 0)
+                    self._tick(reason)
+                    stage.between = False
+                    if reason != "end":
+                        break
             except KeyboardInterrupt:
                 if not self.interrupts or stage.state is None or interrupts.count > 1:
                     raise
@@ -298,6 +286,17 @@ class Trainer:
         if reason == "interrupted" and not self.interrupts:
             raise KeyboardInterrupt
         return reason
+
+    def _verdict(self, learner: Learner, state: State, interrupted: bool) -> str:
+        """Why the stage ends after this epoch; "end" where it does not."""
+        converged = learner.rule is not None and learner.rule(state)
+        stop = self.callbacks.epoch(self.history[-1])
+        self.history[-1] = _short(self.history[-1])
+        if stop:
+            return "callback"
+        if interrupted:
+            return "interrupted"
+        return "converged" if converged or self._too_long() else "end"
 
     def _note(self, learner: Learner, state: State) -> None:
         """One more epoch: its entry, its score, and whether it is the best."""
