@@ -110,12 +110,13 @@ class Live:
         self.objective = True
         self.rows: list[dict[str, Any]] = []
         self._live: Any = None
-        self._begin = time.perf_counter()
+        self._begin = 0.0
 
     # --- around the run ----------------------------------------------------------------------------------
 
     def __enter__(self) -> Self:
         self.stopping.hold()
+        self._begin = time.perf_counter()
         if self.shown:
             from rich.console import Console
             from rich.live import Live as RichLive

@@ -16,8 +16,11 @@ from typing import Any
 
 import typer
 
-from spom.cli import data, demo, evaluate, inspect, predict, report, train, warmup
+from spom.cli import data, demo, evaluate, inspect, predict, report, warmup
+from spom.cli import train_parser as trees
+from spom.cli import train_vectors as vectors
 from spom.cli.live import Stopped, end_on_sigterm
+from spom.cli.train_tagger import tagger
 
 ABOUT = """Learn taggers, parsers, pipelines, classifiers and regressors, and the features they need.
 
@@ -38,7 +41,10 @@ def build(argv: Sequence[str]) -> typer.Typer:
     """The command's parts. Rich help would double the time that `spom --help` takes, so the help is plain text."""
     app = typer.Typer(name="spom", rich_markup_mode=None, pretty_exceptions_enable=False)
     app.callback(help=ABOUT)(_about)
-    app.add_typer(train.app, name="train")
+    train = typer.Typer(help="Learn a model from a file.", no_args_is_help=True, rich_markup_mode=None)
+    for learn in (tagger, trees.pipeline, trees.parser, vectors.classifier, vectors.regressor):
+        train.command()(learn)
+    app.add_typer(train, name="train", short_help="Learn a tagger, parser, pipeline, classifier or regressor.")
     for name, command, short in (
         ("demo", demo.demo, "The whole idea in a minute, on data that needs no download."),
         ("predict", predict.predict, "The input with one more column: what is predicted."),

@@ -225,14 +225,28 @@ def takes(*groups: Group) -> Callable[[Run], Callable[..., None]]:
     return wrap
 
 
-def command(app: typer.Typer, *groups: Group) -> Callable[[Run], Run]:
-    """Add a function of the values as a command of its name."""
+# --- groups of options that training commands share --------------------------------------------------
 
-    def add(run: Run) -> Run:
-        app.command(run.__name__)(takes(*groups)(run))
-        return run
-
-    return add
+Prune = Annotated[
+    str | None,
+    typer.Option("--prune", metavar="auto|N|S", help="Choose templates first: by itself, so many, or by a strength."),
+]
+FILES: Group = {"train": (TrainFile, REQUIRED), "model": (ModelOut, REQUIRED), "dev": (DevFile, None)}
+CHOICE: Group = {"prune": (Prune, None)}
+LEARNING: Group = {"strength": (Strength, None), "seed": (Seed, 0), "settings": (Settings, None)}
+RUNNING: Group = {
+    "checkpoint": (Checkpoint, None),
+    "checkpoint_every": (CheckpointEvery, "60s"),
+    "resume": (Resume, False),
+    "keep_checkpoint": (KeepCheckpoint, False),
+    "jobs": (Jobs, 1),
+    "shards": (Shards, None),
+    "dask": (Dask, None),
+    "config": (Config, None),
+    "json": (Json, False),
+    "quiet": (Quiet, False),
+    "debug": (Debug, False),
+}
 
 
 # --- options that take names, by task ---------------------------------------------------------------
@@ -301,19 +315,18 @@ def format_option(task: str) -> Any:
     return named("--format", names, f"Format of the files: {', '.join(names)}. Default: by the file's name.")
 
 
-def templates_option(task: str) -> Any:
-    """`--templates`."""
-    names = TEMPLATES[task]
-    text = f"A set ({', '.join(names)}), or a file. Default: {DEFAULT_TEMPLATES[task]}."
-    return named("--templates", names, text, "T")
-
-
-def learning_options(task: str) -> dict[str, tuple[Any, Any]]:
-    """`--penalty`, `--loss` and `--epochs` of a task."""
+def names_of(task: str) -> Group:
+    """The options of a task that take names, and `--epochs`."""
+    found = {"format": (format_option(task), None)}
+    if task in TEMPLATES:
+        sets = TEMPLATES[task]
+        text = f"A set ({', '.join(sets)}), or a file. Default: {DEFAULT_TEMPLATES[task]}."
+        found["templates"] = (named("--templates", sets, text, "T"), None)
     penalties, losses = PENALTIES[task], LOSSES[task]
     text = f"{', '.join(penalties)}; or none. Default: {DEFAULT_PENALTY[task]}."
     epochs = typer.Option("--epochs", metavar="N", help=f"Passes over the data. Default: {EPOCHS[task]}.")
     return {
+        **found,
         "penalty": (named("--penalty", (*penalties, "none"), text), None),
         "loss": (named("--loss", losses, f"{', '.join(losses)}. Default: {losses[0]}."), None),
         "epochs": (Annotated[int | None, epochs], None),

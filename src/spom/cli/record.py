@@ -1,4 +1,4 @@
-"""A training run of the command: the fit, its checkpoints, its record, and the summary that ends it."""
+"""A training run of the command: signals, the live table, the fit, the checkpoint, the record, the summary."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ import sys
 import time
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
+
+import typer
 
 from spom import __version__
-from spom.cli.live import Stopping, clock, kept_epochs
-from spom.cli.options import check_every, print_json
+from spom.cli.live import Live, Stopping, clock, kept_epochs
+from spom.cli.options import check_epochs, check_every, check_jobs, check_shards, print_json
 from spom.core.atomic import check_writable, previous, remove_stale
 from spom.errors import DataError, ModelFileError
 from spom.models.loading import save_model
@@ -19,18 +21,26 @@ from spom.models.run import run_path, write_run
 
 # Shards where --dask is given without --shards.
 SHARDS = 8
-_NOT_OPTIONS = ("train", "dev", "model", "json", "quiet", "config", "debug", "dask", "stopping", "keep_checkpoint")
+_NOT_OPTIONS = ("train", "dev", "model", "json", "quiet", "config", "debug", "dask", "keep_checkpoint")
 _HISTORY = (
     *("epoch", "stage", "objective", "loss", "dev", "blocks_kept", "nonzeros", "per_second", "seconds"),
     *("block_weights", "block_norms", "gap", "validation_loss"),
 )
 
 
-class Recorder:
-    """Gathers what `M.run.json` says (see `spom.models.run`), writes it and the model, and tells the user."""
+class Run:
+    """One training run, from the options to the model and `M.run.json` (see `spom.models.run`).
 
-    def __init__(self, task: str, options: dict[str, Any]) -> None:
+    Inside of it, the first signal waits for the epoch under way. `live` is the callback of the estimator. The state is
+    written to `--checkpoint`; without it to M.checkpoint, and only where the run is stopped before its end.
+    """
+
+    def __init__(self, task: str, options: dict[str, Any], unit: str = "per second", shards: bool = True) -> None:
+        check_epochs(options.get("epochs"))
+        check_jobs(options["jobs"])
+        check_shards(options, shards)
         self.task, self.options = task, options
+        self.live = Live(options.get("epochs"), options["quiet"] or options["json"], unit, stopping=Stopping())
         self.model = Path(options["model"])
         if self.model.is_dir():
             raise ModelFileError(f"{self.model}: this is a folder; name a file in it with --model")
@@ -39,10 +49,50 @@ class Recorder:
         self.begin, self.started = time.perf_counter(), datetime.now(UTC)
         self.stopped = "end"
         self.record: dict[str, Any] = {"data": {}}
+        self._watch = self._checkpoint()
+
+    def __enter__(self) -> Self:
+        self.live.stopping.__enter__()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self.live.stopping.__exit__(*error)
+        if error[0] is None and self.live.interrupted:
+            raise typer.Exit(self.live.stopping.status)
+
+    def _checkpoint(self) -> dict[str, Any]:
+        """What `fit` takes for `--checkpoint`, `--checkpoint-every` and `--resume`."""
+        own, every = self.options["checkpoint"] is None, check_every(self.options["checkpoint_every"])
+        path = Path(f"{self.model}.checkpoint") if own else Path(self.options["checkpoint"])
+        if self.options["resume"] and not path.exists() and not previous(path).exists():
+            raise DataError("there is no checkpoint to resume from; leave --resume out to start again", str(path))
+        for file in (self.model, run_path(self.model), path):
+            check_writable(file)
+            remove_stale(file)
+        # At the end a checkpoint would be removed at once, unless it is to be kept.
+        often = "stop" if own else every if self.options["keep_checkpoint"] else f"{every} or stop"
+        return {"checkpoint": path, "checkpoint_every": often, "resume": bool(self.options["resume"])}
 
     def data(self, part: str, path: str, kind: str, **counts: Any) -> None:
         """Note a file that was read."""
         self.record["data"][part] = {"path": path, "format": kind, **{k: v for k, v in counts.items() if v is not None}}
+
+    def fit(self, estimator: Any, X: Any, y: Any, dev: Any) -> None:
+        """Fit an estimator, from shards where they are asked for; the model does not depend on --jobs and --dask."""
+        o, data = self.options, (X,) if y is None else (X, y)
+        with self.live:
+            if o["shards"] is None and o["dask"] is None:
+                estimator.fit(*data, dev=dev, **self._watch)
+            else:
+                from spom.scale import Shards, fit
+
+                if "n_jobs" in estimator.get_params(deep=False):
+                    estimator.set_params(n_jobs=None)
+                shards = Shards.arrays(X, y, o["shards"] or SHARDS)
+                fit(estimator, shards, dev=dev, client=o["dask"], n_jobs=o["jobs"], **self._watch)
+                if not o["quiet"]:
+                    print(f"{len(shards)} shards: {costs(estimator.shard_report_)}", file=sys.stderr)
+        self.stopped = "interrupted" if self.live.interrupted else "converged" if estimator.converged_ else "end"
 
     def history(self, entries: list[dict[str, Any]]) -> None:
         """Keep the history."""
@@ -53,13 +103,14 @@ class Recorder:
         self.record["blocks"] = names
         self.record["block_weights"] = weights
 
-    def finish(
-        self, model: Any, training: dict[str, Any], result: dict[str, Any], confusion: Any = None, **more: Any
-    ) -> None:
-        """Write the model and the record, and say so."""
+    def finish(self, model: Any, training: dict[str, Any], result: dict[str, Any], **more: Any) -> None:
+        """Write the model and the record, say so, and remove the checkpoint or say how to continue."""
+        training = {**model._training(), "task": self.task, **training}
         save_model(model, self.model, training)
         seconds = time.perf_counter() - self.begin
-        result = {**result, "bytes": os.path.getsize(self.model), "seconds": seconds}
+        sizes = {k: training[k] for k in ("nonzeros", "weights", "blocks_kept") if k in training}
+        settings = {"settings": model.settings_} if hasattr(model, "settings_") else {}
+        result = {**result, **sizes, **settings, "bytes": os.path.getsize(self.model), "seconds": seconds}
         options = {k: str(v) if isinstance(v, Path) else v for k, v in self.options.items() if k not in _NOT_OPTIONS}
         params = {k: v for k, v in model.get_params(deep=False).items() if k not in ("verbose", "callbacks")}
         write_run(
@@ -76,18 +127,16 @@ class Recorder:
                 "options": {**{k: v for k, v in options.items() if v is not None}, "parameters": params},
                 **self.record,
                 "result": result,
-                **({} if confusion is None else {"confusion": confusion}),
-                **more,
+                **{k: v for k, v in more.items() if v is not None},
             },
         )
         self._tell(result)
-
-    def end(self, stopping: Stopping, resuming: Resuming) -> None:
-        """After the model is written: remove the checkpoint, or say how to continue."""
-        if self.stopped != "interrupted":
-            resuming.finished()
-            return
-        print(f"spom: stopped by {stopping.name}; to continue, run the same command with --resume", file=sys.stderr)
+        if self.stopped == "interrupted":
+            what = f"stopped by {self.live.stopping.name}; to continue, run the same command with --resume"
+            print(f"spom: {what}", file=sys.stderr)
+        elif not self.options["keep_checkpoint"]:
+            self._watch["checkpoint"].unlink(missing_ok=True)
+            previous(self._watch["checkpoint"]).unlink(missing_ok=True)
 
     def _tell(self, result: dict[str, Any]) -> None:
         if self.options["json"]:
@@ -124,55 +173,6 @@ def size(count: int) -> str:
     if count < 1000:
         return f"{count} bytes"
     return f"{count / 1e3:.0f} kB" if count < 1e6 else f"{count / 1e6:.1f} MB"
-
-
-class Resuming:
-    """What `--checkpoint`, `--checkpoint-every`, `--resume` and `--keep-checkpoint` mean.
-
-    Without `--checkpoint` the state is written to M.checkpoint, and only where the run is stopped before its end.
-    """
-
-    def __init__(self, options: dict[str, Any]) -> None:
-        own = options["checkpoint"] is None
-        every = check_every(options["checkpoint_every"])
-        self.path = Path(f"{options['model']}.checkpoint") if own else Path(options["checkpoint"])
-        self.keep = bool(options["keep_checkpoint"])
-        if options["resume"] and not self.path.exists() and not previous(self.path).exists():
-            raise DataError("there is no checkpoint to resume from; leave --resume out to start again", str(self.path))
-        for path in (options["model"], run_path(options["model"]), self.path):
-            check_writable(path)
-            remove_stale(path)
-        self.arguments = {
-            "checkpoint": self.path,
-            # At the end it would be removed at once, unless it is to be kept.
-            "checkpoint_every": "stop" if own else every if self.keep else f"{every} or stop",
-            "resume": bool(options["resume"]),
-        }
-
-    def finished(self) -> None:
-        """The run ended well and its model is written: the checkpoint is not needed any more."""
-        if not self.keep:
-            self.path.unlink(missing_ok=True)
-            previous(self.path).unlink(missing_ok=True)
-
-
-def fitted(estimator: Any, data: tuple[Any, Any], dev: Any, options: dict[str, Any], watch: dict[str, Any]) -> None:
-    """Fit an estimator, from shards where they are asked for; the model does not depend on --jobs and --dask."""
-    X, y = data
-    if options.get("shards") is None and options.get("dask") is None:
-        if y is None:
-            estimator.fit(X, dev=dev, **watch)
-        else:
-            estimator.fit(X, y, dev=dev, **watch)
-        return
-    from spom.scale import Shards, fit
-
-    if "n_jobs" in estimator.get_params(deep=False):
-        estimator.set_params(n_jobs=None)
-    shards = Shards.arrays(X, y, options["shards"] or SHARDS)
-    fit(estimator, shards, dev=dev, client=options["dask"], n_jobs=options["jobs"], **watch)
-    if not options["quiet"]:
-        print(f"{len(shards)} shards: {costs(estimator.shard_report_)}", file=sys.stderr)
 
 
 def costs(report: list[dict[str, Any]]) -> str:

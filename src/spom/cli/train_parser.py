@@ -1,58 +1,146 @@
-"""Learning parsers and pipelines from treebanks."""
+"""`spom train parser` and `spom train pipeline`: what is learnt from a treebank."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
 
 from spom.cli import options
-from spom.cli.live import Live
-from spom.cli.options import check_shards, penalty_of, pruning_of
-from spom.cli.record import Recorder, Resuming, fitted
-from spom.cli.scores import pipeline_scores, tree_scores
+from spom.cli.options import (
+    CHOICE,
+    FILES,
+    LEARNING,
+    RUNNING,
+    format_option,
+    names_of,
+    penalty_of,
+    pruning_of,
+    takes,
+)
 from spom.errors import DataError, Unsupported
+
+if TYPE_CHECKING:
+    from spom.cli.record import Run
 
 # Sentences of the dev data whose trees, gold and predicted, the record keeps.
 EXAMPLES = 8
 _LONGEST = 25
 
+Labels = Annotated[bool, typer.Option("--labels/--no-labels", help="Learn relations too.")]
+Projective = Annotated[
+    bool | None,
+    typer.Option(
+        "--projective/--all-trees", help="Trees without crossing arcs only, or all; by the treebank if left out."
+    ),
+]
+SecondStage = Annotated[
+    bool, typer.Option("--second-stage", help="A second parser that sees the tree of the first one.")
+]
+Order = Annotated[
+    int, typer.Option("--order", min=1, max=2, help="2: siblings and grandparents score too, in projective trees.")
+]
+Size = Annotated[
+    str | None, typer.Option("--size", metavar="SIZE", help="The best model within this size, such as 5MB or 800kB.")
+]
+TREES = {
+    "labels": (Labels, True),
+    "projective": (Projective, None),
+    "second_stage": (SecondStage, False),
+    "order": (Order, 1),
+}
+SIZES = {"size": (Size, None), "seed": (options.Seed, 0), "settings": (options.Settings, None)}
 
-def train(**o: Any) -> None:
-    """Read, learn, score, write."""
+
+@takes(FILES, names_of("parser"), CHOICE, TREES, LEARNING, RUNNING)
+def parser(o: dict[str, Any]) -> None:
+    """Learn a dependency parser from a treebank in CoNLL-U, and which templates it needs.
+
+    Ctrl-C and SIGTERM stop after the epoch that is under way and keep the best model so far; --resume continues.
+
+    \b
+    Examples:
+      spom train parser --train en-train.conllu.gz --dev en-dev.conllu.gz --model parser.spom
+      spom train parser --train en-train.conllu.gz --model parser.spom --templates large --prune auto
+      spom train parser --train en-train.conllu.gz --model parser.spom --projective --no-labels --epochs 4
+
+    Losses are mira (default), hinge, perceptron and log; there is no penalty unless one is asked for.
+    """
     from spom import DependencyParser
-    from spom.data.conllu import read_conllu
+    from spom.cli.record import Run
+    from spom.cli.scores import tree_scores
 
     if o["format"] not in (None, "conllu"):
         raise Unsupported(f"parsers take CoNLL-U, not {o['format']!r}")
-    live = Live(o["epochs"], o["quiet"] or o["json"], "words/s", stopping=o["stopping"])
-    parser = DependencyParser(**_parameters(o, live))
-    parser.set_params(**options.parsed(o["settings"]))
-    live.total = parser.epochs
-    recorder, resuming = Recorder("parser", o), Resuming(o)
-    bank = read_conllu(o["train"])
-    _not_empty(bank, o["train"])
-    recorder.data("train", o["train"], "conllu", sentences=len(bank), tokens=bank.n_words)
-    dev = None
-    if o["dev"] is not None:
-        dev = read_conllu(o["dev"])
-        _not_empty(dev, o["dev"])
-        recorder.data("dev", o["dev"], "conllu", sentences=len(dev), tokens=dev.n_words)
-    with live:
-        fitted(parser, (bank, None), dev, o, resuming.arguments)
-    recorder.stopped = "interrupted" if live.interrupted else "converged" if parser.converged_ else "end"
-    _finish(parser, dev, recorder)
-    recorder.end(live.stopping, resuming)
+    with Run("parser", o, "words/s") as run:
+        model = DependencyParser(**_parameters(o), callbacks=[run.live])
+        model.set_params(**options.parsed(o["settings"]))
+        run.live.total = model.epochs
+        bank, dev = _read(run)
+        run.fit(model, bank, None, dev)
+        run.history(model.history_)
+        run.blocks(list(model.blocks_), model.block_weights_)
+        pruning = None if model.pruning_ is None else model.pruning_.table()
+        if dev is None:
+            run.finish(model, {"format": "conllu"}, {}, pruning=pruning)
+        else:
+            found = model.predict(dev)
+            scores, shown = tree_scores(dev, found).flat, examples(dev, found)
+            run.finish(model, {"format": "conllu"}, scores, examples=shown, pruning=pruning)
 
 
-def _not_empty(bank: Any, path: str) -> None:
-    if len(bank) == 0:
-        raise DataError("expected sentences, found none", path)
+@takes(FILES, {"format": (format_option("pipeline"), None)}, CHOICE, SIZES, RUNNING)
+def pipeline(o: dict[str, Any]) -> None:
+    """Learn a pipeline from raw text to trees from a treebank in CoNLL-U.
+
+    Tokens and sentences, tags, lemmas and trees are learnt from one treebank, and written as one model. `spom predict`
+    then takes raw text. --prune chooses templates of the parser; --size leaves small weights of all stages out.
+
+    \b
+    Examples:
+      spom train pipeline --train en_ewt-ud-train.conllu.gz --dev en_ewt-ud-dev.conllu.gz --model english.spom
+      spom train pipeline --train en_ewt-ud-train.conllu.gz --model small.spom --size 5MB
+    """
+    from spom import Pipeline
+    from spom.cli.record import Run
+    from spom.cli.scores import pipeline_scores
+
+    if o["format"] not in (None, "conllu"):
+        raise Unsupported(f"pipelines are learnt from CoNLL-U, not {o['format']!r}")
+    if o["resume"] or o["checkpoint"] is not None:
+        raise Unsupported("a pipeline keeps no checkpoints: leave --checkpoint and --resume out")
+    with Run("pipeline", o, shards=False) as run:
+        settings = None if o["prune"] is None else {"prune": pruning_of(o["prune"])}
+        same: dict[str, Any] = {"size": o["size"], "random_state": o["seed"], "n_jobs": o["jobs"]}
+        model = Pipeline(settings, verbose=0 if o["quiet"] else 1, **same)
+        model.set_params(**options.parsed(o["settings"]))
+        bank, dev = _read(run)
+        model.fit(bank, dev=dev)
+        result = {} if dev is None else pipeline_scores(model, dev, raw=True).flat
+        trees = [] if dev is None or not model.trees else examples(dev, model.predict(dev.without_trees()))
+        run.finish(model, {"format": "conllu"}, result, examples=trees)
 
 
-def _parameters(o: dict[str, Any], live: Live) -> dict[str, Any]:
+def _read(run: Run) -> tuple[Any, Any]:
+    """The treebanks to learn from and to be scored on; None for one that was not named."""
+    from spom.data.conllu import read_conllu
+
+    banks: dict[str, Any] = {"dev": None}
+    for part in ("train", "dev"):
+        path = run.options[part]
+        if path is not None:
+            bank = banks[part] = read_conllu(path)
+            if len(bank) == 0:
+                raise DataError("expected sentences, found none", path)
+            run.data(part, path, "conllu", sentences=len(bank), tokens=bank.n_words)
+    return banks["train"], banks["dev"]
+
+
+def _parameters(o: dict[str, Any]) -> dict[str, Any]:
     from spom.penalties import SparseMKL
 
-    found: dict[str, Any] = {"random_state": o["seed"], "verbose": 0, "callbacks": [live], "n_jobs": o["jobs"]}
+    found: dict[str, Any] = {"random_state": o["seed"], "verbose": 0, "n_jobs": o["jobs"]}
     found["labels"], found["second_stage"], found["order"] = o["labels"], o["second_stage"], o["order"]
     found["projective"] = "auto" if o["projective"] is None else o["projective"]
     found["prune"] = pruning_of(o["prune"])
@@ -80,23 +168,6 @@ def _templates(text: str) -> Any:
     return found
 
 
-def _finish(parser: Any, dev: Any, recorder: Recorder) -> None:
-    result: dict[str, Any] = {}
-    more: dict[str, Any] = {}
-    if dev is not None:
-        found = parser.predict(dev)
-        result = dict(tree_scores(dev, found).flat)
-        more["examples"] = examples(dev, found)
-    training = {**parser._training(), "task": "parser", "format": "conllu"}
-    recorder.history(parser.history_)
-    recorder.blocks(list(parser.blocks_), parser.block_weights_)
-    result.update({k: training[k] for k in ("nonzeros", "weights", "blocks_kept")})
-    result["settings"] = parser.settings_
-    if parser.pruning_ is not None:
-        more["pruning"] = parser.pruning_.table()
-    recorder.finish(parser, training, result, **more)
-
-
 def examples(gold: Any, found: Any) -> list[dict[str, Any]]:
     """A few sentences that are neither very short nor very long, with both trees."""
     picked = []
@@ -117,34 +188,3 @@ def examples(gold: Any, found: Any) -> list[dict[str, Any]]:
         if len(picked) == EXAMPLES:
             break
     return picked
-
-
-def train_pipeline(**o: Any) -> None:
-    """Read, learn, score, write."""
-    from spom import Pipeline
-    from spom.data.conllu import read_conllu
-
-    if o["format"] not in (None, "conllu"):
-        raise Unsupported(f"pipelines are learnt from CoNLL-U, not {o['format']!r}")
-    if o["resume"] or o["checkpoint"] is not None:
-        raise Unsupported("a pipeline keeps no checkpoints: leave --checkpoint and --resume out")
-    check_shards(o, supported=False)
-    settings = None if o["prune"] is None else {"prune": pruning_of(o["prune"])}
-    pipeline = Pipeline(
-        settings, size=o["size"], random_state=o["seed"], n_jobs=o["jobs"], verbose=0 if o["quiet"] else 1
-    )
-    pipeline.set_params(**options.parsed(o["settings"]))
-    recorder, banks = Recorder("pipeline", o), {}
-    for part in ("train", "dev"):
-        if o[part] is None:
-            continue
-        banks[part] = read_conllu(o[part])
-        if len(banks[part]) == 0:
-            raise DataError("expected sentences, found none", o[part])
-        recorder.data(part, o[part], "conllu", sentences=len(banks[part]), tokens=banks[part].n_words)
-    dev = banks.get("dev")
-    pipeline.fit(banks["train"], dev=dev)
-    result = {} if dev is None else dict(pipeline_scores(pipeline, dev, raw=True).flat)
-    trees = [] if dev is None or not pipeline.trees else examples(dev, pipeline.predict(dev.without_trees()))
-    training = {**pipeline._training(), "task": "pipeline", "format": "conllu"}
-    recorder.finish(pipeline, training, result, examples=trees)

@@ -1,47 +1,151 @@
-"""Learning classifiers and regressors of vectors from files."""
+"""`spom train classifier` and `spom train regressor`: what is learnt from vectors."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
+import typer
 
 from spom.cli import options
-from spom.cli.live import Live
-from spom.cli.options import penalty_of
-from spom.cli.record import Recorder, Resuming, fitted
-from spom.cli.scores import vector_scores
-from spom.cli.vectors import Layout, Vectors, format_of, read_vectors
-from spom.data.tables import CsvForm
+from spom.cli.options import FILES, LEARNING, RUNNING, SOLVERS, completing, names_of, penalty_of, takes
 from spom.errors import DataError, Unsupported
+
+if TYPE_CHECKING:
+    from spom.cli.record import Run
+    from spom.cli.vectors import Layout, Vectors
 
 # The most blocks whose names and weights the record of a run holds.
 MANY_BLOCKS = 2000
 
+Target = Annotated[
+    str | None,
+    typer.Option(
+        "--label",
+        "--target",
+        metavar="COLUMN",
+        help="Column of a table to predict; the last one, where it is left out.",
+    ),
+]
+Ignore = Annotated[str | None, typer.Option("--ignore", metavar="NAMES", help="Columns to leave out, with commas.")]
+Features = Annotated[
+    str | None, typer.Option("--features", metavar="NAMES", help="The only columns to learn from, with commas.")
+]
+Kinds = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--kind",
+        metavar="COLUMN=KIND",
+        help="Take a column as number, category, text or hashed (a category in N features: hashed:N); "
+        "may be repeated. Default: the values decide.",
+    ),
+]
+Solver = Annotated[
+    str,
+    typer.Option(
+        "--solver",
+        metavar="NAME",
+        help="online (one example after another) or proximal (all data at once, to a certified optimum).",
+        autocompletion=completing(SOLVERS),
+    ),
+]
+Groups = Annotated[
+    str | None,
+    typer.Option(
+        "--groups",
+        metavar="N|rows",
+        help="Groups of a group penalty: a block size, or rows (a feature for all classes).",
+    ),
+]
+Stream = Annotated[
+    bool, typer.Option("--stream", help="Read an svmlight file block by block, for one that does not fit in memory.")
+]
+TABLES = {
+    "target": (Target, None),
+    "ignore": (Ignore, None),
+    "features": (Features, None),
+    "kinds": (Kinds, None),
+    "header": (options.CsvHeader, True),
+    "encoding": (options.Encoding, "utf-8"),
+    "zero_based": (options.ZeroBased, "auto"),
+    "solver": (Solver, "online"),
+    "groups": (Groups, None),
+    "stream": (Stream, False),
+}
 
-def train(task: str, **o: Any) -> None:
+
+@takes(FILES, names_of("classifier"), TABLES, LEARNING, RUNNING)
+def classifier(o: dict[str, Any]) -> None:
+    """Learn a classifier of vectors, and which features it needs.
+
+    Files are svmlight (label index:value ...), CSV with the names of the columns in the first line, or Parquet. Columns
+    of a table may be numbers, categories (one feature per value) or texts (one feature per word), and values may be
+    missing. The model goes to M, and what was used and how the run went to M.run.json, which `spom report` turns into
+    a page. Ctrl-C and SIGTERM stop after the pass that is under way and keep the best model so far; --resume
+    continues.
+
+    \b
+    Examples:
+      spom train classifier --train train.svm.gz --dev dev.svm.gz --model m.spom --strength 1e-5
+      spom train classifier --train iris.csv --target species --model iris.spom --penalty group-lasso --strength 0.01
+      spom train classifier --config run.toml --epochs 20
+
+    Losses are logistic (default), hinge and power-hinge; the penalty and its strength are chosen from the data.
+    """
+    _train("classifier", o)
+
+
+@takes(FILES, names_of("regressor"), TABLES, LEARNING, RUNNING)
+def regressor(o: dict[str, Any]) -> None:
+    """Learn a regressor of vectors, and which features it needs.
+
+    As `spom train classifier`, with real numbers as targets.
+
+    \b
+    Examples:
+      spom train regressor --train houses.csv --target price --model price.spom --solver proximal --strength 0.1
+      spom train regressor --train train.svm --dev dev.svm --model m.spom --loss power-absolute
+
+    Losses are squared (default) and power-absolute; the penalty and its strength are chosen from the data.
+    """
+    _train("regressor", o)
+
+
+def _train(task: str, o: dict[str, Any]) -> None:
     """Read, learn, score, write."""
-    real = task == "regressor"
-    estimator = _estimator(task, o)
-    recorder, resuming = Recorder(task, o), Resuming(o)
-    data, dev = _read(o, real)
-    recorder.data("train", data.path, data.format, rows=_rows(data), features=_width(data))
-    if dev is not None:
-        recorder.data("dev", dev.path, dev.format, rows=dev.X.shape[0])
-        _check_labels(data, dev, real)
-    if o["solver"] == "online":
-        total = o["epochs"] or estimator.epochs
-        live = Live(total, o["quiet"] or o["json"], "rows/s", stopping=o["stopping"])
-        _fit_online(estimator, data, dev, live, (o, resuming))
-        recorder.history(estimator._entries)
-        recorder.stopped = "interrupted" if live.interrupted else "converged" if estimator.converged_ else "end"
-    else:
-        _fit_batch(estimator, data, recorder)
-    if data.names is not None:
-        estimator.feature_names_in_ = np.array(data.names, dtype=object)
-    _finish(estimator, data, dev, recorder, o)
-    recorder.end(o["stopping"], resuming)
+    import numpy as np
+
+    from spom.cli.record import Run
+    from spom.cli.scores import vector_scores
+
+    real, online = task == "regressor", o["solver"] == "online"
+    with Run(task, o, "rows/s", shards=online and not o["stream"]) as run:
+        model = _estimator(task, o)
+        data, dev = _read(o, real)
+        run.data("train", data.path, data.format, rows=_rows(data), features=_width(data))
+        if dev is not None:
+            run.data("dev", dev.path, dev.format, rows=dev.X.shape[0])
+            _check_labels(data, dev, real)
+        if online:
+            run.live.total = o["epochs"] or model.epochs
+            # The objective of a stream would be one of each block alone.
+            run.live.objective = data.X is not None
+            model.set_params(callbacks=[run.live])
+            held = None if dev is None else (dev.X, dev.y)
+            run.fit(model, _file(data) if data.X is None else data.X, data.y, held)
+            run.history(model._entries)
+        else:
+            _fit_batch(model, data, run)
+        if data.names is not None:
+            model.feature_names_in_ = np.array(data.names, dtype=object)
+        if model.block_weights_.size <= MANY_BLOCKS:
+            run.blocks(block_names(model), model.block_weights_)
+        training = {"format": data.format, **data.layout.remembered()}
+        if dev is None:
+            run.finish(model, training, {})
+        else:
+            scores = vector_scores(model, dev.X, dev.y)
+            run.finish(model, training, scores.flat, confusion=scores.confusion)
 
 
 def _rows(data: Vectors) -> int | None:
@@ -57,6 +161,9 @@ def _width(data: Vectors) -> int | None:
 
 def _layout(o: dict[str, Any]) -> Layout:
     """How the files are to be read, from the options."""
+    from spom.cli.vectors import Layout
+    from spom.data.tables import CsvForm
+
     return Layout(
         format=o["format"],
         target=o["target"],
@@ -69,6 +176,10 @@ def _layout(o: dict[str, Any]) -> Layout:
 
 
 def _read(o: dict[str, Any], real: bool) -> tuple[Vectors, Vectors | None]:
+    import numpy as np
+
+    from spom.cli.vectors import Vectors, format_of, read_vectors
+
     layout = _layout(o)
     found = format_of(o["train"], o["format"])
     if o["stream"]:
@@ -108,12 +219,16 @@ def _streamed(path: str, layout: Layout) -> Layout:
 
 def _read_dev(o: dict[str, Any], data: Vectors, real: bool) -> Vectors:
     """The held-out file, with the columns and the width of the training file."""
+    from spom.cli.vectors import read_vectors
+
     width = _file(data).n_features if data.X is None else data.X.shape[1]
     names = None if data.layout.columns is not None else data.names
     return read_vectors(o["dev"], replace(data.layout, names=names, width=width), real)
 
 
 def _check_labels(data: Vectors, dev: Vectors, real: bool) -> None:
+    import numpy as np
+
     if real or data.X is None:
         return
     known, held = set(np.unique(data.y).tolist()), set(np.unique(dev.y).tolist())
@@ -164,48 +279,13 @@ def _penalty(o: dict[str, Any], strength: float) -> Any:
     return penalty_of(o["penalty"], o["strength"], o["groups"], L1(strength))
 
 
-# --- learning ---------------------------------------------------------------------------------------
-
-
-def _fit_online(
-    estimator: Any, data: Vectors, dev: Vectors | None, live: Live, how: tuple[dict[str, Any], Resuming]
-) -> None:
-    o, resuming = how
-    # The objective of a stream would be one of each block alone.
-    live.objective = data.X is not None
-    estimator.set_params(callbacks=[live])
-    held = None if dev is None else (dev.X, dev.y)
-    with live:
-        if data.X is None:
-            estimator.fit(_file(data), dev=held, **resuming.arguments)
-        else:
-            fitted(estimator, (data.X, data.y), held, o, resuming.arguments)
-
-
-def _fit_batch(estimator: Any, data: Vectors, recorder: Recorder) -> None:
+def _fit_batch(estimator: Any, data: Vectors, run: Run) -> None:
     estimator.fit(data.X, data.y)
     columns = estimator.history_
     names = {"k": "epoch", "objective": "objective", "loss": "loss", "nnz": "nonzeros", "seconds": "seconds"}
     rounds = len(columns["k"])
-    recorder.history([{to: columns[at][i] for at, to in names.items()} for i in range(rounds)])
-    recorder.stopped = "converged" if estimator.converged_ else "end"
-
-
-# --- after ------------------------------------------------------------------------------------------
-
-
-def _finish(model: Any, data: Vectors, dev: Vectors | None, recorder: Recorder, o: dict[str, Any]) -> None:
-    result: dict[str, Any] = {}
-    confusion = None
-    if dev is not None:
-        scores = vector_scores(model, dev.X, dev.y)
-        result, confusion = dict(scores.flat), scores.confusion
-    training = {**model._training(), "task": recorder.task, "format": data.format, **data.layout.remembered()}
-    weights = model.block_weights_
-    if weights.size <= MANY_BLOCKS:
-        recorder.blocks(block_names(model), weights)
-    result.update({k: training[k] for k in ("nonzeros", "weights", "blocks_kept")})
-    recorder.finish(model, training, result, confusion)
+    run.history([{to: columns[at][i] for at, to in names.items()} for i in range(rounds)])
+    run.stopped = "converged" if estimator.converged_ else "end"
 
 
 def block_names(model: Any) -> list[str]:
