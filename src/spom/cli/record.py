@@ -108,7 +108,7 @@ class Run:
         training = {**model._training(), "task": self.task, **training}
         save_model(model, self.model, training)
         seconds = time.perf_counter() - self.begin
-        sizes = {k: training[k] for k in ("nonzeros", "weights", "blocks_kept") if k in training}
+        sizes: dict[str, Any] = {k: training[k] for k in ("nonzeros", "weights", "blocks_kept") if k in training}
         settings = {"settings": model.settings_} if hasattr(model, "settings_") else {}
         result = {**result, **sizes, **settings, "bytes": os.path.getsize(self.model), "seconds": seconds}
         options = {k: str(v) if isinstance(v, Path) else v for k, v in self.options.items() if k not in _NOT_OPTIONS}
