@@ -26,6 +26,11 @@ $(VENV)/.test: pyproject.toml $(LOCK) | $(BIN)/python
 	$(call install,test)
 $(VENV)/.bench: pyproject.toml $(LOCK) | $(BIN)/python
 	$(call install,bench)
+# adelie needs numpy 1, which cannot stand beside ours: an environment of its own, from which benchmarks call it.
+$(VENV)-adelie/.made:
+	$(PYTHON) -m venv $(VENV)-adelie
+	$(VENV)-adelie/bin/pip install --quiet "adelie==1.1.52" "numpy<2"
+	@touch $@
 $(VENV)/.docs: pyproject.toml $(LOCK) | $(BIN)/python
 	$(call install,docs)
 
@@ -56,8 +61,8 @@ wheel: $(VENV)/.test
 	$(BIN)/python tools/wheel.py --out dist
 	$(BIN)/python tools/try_wheel.py dist
 
-bench: $(VENV)/.bench
-	$(BIN)/python -m benchmarks
+bench: $(VENV)/.bench $(VENV)-adelie/.made
+	SPOM_ADELIE=$(VENV)-adelie/bin/python $(BIN)/python -m benchmarks
 
 # Runs again the papers' experiments whose stored results are not what the code gives any more; ARGS=--all runs all.
 reproductions: $(VENV)/.bench
@@ -77,7 +82,7 @@ lock:
 	rm -rf $(VENV)-lock
 
 clean:
-	rm -rf $(VENV) dist docs/_build docs/auto_examples docs/generated .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-adelie dist docs/_build docs/auto_examples docs/generated .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 # Changes single lines of compiled loops and prints what no test noticed; MUTATE="--sample 10 --paths src/spom/solvers/mkl" narrows it.
 mutate: $(VENV)/.test

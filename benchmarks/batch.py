@@ -1,6 +1,4 @@
-"""Batch solvers beside celer, skglm, scikit-learn, liblinear and spams, one thread, all to the same accuracy.
-
-adelie, the other fast group lasso, needs numpy 1 and cannot be installed beside us.
+"""Batch solvers beside celer, skglm, adelie, scikit-learn, liblinear and spams, one thread, all to the same accuracy.
 
 A peer's own tolerance means something else in each tool. So each peer runs with the loosest power of ten at which the
 duality gap of its result, computed here by hand, is small enough; the time is of that run alone.
@@ -17,6 +15,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from benchmarks.common import Table, data_folder, measure, race
+from benchmarks.group_lasso import groups
 from spom.data import load
 from spom.losses import Logistic, MulticlassLogistic, Squared
 from spom.penalties import L1, GroupLasso
@@ -24,7 +23,6 @@ from spom.solvers import WorkingSet
 from spom.solvers.batch.datafit import LinearSmooth
 from spom.solvers.iterate import halt, last, small
 
-GROUP = 10
 MNIST_OPTIMUM = 0.43389619
 
 
@@ -33,15 +31,6 @@ def lasso_gap(A: Any, b: Any, w: Any, strength: float) -> float:
     n, r = b.size, b - A @ w
     dual = r / n * min(1.0, strength / max(np.abs(A.T @ r).max() / n, 1e-300))
     return float(r @ r / (2 * n) + strength * np.abs(w).sum() - (dual @ b - n / 2 * dual @ dual))
-
-
-def group_gap(A: Any, b: Any, w: Any, strength: float) -> float:
-    """The same for the group lasso."""
-    n, r = b.size, b - A @ w
-    norms = np.linalg.norm((A.T @ r / n).reshape(-1, GROUP), axis=1)
-    dual = r / n * min(1.0, strength / norms.max())
-    omega = strength * np.linalg.norm(w.reshape(-1, GROUP), axis=1).sum()
-    return float(r @ r / (2 * n) + omega - (dual @ b - n / 2 * dual @ dual))
 
 
 def loosest(run: Callable[[float], Any], gap: Callable[[Any], float], goal: float) -> Callable[[], Any]:
@@ -98,51 +87,6 @@ def lasso() -> None:
         table.add(f"s = {s}, skglm", us.seconds, them.seconds, "at most skglm's", us.seconds <= them.seconds)
         reached = 10 * us.seconds <= scikit.seconds
         table.add(f"s = {s}, scikit-learn", us.seconds, scikit.seconds, "10 times faster", reached)
-
-
-def groups() -> None:
-    """A group lasso with 25 of 500 groups in use."""
-    from celer import GroupLasso as Celer
-    from skglm import GroupLasso as Skglm
-
-    n, p = 1000, 5000
-    table = Table(
-        "group lasso, n 1000, p 5000, groups of 10, to a gap of 1e-6 of the loss at zero (seconds)",
-        settings="Generated data, 25 of 500 groups in use. Each tool has the loosest of its own tolerances that "
-        "reaches the gap. Best of five runs in turns.",
-    )
-    for noise in (0.1, 1 / 3):
-        rng = np.random.default_rng(0)
-        A, w = np.asfortranarray(rng.standard_normal((n, p))), np.zeros((p // GROUP, GROUP))
-        w[rng.choice(p // GROUP, 25, replace=False)] = rng.standard_normal((25, GROUP))
-        b = A @ w.reshape(-1)
-        b += noise * np.linalg.norm(b) / np.sqrt(n) * rng.standard_normal(n)
-        top = np.linalg.norm((A.T @ b / n).reshape(-1, GROUP), axis=1).max()
-        goal = 1e-6 * float(b @ b) / (2 * n)
-        for part in (10, 100):
-            strength = top / part
-
-            def celer(tol: float, b: Any = b, A: Any = A, strength: float = strength) -> Any:
-                model = Celer(groups=GROUP, alpha=strength, fit_intercept=False, tol=tol, max_iter=200)
-                return model.fit(A, b).coef_
-
-            def gap(w: Any, b: Any = b, A: Any = A, strength: float = strength) -> float:
-                return group_gap(A, b, w, strength)
-
-            def mine(b: Any = b, A: Any = A, strength: float = strength, goal: float = goal) -> Any:
-                return ours(A, b, Squared(), GroupLasso(strength, GROUP), goal)
-
-            assert gap(mine()) <= goal * (1 + 1e-6)
-            us, them = race(mine, loosest(celer, gap, goal), repeats=5)
-            what = f"noise {noise:.2f} of the signal, max_strength / {part}, celer"
-            table.add(what, us.seconds, them.seconds, "at most celer's", us.seconds <= them.seconds)
-
-            def skglm(tol: float, b: Any = b, A: Any = A, strength: float = strength) -> Any:
-                return Skglm(groups=GROUP, alpha=strength, fit_intercept=False, tol=tol).fit(A, b).coef_
-
-            us, them = race(mine, loosest(skglm, gap, goal), repeats=5)
-            what = f"noise {noise:.2f} of the signal, max_strength / {part}, skglm"
-            table.add(what, us.seconds, them.seconds, "at most skglm's", us.seconds <= them.seconds)
 
 
 def mnist() -> None:

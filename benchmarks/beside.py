@@ -205,8 +205,8 @@ def shuffled(folder: Path) -> None:
 
 
 def groups(folder: Path) -> None:
-    """Group lasso beside celer and skglm."""
-    from benchmarks.batch import groups as race
+    """Group lasso beside celer, skglm and adelie."""
+    from benchmarks.group_lasso import groups as race
 
     race()
 
