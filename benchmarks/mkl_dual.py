@@ -20,7 +20,7 @@ from spom.penalties import SparseMKL, SquaredL2
 from spom.solvers.mkl.frank_wolfe.solver import FrankWolfeMKL
 from spom.solvers.mkl.online.solver import OnlineKernels
 from spom.solvers.mkl.problem import KernelProblem
-from spom.solvers.mkl.wrapper.solver import WrapperMKL
+from spom.solvers.mkl.wrapper import WrapperMKL
 
 NAMES = ("L", "Q", "G")
 

@@ -51,6 +51,19 @@ def test_evaluate_and_inspect(folder: Path, capsys: pytest.CaptureFixture[str]) 
     assert all(stage in shown for stage in ("characters", "multiword", "tags", "lemmas", "trees"))
 
 
+def test_words_are_written_as_valid_sentences(folder: Path) -> None:
+    out = folder / "words.out"
+    command = ["predict", "--model", str(folder / "m"), str(folder / "words.txt"), "-o", str(out), "--format", "words"]
+    assert main(command) == 0
+    lines = out.read_text().splitlines()
+    assert [line for line in lines if line.startswith("#")] == [
+        *("# sent_id = 1", "# text = The dogs saw cats .", "# sent_id = 2", "# text = The birds saw trees ."),
+    ]
+    validator = pytest.importorskip("udtools.validator")
+    state = validator.Validator(lang="en", level=2).validate_file(str(out))
+    assert state.passed(), str(state.error_counter)
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
@@ -87,12 +100,24 @@ def test_size_and_pruning(folder: Path, capsys: pytest.CaptureFixture[str]) -> N
     options = ["--dev", str(folder / "test.conllu"), "--size", str(limit), "--prune", "auto", "--quiet"]
     assert main(["train", "pipeline", "--train", train, "--model", str(small), *options]) == 0
     assert small.stat().st_size <= limit
-    # The report page draws trees of the dev data.
-    trees = read_run(small)["examples"]
+    # The report page draws trees of the dev data, and says which templates are kept.
+    record = read_run(small)
+    assert all(f"{stage}: " in record["pruning"] for stage in ("tags", "lemmas"))
+    trees = record["examples"]
     assert trees
     assert all(len(tree["words"]) == len(tree["predicted_heads"]) for tree in trees)
+    assert main(["report", str(small), "-o", str(folder / "page.html")]) == 0
+    page = (folder / "page.html").read_text()
+    assert "tags: " in page
+    assert 'class="tree"' in page
     capsys.readouterr()
     assert main(["evaluate", "--model", str(small), "--raw", str(folder / "test.conllu"), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["las"] > 0.95
+    counts = []
+    for model in (small, folder / "m"):
+        assert main(["inspect", str(model), "--json"]) == 0
+        counts.append({stage: len(names) for stage, names in json.loads(capsys.readouterr().out)["templates"].items()})
+    assert 0 < counts[0]["tags"] < counts[1]["tags"]
+    assert 0 < counts[0]["lemmas"] < counts[1]["lemmas"]
     assert main(["train", "pipeline", "--train", train, "--model", str(small), "--size", "little", "--quiet"]) != 0
     assert "number of bytes" in capsys.readouterr().err

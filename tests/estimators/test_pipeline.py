@@ -37,12 +37,15 @@ from spom.estimators.pipeline.characters import TEMPLATES as CHARACTER_TEMPLATES
 from spom.estimators.pipeline.lemmas import LemmaStage, Stems
 from spom.estimators.pipeline.multiword import Splitter, apply_rule, rule_of
 from spom.estimators.pipeline.packing import pack, unpack
+from spom.estimators.pipeline.pipeline import with_gold
+from spom.estimators.pipeline.pruning import Judged, kept_templates, rows_of, without_template
 from spom.estimators.pipeline.scripts import apply_script, script_of
 from spom.estimators.pipeline.segmenter import Segmenter, labelled_text
 from spom.estimators.pipeline.sentences import TEMPLATES, Seen, SentenceEnds, Spans, described, places_of
 from spom.estimators.pipeline.shrinking import bytes_of, without_small
 from spom.estimators.pipeline.tags import agreement, chosen, parted, tags_of, word_classes
 from spom.estimators.pipeline.writing import Strings
+from spom.features.rows import Blocks
 from spom.solvers.structured.chains.data import Tokens
 
 NOUNS = {"dogs": "dog", "cats": "cat", "birds": "bird", "trees": "tree", "horses": "horse"}
@@ -634,3 +637,91 @@ def test_folds_are_the_parts_of_the_sentences() -> None:
         for found, wanted in zip(parted(tokens, a, b), (np.delete(every, np.s_[a:b]), every[a:b]), strict=True):
             for own, right in zip(found, tokens.part(wanted), strict=True):
                 np.testing.assert_array_equal(own, right)
+
+
+def test_gold_tags_beside_predicted_ones() -> None:
+    gold = bank(10, 0)
+    predicted = gold.with_columns(upos=["X"] * gold.n_words)
+    both = with_gold(gold, predicted)
+    assert len(both) == 20
+    # A sentence and its twin stand side by side, the one with predicted tags first.
+    forms, tags = both.columns.strings("form"), both.columns.strings("upos")
+    assert forms[::2] == forms[1::2] == gold.columns.strings("form")
+    assert tags[::2] == predicted.columns.strings("upos")
+    assert tags[1::2] == gold.columns.strings("upos")
+    both.check_trees()
+    # Room for three more, spread over the treebank; and for none.
+    some = with_gold(gold, predicted, 13)
+    assert [i for i, row in enumerate(some.columns.strings("upos")) if row[0] != "X"] == [1, 6, 12]
+    assert with_gold(gold, predicted, 10) is predicted
+
+
+def judged_by(need: dict[str, float], seen: list[tuple[str, ...]]) -> Any:
+    """A learner whose words are right by the templates that it has, as many for each as `need` says."""
+
+    def learn(names: tuple[str, ...], rest: Any, held: Any) -> Judged:
+        assert not set(rest) & set(held)
+        seen.append(names)
+
+        def counts(without: str = "") -> Any:
+            right = 100 - sum(int(v) for name, v in need.items() if name not in names or name == without)
+            return np.tile([100, 100, right], (held.size, 1))
+
+        return Judged(counts(), 10 * len(names), counts)
+
+    return learn
+
+
+def test_templates_that_held_out_words_do_not_miss_go() -> None:
+    seen: list[tuple[str, ...]] = []
+    found = kept_templates("tags", ("a", "b", "c", "d", "e", "f"), 90, judged_by({"b": 9, "e": 3}, seen))
+    assert found.kept == ("b", "e")
+    assert [row[0] for row in found.tried] == [6, 2]
+    assert seen == [("a", "b", "c", "d", "e", "f")] * 3 + [("b", "e")] * 3
+    assert "tags: 2 of 6 templates kept" in str(found)
+    assert "  - a" in str(found)
+    # Three are needed, so two will not do.
+    assert kept_templates("tags", tuple("abcdef"), 90, judged_by({"b": 9, "e": 3, "f": 2}, [])).kept == ("b", "e", "f")
+    every = kept_templates("tags", tuple("abcdef"), 90, judged_by(dict.fromkeys("abcdef", 5.0), []))
+    assert every.kept == tuple("abcdef")
+    assert "fewer will not do" in every.why
+
+
+def test_few_sentences_keep_all_templates() -> None:
+    seen: list[tuple[str, ...]] = []
+    found = kept_templates("lemmas", ("a", "b"), 59, judged_by({}, seen))
+    assert found.kept == ("a", "b")
+    assert "59 sentences are too few" in str(found)
+    assert not seen
+
+
+def test_features_of_a_template_are_left_out() -> None:
+    tokens = Tokens(np.array([0, 2, 3]), np.array([0, 4, 4]), np.ones(0), np.array([0, 2]))
+    blocks = Blocks(("w[0]", "w[1]"), np.array([0, 3, 5]))
+    assert without_template(tokens, blocks, "w[0]").indices.tolist() == [4, 4]
+    assert without_template(tokens, blocks, "w[2]") is tokens
+    assert rows_of(np.array([2, 0, 3]), np.array([0, 2, 3]), 3).tolist() == [[6, 6, 2], [3, 3, 3]]
+
+
+def test_pruning_of_all_stages(pipeline: Pipeline, tmp_path: Path) -> None:
+    found = Pipeline(prune="auto", verbose=0).fit(bank(200, 0))
+    assert list(found.pruning_) == ["tags", "lemmas", "trees"]
+    # The generated language needs few of them.
+    for stage, name in ((found.tagger_, "tags"), (found.lemmatizer_, "lemmas")):
+        kept = found.pruning_[name]
+        assert len(kept.kept) < len(kept.names)
+        assert set(stage.templates.blocks.names) <= set(kept.kept)
+    assert found.tagger_.weights.values.size < pipeline.tagger_.weights.values.size
+    assert found.evaluate(bank(60, 1))["las"] > 0.97
+    assert pipeline.pruning_ == {}
+    found.save(tmp_path / "m")
+    again = load_model(tmp_path / "m")
+    text = "The dogs saw cats. The birds don't liked trees."
+    assert again.get_params()["prune"] == "auto"
+    assert conllu_text(again.predict(text)) == conllu_text(found.predict(text))
+    # A number is the parser's alone.
+    few = Pipeline(prune=5, folds=0, verbose=0).fit(bank(30, 0))
+    assert list(few.pruning_) == ["trees"]
+    assert int(few.pruning_["trees"].kept.sum()) == 5
+    with pytest.raises(ValueError, match="prune must be"):
+        Pipeline(prune="all", verbose=0).fit(bank(5, 0))

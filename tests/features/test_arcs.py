@@ -8,6 +8,7 @@ import importlib
 import numpy as np
 import pytest
 
+from spom.core.arrays import read_only
 from spom.data import Treebank
 from spom.errors import DataError
 from spom.features import arc_spaces
@@ -121,8 +122,8 @@ def test_bins_of_distances_and_the_arcs_of_a_long_sentence() -> None:
     bins = [arc_spaces.distance_bin(d) for d in range(1, 15)]
     assert bins == [0, 1, 2, 3, 3, 3, 4, 4, 4, 4, 4, 5, 5, 5]
     n = 14
-    codes = arc_spaces.read_only(np.zeros((1, n + 1), dtype=np.int32))
-    kinds = arc_spaces.read_only(np.zeros(n + 1, dtype=np.int64))
+    codes = read_only(np.zeros((1, n + 1), dtype=np.int32))
+    kinds = read_only(np.zeros(n + 1, dtype=np.int64))
     sentence = arc_spaces.Sentence(codes, kinds, np.empty(0, dtype=np.int64), 0, n)
     arcs = np.empty((4, (n + 1) ** 2), dtype=np.int64)
     count = arc_spaces.candidates(sentence, 0, np.empty((0, 0, 0), dtype=np.int16), arcs)

@@ -1,1 +1,1 @@
-"""The command `spom`: one file a command; what is heavy is imported when a command runs, not when it shows its help."""
+"""The command `spom`: one file per command; heavy imports wait until a command runs, so that help is fast."""

@@ -127,13 +127,17 @@ def _pipeline(model: Any, top: int) -> dict[str, Any]:
         "multiword": "none"
         if not split
         else f"{len(split.endings.rules):,} rules by endings, {len(split.seen):,} other tokens",
-        "tags": f"{len(tags.names):,} labels, {tags.weights.values.size:,} weights",
+        "tags": f"{len(tags.names):,} labels, {tags.weights.values.size:,} weights of "
+        f"{len(tags.templates.blocks)} templates",
         "lemmas": "none"
         if lemmas is None
-        else f"{len(lemmas.scripts):,} scripts, {len(lemmas.seen):,} words, {lemmas.weights.values.size:,} weights",
+        else f"{len(lemmas.scripts):,} scripts, {len(lemmas.seen):,} words, {lemmas.weights.values.size:,} weights of "
+        f"{len(lemmas.templates.blocks)} templates",
         "trees": "none" if model.parser_ is None else f"{found['nonzeros']:,} weights of arcs",
     }
-    return {**found, "stages": stages}
+    kept = {"tags": list(tags.templates.blocks.names)}
+    kept |= {} if lemmas is None else {"lemmas": list(lemmas.templates.blocks.names)}
+    return {**found, "stages": stages, "templates": kept}
 
 
 def _linear(model: Any, top: int) -> dict[str, Any]:

@@ -70,31 +70,44 @@ def _cut(text: str) -> int:
 
 
 def word_blocks(source: str) -> Iterator[Any]:
-    """Sentences of words, one word per line and a blank line after each sentence, as treebanks."""
-    from spom.data.treebank import Treebank
+    """Sentences of words, one word per line and a blank line after each sentence, as treebanks.
 
-    sentences: list[list[dict[str, str]]] = []
-    words: list[dict[str, str]] = []
-    rest, empty = "", True
+    The text of a sentence is its words with blanks between them.
+    """
+    from spom.data.conllu import parse_conllu
+
+    sentences: list[str] = []
+    words: list[str] = []
+    rest, done = "", 0
     for block in text_blocks(source):
         lines = (rest + block).split("\n")
         rest = lines.pop()
         for line in lines:
-            word = line.strip()
+            word = " ".join(line.split())
             if word:
-                words.append({"form": " ".join(word.split())})
+                words.append(word)
             elif words:
-                sentences.append(words)
+                sentences.append(_sentence(words, done + len(sentences) + 1))
                 words = []
         if sentences:
-            yield Treebank.from_sentences(sentences)
-            sentences, empty = [], False
+            yield parse_conllu("".join(sentences).encode(), _name(source))
+            sentences, done = [], done + len(sentences)
     if rest.strip():
-        words.append({"form": " ".join(rest.split())})
+        words.append(" ".join(rest.split()))
     if words:
-        yield Treebank.from_sentences([words])
-    elif empty:
+        yield parse_conllu(_sentence(words, done + 1).encode(), _name(source))
+    elif not done:
         raise DataError("expected words, one per line, found none", _name(source))
+
+
+def _sentence(words: list[str], number: int) -> str:
+    """A sentence as CoNLL-U.
+
+    >>> _sentence(["Dogs", "bark"], 3).splitlines()[:3]
+    ['# sent_id = 3', '# text = Dogs bark', '1\\tDogs\\t_\\t_\\t_\\t_\\t_\\t_\\t_\\t_']
+    """
+    rows = [f"{k}\t{word}" + "\t_" * 8 for k, word in enumerate(words, 1)]
+    return "\n".join([f"# sent_id = {number}", f"# text = {' '.join(words)}", *rows, "", ""])
 
 
 def conllu_blocks(source: str) -> Iterator[Any]:

@@ -95,7 +95,8 @@ def pipeline(o: dict[str, Any]) -> None:
     """Learn a pipeline from raw text to trees from a treebank in CoNLL-U.
 
     Tokens and sentences, tags, lemmas and trees are learnt from one treebank, and written as one model. `spom predict`
-    then takes raw text. --prune chooses templates of the parser; --size leaves small weights of all stages out.
+    then takes raw text. --prune auto keeps the templates of tags, lemmas and trees that held-out sentences need (a
+    number or a share is the parser's); --size leaves small weights of all stages out.
 
     \b
     Examples:
@@ -111,15 +112,15 @@ def pipeline(o: dict[str, Any]) -> None:
     if o["resume"] or o["checkpoint"] is not None:
         raise Unsupported("a pipeline keeps no checkpoints: leave --checkpoint and --resume out")
     with Run("pipeline", o, shards=False) as run:
-        settings = None if o["prune"] is None else {"prune": pruning_of(o["prune"])}
         same: dict[str, Any] = {"size": o["size"], "random_state": o["seed"], "n_jobs": o["jobs"]}
-        model = Pipeline(settings, verbose=0 if o["quiet"] else 1, **same)
+        model = Pipeline(prune=pruning_of(o["prune"]), verbose=0 if o["quiet"] else 1, **same)
         model.set_params(**options.parsed(o["settings"]))
         bank, dev = _read(run)
         model.fit(bank, dev=dev)
         result = {} if dev is None else pipeline_scores(model, dev, raw=True).flat
         trees = [] if dev is None or not model.trees else examples(dev, model.predict(dev.without_trees()))
-        run.finish(model, {"format": "conllu"}, result, examples=trees)
+        told = [part.table() if name == "trees" else str(part) for name, part in model.pruning_.items()]
+        run.finish(model, {"format": "conllu"}, result, examples=trees, pruning="\n\n".join(told) or None)
 
 
 def _read(run: Run) -> tuple[Any, Any]:

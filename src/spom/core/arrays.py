@@ -15,6 +15,9 @@ from spom.errors import DataError, ModelFileError
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+Array = NDArray[Any]
+# What states, checkpoints and model files hold.
+Arrays = dict[str, Array]
 
 
 def is_sparse(x: Any) -> bool:
@@ -79,6 +82,13 @@ def output_like(a: Floats, out: Floats | None) -> Floats:
     return out
 
 
+def read_only(a: NDArray[Any]) -> Any:
+    """A C-ordered view that cannot be written to: what a bundle holds where the user's array may be one."""
+    view = np.ascontiguousarray(a).view()
+    view.flags.writeable = False
+    return view
+
+
 def aligned_singles(size: int) -> NDArray[np.float32]:
     """Zeros that begin at a cache line, 64 bytes: a row of 16 then is one line and not two.
 
@@ -118,8 +128,6 @@ def check_radius(radius: float) -> float:
 # --- arrays from outside --------------------------------------------------------------------------------------
 #
 # Compiled loops do not check their indices, so that a wrong one reads or writes memory that is not theirs.
-
-Array = np.ndarray[Any, Any]
 
 
 def checked_csr(X: Any, name: str = "X") -> Any:

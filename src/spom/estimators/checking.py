@@ -76,15 +76,19 @@ def regression_loss(given: Any, default: str) -> Any:
 # --- data -------------------------------------------------------------------------------------------
 
 
-def check_data(estimator: BaseEstimator, X: Any, *, reset: bool) -> Any:
-    """X as dense float64 in C order or as CSR, without a copy where it is that already.
+# What kernels take: single precision stays.
+FLOATS = (np.float64, np.float32)
+
+
+def check_data(estimator: BaseEstimator, X: Any, *, reset: bool, dtype: Any = np.float64) -> Any:
+    """X as dense `dtype` (or one of several) in C order or as CSR, without a copy where it is that already.
 
     Arrays, lists, pandas and polars frames and every scipy sparse format come in; feature names are kept
     (`reset`) or compared with those that were seen in `fit`.
     """
     if sparse.issparse(X) and X.ndim == 2:
         X = checked_csr(X)
-    X = validate_data(estimator, X, reset=reset, accept_sparse="csr", dtype=np.float64, order="C")
+    X = validate_data(estimator, X, reset=reset, accept_sparse="csr", dtype=dtype, order="C")
     if sparse.issparse(X) and not X.has_sorted_indices:
         X = X.sorted_indices()
     return check_squares(X) if reset else X

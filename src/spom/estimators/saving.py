@@ -232,14 +232,20 @@ def _known(value: Any) -> bool:
 
 
 def history_entries(history: Any) -> list[dict[str, Any]]:
-    """One dict per epoch, whichever form a history has.
+    """One dict per epoch, from a list of them, the `History` of a solver, or a dict of columns.
 
     >>> history_entries({"k": [1, 2], "loss": [3.0, 2.0]})
     [{'k': 1, 'loss': 3.0}, {'k': 2, 'loss': 2.0}]
     """
-    if isinstance(history, list):
-        return history
-    columns = history.as_dict() if isinstance(history, History) else history if isinstance(history, dict) else {}
-    listed = {name: list(column) for name, column in columns.items() if isinstance(column, (list, np.ndarray))}
+    if history is None or isinstance(history, list):
+        return [dict(entry) for entry in history or []]
+    columns = history
+    if isinstance(history, History):
+        # Here k counts examples; there is one entry per epoch.
+        norms = list(history.block_norms)
+        kept = [None if row is None else int(np.count_nonzero(row)) for row in norms]
+        counts = {"k": list(range(1, len(history) + 1)), "block_norms": norms, "blocks_kept": kept}
+        columns = {**history.as_dict(), **counts}
+    listed = {name: column for name, column in columns.items() if isinstance(column, (list, np.ndarray))}
     count = max((len(column) for column in listed.values()), default=0)
     return [{name: column[i] for name, column in listed.items() if i < len(column)} for i in range(count)]

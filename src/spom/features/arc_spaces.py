@@ -36,13 +36,6 @@ LIMITS = "Array(int16, 3, 'C', readonly=True)"
 Shorts = NDArray[np.int16]
 
 
-def read_only(a: NDArray[Any]) -> Any:
-    """A C-ordered view that cannot be written to: what bundles of constants hold."""
-    view = np.ascontiguousarray(a).view()
-    view.flags.writeable = False
-    return view
-
-
 class Corpus(NamedTuple):
     """Sentences as codes: column c of word w (from 1; 0 is the root) of sentence s is codes[c, first[s] + w].
 

@@ -81,7 +81,7 @@ def read_templates(source: str | Path | Any) -> tuple[list[Template], bool | Non
     """(the templates of a file, whether it asks for label bigrams: None where it cannot say).
 
     A file whose lines begin with U or B and have macros such as %x[-1,0] is one of CRF++: `%x[row,column]` is the field
-    of the token at that distance, `B` alone asks for transitions. Any other file has one template a line, such as
+    of the token at that distance, `B` alone asks for transitions. Any other file has one template per line, such as
     `w[-1]|w[0]`. Lines that begin with # are comments.
     """
     name, content = read_all(source)

@@ -128,7 +128,7 @@ class Coder:
         return self._padded(columns, grow=True)
 
     def transform(self, columns: Columns) -> Padded:
-        """One row of codes a stream, sentence after sentence, each with `reach` markers before and after it."""
+        """One row of codes per stream, sentence after sentence, each with `reach` markers before and after it."""
         return self._padded(columns, grow=False)
 
     def _padded(self, columns: Columns, grow: bool) -> Padded:

@@ -1,4 +1,4 @@
-"""`Templates`: columns of tokens to rows of feature ids, one block a template."""
+"""`Templates`: columns of tokens to rows of feature ids, one block per template."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Templates:
     """Feature (m, v) of token t is 1 where template m has the values v at t: a conjunction of (column, offset) each.
 
     `templates` is the name of a ready set (`"chunking"`, `"pos"`, `"entities"`), the path of a file (one of CRF++, or
-    one template a line), or a list of templates as text: `"w[-1]|w[0]"` are the words before and at the token,
+    one template per line), or a list of templates as text: `"w[-1]|w[0]"` are the words before and at the token,
     `"w.lower.suffix3[0]"` the last three letters of the word in lower case. What can be derived from a column: lower,
     prefixK, suffixK, shape, pattern, length, digit, case, cluster, clusterK (`clusters` is then a mapping or a file of
     word<TAB>cluster lines). Beyond the ends of a sentence there are markers, one for each distance (with

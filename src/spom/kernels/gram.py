@@ -1,4 +1,4 @@
-"""Gram matrices of training data in the forms that solvers read: dense, sparse, or rows computed when asked for.
+"""Gram matrices of training data as solvers read them: dense, sparse, of features, or rows computed when asked for.
 
 All of them have `n`, `dtype`, `nbytes`, `diagonal()`, `rows(indices)` (dense, a row each) and `dot(A)`, the product of
 the whole matrix with A.
@@ -25,7 +25,7 @@ EIGENVALUES_OF = 400
 
 
 class Gram:
-    """K(x_i, x_j) over n examples; the base of the three forms."""
+    """K(x_i, x_j) over n examples; the base of all forms."""
 
     n: int
     dtype: np.dtype[Any]
@@ -130,6 +130,34 @@ class RowGram(Gram):
         found = self.kernel.block(self.X[np.asarray(indices, dtype=np.int64)], self.X)
         dense = found.toarray() if scipy.sparse.issparse(found) else found
         return np.ascontiguousarray(dense, dtype=self.dtype)
+
+
+class FeatureGram(Gram):
+    """Phi Phi^T of explicit features, a dense or CSR matrix; never formed."""
+
+    def __init__(self, features: Any) -> None:
+        self.features = features
+        self.n, self.dtype = int(features.shape[0]), np.dtype(np.float64)
+
+    @property
+    def nbytes(self) -> int:
+        """Nothing is kept but the features."""
+        return 0
+
+    def diagonal(self) -> Floats:
+        """The squared norm of each row."""
+        squares = self.features.multiply(self.features) if scipy.sparse.issparse(self.features) else self.features**2
+        return np.asarray(squares.sum(axis=1), dtype=np.float64).reshape(-1)
+
+    def rows(self, indices: ArrayLike) -> Reals:
+        """These rows, dense."""
+        found: Any = self.features[np.asarray(indices, dtype=np.int64)] @ self.features.T
+        dense: Reals = found.toarray() if scipy.sparse.issparse(found) else found
+        return dense
+
+    def dot(self, A: ArrayLike) -> Floats:
+        """Phi (Phi^T A)."""
+        return np.asarray(self.features @ (self.features.T @ np.asarray(A, dtype=np.float64)), dtype=np.float64)
 
 
 def as_gram(given: Any, name: str = "the Gram matrix", *, check: bool = True, among: int = 1) -> Gram:

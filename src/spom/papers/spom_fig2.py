@@ -21,7 +21,7 @@ from spom.solvers.mkl.frank_wolfe.passes import Sequences, total_hinge
 from spom.solvers.mkl.frank_wolfe.solver import FrankWolfeMKL
 from spom.solvers.mkl.online.solver import OnlineKernels
 from spom.solvers.mkl.problem import KernelProblem
-from spom.solvers.mkl.wrapper.solver import WrapperMKL
+from spom.solvers.mkl.wrapper import WrapperMKL
 from spom.solvers.steps import InverseSqrt
 
 FULL: Settings = {

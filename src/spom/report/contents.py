@@ -77,7 +77,7 @@ class Matrix:
 
 @dataclass(frozen=True)
 class Sentence:
-    """A parsed sentence, one entry a word; heads count from 1, and 0 is the root. Gold may be missing."""
+    """A parsed sentence, one entry per word; heads count from 1, and 0 is the root. Gold may be missing."""
 
     words: Sequence[str]
     predicted_heads: Sequence[int]

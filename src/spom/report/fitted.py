@@ -11,11 +11,12 @@ from sklearn.base import is_classifier, is_regressor
 from sklearn.utils.validation import check_is_fitted
 
 from spom.data.columns import Columns
+from spom.estimators.saving import history_entries
 from spom.estimators.tagger.inputs import split_labels
 from spom.estimators.tagger.model import metric
 from spom.metrics.attachment import attachment
 from spom.report.contents import Contents, Matrix, Sentence
-from spom.report.history import entries_of, epochs_of, paths_of
+from spom.report.history import epochs_of, paths_of
 from spom.report.models import described
 from spom.report.tables import FRACTIONS
 
@@ -39,7 +40,7 @@ def contents_of(estimator: Any, X: Any = None, y: Any = None, title: str | None 
     """
     check_is_fitted(estimator)
     found = described(estimator, top)
-    entries = entries_of(getattr(estimator, "history_", None))
+    entries = history_entries(getattr(estimator, "history_", None))
     scores = {"nonzeros": found.nonzeros, "blocks_kept": found.kept}
     known = {name: float(value) for name, value in scores.items() if value is not None}
     scored = Scored() if X is None else _scored(estimator, X, y)

@@ -1,4 +1,4 @@
-"""The history of a run, in whichever of its forms, as epochs and paths of block weights."""
+"""The history of a run as epochs and paths of block weights."""
 
 from __future__ import annotations
 
@@ -22,33 +22,6 @@ _NAMES = {
     "per_second": ("per_second",),
     "seconds": ("seconds",),
 }
-
-
-def entries_of(history: Any) -> list[dict[str, Any]]:
-    """One dict an epoch, from a list of them, a `History` of an online solver, or a dict of columns.
-
-    >>> entries_of({"k": [1, 2], "objective": [3.0, 2.0]})
-    [{'k': 1, 'objective': 3.0}, {'k': 2, 'objective': 2.0}]
-    """
-    if history is None:
-        return []
-    if isinstance(history, list):
-        return [dict(entry) for entry in history]
-    if isinstance(history, dict):
-        columns = dict(history)
-    else:
-        # Here k counts examples; there is an entry an epoch.
-        norms = list(history.block_norms)
-        kept = [None if row is None else int(np.count_nonzero(row)) for row in norms]
-        columns = {
-            **history.as_dict(),
-            "k": list(range(1, len(history) + 1)),
-            "block_norms": norms,
-            "blocks_kept": kept,
-        }
-    columns = {name: values for name, values in columns.items() if isinstance(values, (list, np.ndarray))}
-    rounds = max((len(values) for values in columns.values()), default=0)
-    return [{name: values[i] for name, values in columns.items() if i < len(values)} for i in range(rounds)]
 
 
 def epochs_of(entries: Sequence[dict[str, Any]]) -> list[Epoch]:

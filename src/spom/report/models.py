@@ -42,6 +42,9 @@ def described(model: Any, top: int = 12, name_of: Callable[[int], str] | None = 
         return _tagger(model, top) if model.kernels is None else _kernel_tagger(model)
     if hasattr(model, "arcs_"):
         return _parser(model)
+    if getattr(model, "parser_", None) is not None:
+        # Of a pipeline, the templates of trees; those of tags and lemmas have no shares.
+        return _parser(model.parser_)
     if hasattr(model, "block_weights_"):
         blocks = _named_blocks(model)
         return Described(block="kernel", blocks=blocks, kept=sum(block.kept for block in blocks))

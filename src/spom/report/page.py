@@ -102,7 +102,7 @@ def _sections(page: Contents, shown: dict[str, Any]) -> list[tuple[str, str]]:
     """(id, name) of the sections that there is something to show in."""
     found = [
         ("run", "Run", bool(page.epochs)),
-        ("blocks", f"{page.block.capitalize()}s", bool(page.blocks) or "paths" in shown),
+        ("blocks", f"{page.block.capitalize()}s", bool(page.blocks or page.pruning) or "paths" in shown),
         ("features", "Features", bool(page.features)),
         ("confusion", "Confusion", page.confusion is not None),
         ("transitions", "Transitions", page.transitions is not None),

@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spom.core.arrays import Floats, Ints
+from spom.core.arrays import Arrays, Floats, Ints
 from spom.errors import Unsupported
-from spom.scale.merging import Arrays
 from spom.solvers.structured.chains.dispatch import of_norms
 from spom.solvers.structured.chains.scaled_engine import BlockEngine
 from spom.solvers.structured.chains.scaled_rounds import SCALE, SUM

@@ -1,6 +1,6 @@
 """Tables of dual averaging that become one: sums of gradients and of squares, added up in the order of shards.
 
-Only rows that a shard changed come back, as what it added to them. See `spom.scale.merging` for why the sums are
+Only rows that a shard changed come back, as what it added to them. See `spom.scale.linear_merge` for why the sums are
 divided by the number of shards.
 """
 
@@ -13,9 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from spom.core.arrays import Floats, Ints, aligned_singles
+from spom.core.arrays import Arrays, Floats, Ints, aligned_singles
 from spom.core.jit import kernel
-from spom.scale.merging import Arrays
 from spom.solvers.structured.chains.adaptive_engine import GRADIENTS, RATES, AdaptiveEngine
 from spom.solvers.structured.chains.data import Singles
 

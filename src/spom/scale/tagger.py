@@ -34,7 +34,6 @@ from spom.scale.chain_merge import Change, change_of, merge_changes
 from spom.scale.chain_sums import Added, Summing, added_of
 from spom.scale.linear_data import fresh
 from spom.scale.pruning import pruned
-from spom.scale.schemes import allowed_of, candidates
 from spom.scale.team import Team
 from spom.scale.vocabularies import Counted, counted, merged_templates
 from spom.scale.worker import learn, read
@@ -269,7 +268,7 @@ def _looked(estimator: Any, team: Team, classes: Any) -> Totals:
     sentences, phrases = sum(part.sentences for part in seen), metric("auto", labels.tolist()) == "f1"
     estimator.penalty_ = defaults.chosen_penalty(estimator.penalty, sentences, phrases)
     estimator.loss_ = defaults.chosen_loss(estimator.loss, estimator.penalty_)
-    estimator.epochs_ = defaults.chosen_epochs(estimator.epochs, sentences)
+    estimator.epochs_ = defaults.chosen_epochs(estimator.epochs, sentences, phrases)
     return Totals(sentences, sum(part.tokens for part in seen), templates)
 
 
@@ -278,11 +277,13 @@ def _features(estimator: Any, team: Team, totals: Totals) -> tuple[Features, int
     templates = make_features(totals.templates, [])
     if not isinstance(templates, Templates):
         raise Unsupported("taggers learn from shards of words or columns under templates, not of dicts or vectors")
-    schemes = candidates(estimator.constraints, [str(label) for label in estimator.classes_.tolist()])
+    schemes = defaults.schemes_for(estimator.constraints, [str(label) for label in estimator.classes_.tolist()])
     team.teach(CountingLesson(templates, estimator.classes_, schemes))
     parts: list[SeenFeatures] = [part for part in team.each("count", count, None) if part is not None]
-    broken = {scheme: sum(part.broken[scheme] for part in parts) for scheme in schemes}
-    estimator._allowed = allowed_of(estimator.constraints, schemes, broken, totals.sentences)
+    # Here only the number of sentences that break a scheme is known, not which ones they are.
+    broken = {scheme: np.arange(sum(part.broken[scheme] for part in parts)) for scheme in schemes}
+    estimator._allowed = defaults.chosen_scheme(estimator.constraints, schemes, broken, totals.sentences)
+    defaults.report_broken(estimator._allowed, known=False)
     estimator.constraints_ = estimator._allowed.scheme
     estimator._forbidden = forbidden_scores(estimator._allowed.constraints, estimator.classes_.size)
     every = [part.counted for part in parts if part.counted is not None]

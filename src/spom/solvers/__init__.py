@@ -19,7 +19,7 @@ _NAMES = {
     "OnlineProximal": "spom.solvers.linear.online",
     "QuasiNewton": "spom.solvers.batch.quasi_newton",
     "WorkingSet": "spom.solvers.batch.working_set.solver",
-    "WrapperMKL": "spom.solvers.mkl.wrapper.solver",
+    "WrapperMKL": "spom.solvers.mkl.wrapper",
 }
 
 __all__ = [*_NAMES]

@@ -15,6 +15,16 @@ def signs() -> tuple[Any, Any]:
     return X, np.where(X[:, 0] - X[:, 1] + 0.3 * random.standard_normal(30) > 0, 1.0, -1.0)
 
 
+def least_squares(intercept: bool = False) -> Any:
+    """A squared loss for batch solvers."""
+    from spom.losses import Squared
+    from spom.solvers.batch.datafit import LinearSmooth
+
+    random = np.random.default_rng(0)
+    X, y = random.standard_normal((20, 6)), random.standard_normal(20)
+    return LinearSmooth(X, y, Squared(), fit_intercept=intercept)
+
+
 def two_kernels() -> Any:
     """Two kernels and two classes."""
     from spom.solvers.mkl.problem import KernelProblem

@@ -11,6 +11,7 @@ from spom.errors import Unsupported
 from spom.penalties import L1, ElasticNet, GroupLasso, GroupLInf, LInf, SparseGroupLasso, SquaredL2, Zero
 from spom.solvers import VarianceReduced, steps
 from spom.solvers.iterate import last
+from spom.solvers.linear.lazy_multiclass import shrink_largest
 from spom.solvers.linear.online import OnlineProximal
 
 RNG = np.random.default_rng(1)
@@ -103,6 +104,18 @@ def test_rows_of_proximal_points_resume_to_the_same_bits(tmp_path):
     whole[2].save(tmp_path / "state.npz")
     rest = list(OnlineProximal(X, Y, fit_intercept=True, start=State.load(tmp_path / "state.npz"), **options))
     assert rest[-1].theta.tobytes() == whole[-1].theta.tobytes()
+
+
+@pytest.mark.parametrize("cut", [0.0, 1e-18, 1e-16, 1e-3, 0.7])
+def test_rows_of_equal_entries_are_capped_in_spite_of_rounding(cut):
+    # Caps that round up to the entries, or below those that were out already, once made this go on for ever.
+    rng = np.random.default_rng(0)
+    rows = [np.full(4, 0.3), np.full(7, 0.1), np.array([0.1, -0.1, 0.1, 0.3]), np.zeros(3)]
+    rows += [np.repeat(rng.random(3) * 0.1, 3) for _ in range(200)]
+    for row in rows:
+        found = row[None].copy()
+        shrink_largest(found, 0, cut)
+        np.testing.assert_allclose(found[0], LInf(cut).prox(row), rtol=1e-12, atol=1e-15)
 
 
 def test_zero_rows_come_out_together():

@@ -14,7 +14,7 @@ from spom.kernels import Gaussian, RowGram
 from spom.penalties import L1, L2, ElasticNetMKL, GroupLasso, LqMKL, SparseMKL, SquaredL2, TreeGroupLasso, Zero
 from spom.solvers.iterate import last, take
 from spom.solvers.mkl.dual_averaging.rounds import READ, SCALE, SPREAD, SQUARE
-from spom.solvers.mkl.dual_averaging.solver import DualAveragingKernels, block_sizes
+from spom.solvers.mkl.dual_averaging.solver import DualAveragingKernels
 from spom.solvers.mkl.norms import reach
 from spom.solvers.mkl.problem import ExplicitBlock, KernelProblem
 from tests.solvers.mkl.naive_dual_averaging import naive_dual_averaging
@@ -204,7 +204,7 @@ def test_sizes_are_mean_squared_lengths() -> None:
     X = np.array([[3.0, 4.0], [0.0, 1.0]])
     ones = ExplicitBlock(np.array([0, 3, 4]), np.array([0, 1, 2, 2], dtype=np.int32), 3)
     problem = KernelProblem.of([np.diag([1.0, 3.0])], [0, 1], explicit=[ExplicitBlock.of_matrix(X), ones])
-    np.testing.assert_allclose(block_sizes(problem), [2.0, 13.0, 2.0, 1.0])
+    np.testing.assert_allclose(DualAveragingKernels(problem).sizes, [2.0, 13.0, 2.0, 1.0])
 
 
 def test_bad_input_has_one_clear_error() -> None:

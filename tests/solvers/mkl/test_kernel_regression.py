@@ -7,10 +7,10 @@ import pytest
 from scipy import optimize, sparse
 
 from spom.errors import DataError
+from spom.kernels.gram import FeatureGram
 from spom.penalties import ElasticNetMKL, GroupLasso, LqMKL, SparseMKL, SquaredL2
 from spom.solvers import KernelRegression
 from spom.solvers.iterate import last
-from spom.solvers.mkl.regression import FeatureGram
 
 PENALTIES = [SparseMKL(0.3), GroupLasso(0.2), ElasticNetMKL(0.3), LqMKL(0.2, q=1.5), SquaredL2(0.2)]
 

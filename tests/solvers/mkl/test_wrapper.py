@@ -14,7 +14,7 @@ from spom.errors import DataError, Unsupported
 from spom.penalties import ElasticNetMKL, GroupLasso, SparseMKL
 from spom.solvers.mkl.frank_wolfe.solver import FrankWolfeMKL
 from spom.solvers.mkl.problem import KernelProblem
-from spom.solvers.mkl.wrapper.solver import WrapperMKL
+from spom.solvers.mkl.wrapper import WrapperMKL
 from tests.solvers.mkl.mkl_oracle import optimum, tiny
 from tests.solvers.mkl.test_frank_wolfe import S, squared_sum
 

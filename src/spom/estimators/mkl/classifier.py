@@ -10,21 +10,20 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-from joblib import effective_n_jobs  # type: ignore[import-untyped]  # joblib has no types
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import ClassifierMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
-from spom.core.arrays import Floats, Ints, check_squares, checked_csr
-from spom.core.callbacks import TakesCallbacks
-from spom.core.container import check_shape, take
+from spom.core.arrays import Floats, Ints
 from spom.core.registry import register
-from spom.errors import DataError, ModelFileError, Unsupported
+from spom.errors import DataError, Unsupported
 from spom.estimators.checking import (
+    FLOATS,
     check_classes,
+    check_data,
     check_labels,
     check_same_length,
     check_weights,
@@ -37,21 +36,15 @@ from spom.estimators.checking import (
 from spom.estimators.explanation import Explanation, explain_blocks
 from spom.estimators.linear.choosing import FEW_ROWS
 from spom.estimators.linear.strength import calibrated
+from spom.estimators.mkl.base import KernelEstimator
 from spom.estimators.mkl.choosing import chosen_on_held_out
 from spom.estimators.mkl.held_out import held_out_scores
 from spom.estimators.mkl.model import KernelModel, named_blocks
 from spom.estimators.mkl.training import KernelFit, Making, Options, as_kernels, blocks_of, fit_kernels, grams_of, tell
-from spom.estimators.saving import Saving
 from spom.estimators.training import Trainer, all_or_nothing, described, digest
 from spom.kernels import Gaussian, Laplacian, Linear, Polynomial
 from spom.solvers.mkl.norms import chosen_penalty
 from spom.solvers.mkl.problem import KernelProblem
-
-# What a model file keeps beside the model itself.
-FITTED = (
-    *("classes_", "penalty_", "n_features_in_", "feature_names_in_"),
-    *("converged_", "memory_plan_", "n_support_", "solver_", "update_", "calibration_"),
-)
 
 
 def _gives_probabilities(estimator: Any) -> bool:
@@ -64,7 +57,7 @@ def _gives_probabilities(estimator: Any) -> bool:
 @register(
     "estimator", "mkl-classifier", examples=lambda: [MKLClassifier()], cost="one Gram row a kernel and wrong example"
 )
-class MKLClassifier(TakesCallbacks, Saving, ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+class MKLClassifier(ClassifierMixin, KernelEstimator):  # type: ignore[misc]  # scikit-learn has no types
     r"""min over theta of Omega(theta) + (1/N) sum_i L(theta; x_i, y_i), with a block theta_m for each kernel.
 
     The penalty decides how much of each kernel is used, and which are switched off: with `SparseMKL` this is the
@@ -114,6 +107,11 @@ class MKLClassifier(TakesCallbacks, Saving, ClassifierMixin, BaseEstimator):  # 
     >>> model.predict(X[[0, 75, 120]]).tolist()
     ['setosa', 'versicolor', 'virginica']
     """
+
+    _saved = (
+        *("classes_", "penalty_", "n_features_in_", "feature_names_in_"),
+        *("converged_", "memory_plan_", "n_support_", "solver_", "update_", "calibration_"),
+    )
 
     def __init__(
         self,
@@ -233,9 +231,7 @@ class MKLClassifier(TakesCallbacks, Saving, ClassifierMixin, BaseEstimator):  # 
         return isinstance(self.kernels, str) and self.kernels == "precomputed"
 
     def _fit_rows(self, X: Any, y: Any, sample_weight: ArrayLike | None, trainer: Trainer, dev: Any) -> None:
-        kinds = [np.float64, np.float32]
-        X = checked_csr(X) if sparse.issparse(X) else X
-        X = check_squares(validate_data(self, X, accept_sparse="csr", dtype=kinds, order="C"))
+        X = check_data(self, X, reset=True, dtype=FLOATS)
         if (X.max(axis=0) != X.min(axis=0)).sum() == 0:
             warnings.warn("all rows of X are equal: every row will get the same label", stacklevel=4)
         given = as_kernels(self._given(4 if sparse.issparse(X) else 5))
@@ -244,17 +240,9 @@ class MKLClassifier(TakesCallbacks, Saving, ClassifierMixin, BaseEstimator):  # 
         if X.shape[0] <= FEW_ROWS:
             # Equal rows become one with a weight, so that a weight counts just as a repetition does.
             X, index, weight = merged(X, index, weight)
-        making = Making(
-            self.memory,
-            self.classes_.size,
-            dtype=np.float32 if self.precision == "single" else np.float64,
-            n_jobs=int(effective_n_jobs(self.n_jobs)),
-            verbose=self.verbose,
-            label=type(self).__name__,
-        )
-        blocks = blocks_of(given, X, making)
+        blocks = blocks_of(given, X, Making.of(self, self.classes_.size))
         problem = self._problem(blocks.grams, blocks.explicit, index, weight)
-        self.blocks_: list[Any] = list(given)
+        self.blocks_ = list(given)
         self._keep(self._run(blocks, problem, (X, total), trainer, dev))
 
     def _fit_grams(self, X: Any, y: Any, sample_weight: ArrayLike | None, trainer: Trainer, dev: Any) -> None:
@@ -358,19 +346,11 @@ class MKLClassifier(TakesCallbacks, Saving, ClassifierMixin, BaseEstimator):  # 
 
     # --- what was learnt ---------------------------------------------------------------------------------
 
-    @property
-    def selected_(self) -> Ints:
-        """The kernels that are not switched off, as indices into `blocks_`."""
-        check_is_fitted(self)
-        return np.flatnonzero(self.block_norms_)
-
     def _scores(self, X: Any) -> Floats:
         check_is_fitted(self)
         if self._is_precomputed():
             return self._model.scores_precomputed(list(X), self.n_features_in_, len(self.blocks_))
-        kinds = [np.float64, np.float32]
-        X = checked_csr(X) if sparse.issparse(X) else X
-        return self._model.scores(validate_data(self, X, reset=False, accept_sparse="csr", dtype=kinds, order="C"))
+        return self._model.scores(check_data(self, X, reset=False, dtype=FLOATS))
 
     def decision_function(self, X: Any) -> Floats:
         """The scores: a vector for two classes (positive means `classes_[1]`), else one column per class."""
@@ -399,8 +379,7 @@ class MKLClassifier(TakesCallbacks, Saving, ClassifierMixin, BaseEstimator):  # 
         check_is_fitted(self)
         if self._is_precomputed():
             raise Unsupported("explain needs rows and kernels; with kernels='precomputed' there are none")
-        X = checked_csr(X) if sparse.issparse(X) else X
-        X = validate_data(self, X, reset=False, accept_sparse="csr", dtype=[np.float64, np.float32], order="C")
+        X = check_data(self, X, reset=False, dtype=FLOATS)
         numbers, parts = self._model.by_block(X)
         return explain_blocks(self.classes_.tolist(), named_blocks(self.blocks_, numbers), parts)
 
@@ -422,40 +401,9 @@ class MKLClassifier(TakesCallbacks, Saving, ClassifierMixin, BaseEstimator):  # 
 
     # --- files -------------------------------------------------------------------------------------------
 
-    def model_state(self) -> tuple[dict[str, Any], dict[str, np.ndarray[Any, Any]]]:
-        """What `spom.models` writes."""
-        check_is_fitted(self)
-        state, arrays = self._model.packed()
-        state |= {name: vars(self)[name] for name in FITTED if name in vars(self)}
-        for name in ("block_norms_", "block_weights_"):
-            arrays[name] = vars(self)[name]
-        timed = ("seconds", "per_second")
-        state["history"] = [{k: v for k, v in entry.items() if k not in timed} for entry in self.history_[-1:]]
-        return state, arrays
+    def _blocks_among(self, count: int) -> list[Any]:
+        return [*range(count)] if self._is_precomputed() else [*as_kernels(self._given(count))]
 
-    @classmethod
-    def from_model_state(cls, state: dict[str, Any], arrays: dict[str, np.ndarray[Any, Any]]) -> Self:
-        """The estimator again."""
-        model = cls(**state["params"])
-        for name in FITTED:
-            if name in state:
-                setattr(model, name, state[name])
-        model.block_norms_ = take(arrays, "block_norms_", "f")
-        model.block_weights_ = check_shape(
-            take(arrays, "block_weights_", "f"), model.block_norms_.shape, "block_weights_"
-        )
-        model.history_ = state["history"]
-        count = model.block_norms_.size
-        model.blocks_ = [*range(count)] if model._is_precomputed() else [*as_kernels(model._given(count))]
-        model._model = found = KernelModel.unpacked(state, arrays)
-        width = found.support.shape[1] if found.support is not None else model.n_features_in_
-        fits = len(model.blocks_) == count and np.shape(model.classes_) == (found.coef.shape[2],)
-        if not fits or width != model.n_features_in_ or bool((found.kept >= count).any()):
-            raise ModelFileError("the coefficients do not fit the kernels, classes and features: the file is damaged")
-        if model._is_precomputed() and bool((found.columns >= model.n_features_in_).any()):
-            raise ModelFileError("the support is outside of the training examples: the file is damaged")
-        return model
-
-    def _training(self) -> dict[str, Any]:
-        kept = int(self.selected_.size)
-        return {"blocks_kept": kept, "blocks": int(self.block_norms_.size), "support": self.n_support_}
+    def _fits(self, found: KernelModel) -> bool:
+        inside = not self._is_precomputed() or not (found.columns >= self.n_features_in_).any()
+        return inside and np.shape(self.classes_) == (found.coef.shape[2],)

@@ -2,49 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any, Self
 
 import numpy as np
-from joblib import effective_n_jobs  # type: ignore[import-untyped]  # joblib has no types
 from numpy.typing import ArrayLike
-from scipy import sparse
-from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.base import RegressorMixin
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
-from spom.core.arrays import Floats, Ints, check_squares, checked_csr
-from spom.core.callbacks import TakesCallbacks
-from spom.core.container import check_shape, take
+from spom.core.arrays import Floats
 from spom.core.registry import register
 from spom.core.state import State
-from spom.errors import DataError, ModelFileError
-from spom.estimators.checking import check_same_length, check_targets, check_weights, merged, operator
+from spom.errors import DataError
+from spom.estimators.checking import (
+    FLOATS,
+    check_data,
+    check_same_length,
+    check_targets,
+    check_weights,
+    merged,
+    operator,
+)
 from spom.estimators.explanation import Explanation, explain_blocks
 from spom.estimators.linear.choosing import FEW_ROWS
+from spom.estimators.mkl.base import KernelEstimator
 from spom.estimators.mkl.model import KernelModel, model_of, named_blocks
 from spom.estimators.mkl.strength import MULTIPLES, Path, chosen_multiple
 from spom.estimators.mkl.training import Blocks, Making, as_kernels, blocks_of
-from spom.estimators.saving import Saving
-from spom.estimators.training import Arrays, Learner, Trainer, all_or_nothing, last_entry
+from spom.estimators.training import Arrays, Learner, Trainer, all_or_nothing
 from spom.kernels import Gaussian, Linear, Polynomial
-from spom.kernels.gram import DenseGram, Gram
+from spom.kernels.gram import DenseGram, FeatureGram, Gram
 from spom.penalties import SparseMKL
 from spom.penalties.base import block_weights
 from spom.solvers.batch.path import with_strength
-from spom.solvers.mkl.regression import FeatureGram, KernelRegression
-
-# What a model file keeps beside the model itself.
-FITTED = (
-    *("penalty_", "n_features_in_", "feature_names_in_", "intercept_", "converged_", "memory_plan_", "n_support_"),
-    *("strengths_", "held_out_errors_"),
-)
+from spom.solvers.mkl.regression import KernelRegression
 
 
 @register(
     "estimator", "mkl-regressor", examples=lambda: [MKLRegressor()], cost="a product with each Gram matrix per step"
 )
-class MKLRegressor(TakesCallbacks, Saving, RegressorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+class MKLRegressor(RegressorMixin, KernelEstimator):  # type: ignore[misc]  # scikit-learn has no types
     r"""min over theta, b of Omega(theta) + 1/(2 N) sum_i (y_i - b - f(x_i))^2, with a block theta_m for each kernel.
 
     f(x) is the sum of <theta_m, phi_m(x)>. The penalty decides how much of each kernel is used, and which are switched
@@ -81,6 +79,12 @@ class MKLRegressor(TakesCallbacks, Saving, RegressorMixin, BaseEstimator):  # ty
     True
     """
 
+    _saved = (
+        *("penalty_", "n_features_in_", "feature_names_in_", "intercept_", "converged_", "memory_plan_", "n_support_"),
+        *("strengths_", "held_out_errors_"),
+    )
+    _unsaved = ("seconds", "block_weights")
+
     def __init__(
         self,
         kernels: Any = None,
@@ -113,18 +117,16 @@ class MKLRegressor(TakesCallbacks, Saving, RegressorMixin, BaseEstimator):  # ty
         if self.precision not in ("single", "double"):
             raise ValueError(f"precision must be 'single' or 'double'; it is {self.precision!r}")
         with all_or_nothing(self):
-            X = checked_csr(X) if sparse.issparse(X) else X
-            kinds = [np.float64, np.float32]
-            X = check_squares(validate_data(self, X, accept_sparse="csr", dtype=kinds, order="C"))
+            X = check_data(self, X, reset=True, dtype=FLOATS)
             targets, weight = check_targets(y), check_weights(sample_weight, X)
             check_same_length(X, targets)
             if X.shape[0] <= FEW_ROWS:
                 # Equal rows become one with a weight, so that a weight counts just as a repetition does.
                 X, targets, weight = merged(X, targets, weight)
             given = as_kernels(self._given())
-            blocks = self._blocks(given, X)
+            blocks = blocks_of(given, X, Making.of(self, 1, averaged=False))
             grams, scales = _scaled(blocks, weight)
-            self.blocks_: list[Any] = list(given)
+            self.blocks_, self.memory_plan_ = list(given), blocks.message
             trainer = Trainer(self)
             with trainer.running():
                 self.penalty_ = self._chosen(grams, targets, weight)
@@ -141,20 +143,6 @@ class MKLRegressor(TakesCallbacks, Saving, RegressorMixin, BaseEstimator):  # ty
         if not isinstance(self.epochs, (int, np.integer)) or self.epochs < 1:
             raise ValueError(f"epochs must be an integer >= 1; it is {self.epochs!r}")
         return {"epochs": int(self.epochs), "tol": self.tol}
-
-    def _blocks(self, given: Sequence[Any], X: Any) -> Blocks:
-        making = Making(
-            self.memory,
-            labels=1,
-            dtype=np.float32 if self.precision == "single" else np.float64,
-            n_jobs=int(effective_n_jobs(self.n_jobs)),
-            averaged=False,
-            verbose=self.verbose,
-            label=type(self).__name__,
-        )
-        found = blocks_of(given, X, making)
-        self.memory_plan_ = found.message
-        return found
 
     def _chosen(self, grams: list[Gram], y: Floats, weight: Floats | None) -> Any:
         """The penalty, with a strength from held-out rows where none was given."""
@@ -193,12 +181,6 @@ class MKLRegressor(TakesCallbacks, Saving, RegressorMixin, BaseEstimator):  # ty
 
     # --- what was learnt ---------------------------------------------------------------------------------
 
-    @property
-    def selected_(self) -> Ints:
-        """The kernels that are not switched off, as indices into `blocks_`."""
-        check_is_fitted(self)
-        return np.flatnonzero(self.block_norms_)
-
     def predict(self, X: Any) -> Floats:
         """b + f(x) of each row."""
         rows = self._rows(X)
@@ -214,8 +196,7 @@ class MKLRegressor(TakesCallbacks, Saving, RegressorMixin, BaseEstimator):  # ty
 
     def _rows(self, X: Any) -> Any:
         check_is_fitted(self)
-        X = checked_csr(X) if sparse.issparse(X) else X
-        return validate_data(self, X, reset=False, accept_sparse="csr", dtype=[np.float64, np.float32], order="C")
+        return check_data(self, X, reset=False, dtype=FLOATS)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -224,35 +205,11 @@ class MKLRegressor(TakesCallbacks, Saving, RegressorMixin, BaseEstimator):  # ty
 
     # --- files -------------------------------------------------------------------------------------------
 
-    def model_state(self) -> tuple[dict[str, Any], dict[str, np.ndarray[Any, Any]]]:
-        """What `spom.models` writes."""
-        check_is_fitted(self)
-        state, arrays = self._model.packed()
-        state |= {name: vars(self)[name] for name in FITTED if name in vars(self)}
-        arrays |= {"block_norms_": self.block_norms_, "block_weights_": self.block_weights_}
-        state["history"] = last_entry(self.history_)
-        return state, arrays
+    def _blocks_among(self, count: int) -> list[Any]:
+        return [*as_kernels(self._given())]
 
-    @classmethod
-    def from_model_state(cls, state: dict[str, Any], arrays: dict[str, np.ndarray[Any, Any]]) -> Self:
-        """The estimator again."""
-        model = cls(**state["params"])
-        model.__dict__.update({name: state[name] for name in FITTED if name in state})
-        model.block_norms_ = take(arrays, "block_norms_", "f")
-        shape = model.block_norms_.shape
-        model.block_weights_ = check_shape(take(arrays, "block_weights_", "f"), shape, "block_weights_")
-        model.history_, model.blocks_ = state["history"], list(as_kernels(model._given()))
-        model._model = found = KernelModel.unpacked(state, arrays)
-        count = model.block_norms_.size
-        width = found.support.shape[1] if found.support is not None else model.n_features_in_
-        fits = len(model.blocks_) == count and found.coef.shape[2] == 1 and width == model.n_features_in_
-        if not fits or bool((found.kept >= count).any()) or not np.isfinite(model.intercept_):
-            raise ModelFileError("the coefficients do not fit the kernels and features: the file is damaged")
-        return model
-
-    def _training(self) -> dict[str, Any]:
-        kept = int(self.selected_.size)
-        return {"blocks_kept": kept, "blocks": int(self.block_norms_.size), "support": self.n_support_}
+    def _fits(self, found: KernelModel) -> bool:
+        return found.coef.shape[2] == 1 and bool(np.isfinite(self.intercept_))
 
 
 class _Steps(Learner):

@@ -9,11 +9,11 @@ import numpy as np
 
 from spom.core.arrays import Floats, Ints
 from spom.core.state import State
-from spom.kernels.gram import DenseGram, Gram
+from spom.kernels.gram import DenseGram, FeatureGram, Gram
 from spom.solvers.batch.path import with_strength
 from spom.solvers.iterate import last
 from spom.solvers.mkl.norms import on_norms
-from spom.solvers.mkl.regression import FeatureGram, KernelRegression, product
+from spom.solvers.mkl.regression import KernelRegression, product
 
 # Multiples of `Path.size`, strong to weak: a grid that is wide and even, not tuned. The path ends where errors rise.
 MULTIPLES = (1.0, 0.3, 0.1, 0.03, 0.01, 3e-3, 1e-3, 3e-4, 1e-4, 3e-5, 1e-5, 3e-6, 1e-6)

@@ -116,6 +116,21 @@ class Making:
     verbose: int = 0
     label: str = ""
 
+    @classmethod
+    def of(cls, estimator: Any, labels: int, *, averaged: bool = True) -> Making:
+        """As an estimator's `memory`, `precision`, `n_jobs` and `verbose` say."""
+        from joblib import effective_n_jobs  # type: ignore[import-untyped]  # joblib has no types
+
+        return cls(
+            estimator.memory,
+            labels,
+            dtype=np.float32 if estimator.precision == "single" else np.float64,
+            n_jobs=int(effective_n_jobs(estimator.n_jobs)),
+            averaged=averaged,
+            verbose=estimator.verbose,
+            label=type(estimator).__name__,
+        )
+
 
 def blocks_of(given: Sequence[Kernel], X: Any, making: Making) -> Blocks:
     """Fit the kernels to the data and make what the budget allows: whole matrices, a cache of rows, or features."""

@@ -17,14 +17,12 @@ from spom.core.arrays import Floats, Ints, check_dev
 from spom.core.callbacks import TakesCallbacks
 from spom.core.registry import make, register
 from spom.data.conllu import conllu_text
-from spom.data.treebank import Treebank
+from spom.data.treebank import Treebank, as_treebank
 from spom.decoders.inside_outside import inside_outside
 from spom.decoders.nonprojective import matrix_tree
 from spom.errors import DataError, Unsupported
-from spom.estimators.explanation import Explanation
+from spom.estimators.explanation import Explanation, explain_heads, template_scores
 from spom.estimators.parser.defaults import chosen_projective
-from spom.estimators.parser.explaining import explain_heads, template_scores
-from spom.estimators.parser.inputs import as_treebank
 from spom.estimators.parser.pruning import Pruning, largest_share, relation_share, select_templates
 from spom.estimators.parser.saving import SavingParser
 from spom.estimators.parser.stages import Held, Run, crossed_guides, gold_relations, share

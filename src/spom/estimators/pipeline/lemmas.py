@@ -13,7 +13,8 @@ import numpy as np
 
 from spom.core.arrays import Ints
 from spom.core.container import check_indices, check_shape, take
-from spom.data.columns import Columns
+from spom.data.columns import Columns, gather
+from spom.estimators.pipeline.pruning import Judged, Kept, kept_templates, rows_of, without_template
 from spom.estimators.pipeline.scripts import apply_script, lowered, script_of
 from spom.estimators.pipeline.tags import weight_arrays, weights_from
 from spom.features.templates import Templates
@@ -91,6 +92,7 @@ class LemmaStage:
         names: list[tuple[str, ...]],
         seed: int = 0,
         epochs: int = EPOCHS,
+        features: tuple[str, ...] = TEMPLATES,
     ) -> LemmaStage:
         """Learn from words, the numbers of their gold and predicted tags, and their lemmas: each word counts once.
 
@@ -103,7 +105,7 @@ class LemmaStage:
         every, stems = {**more, **seen}, Stems.of(zip(forms, lemmas, strict=True))
         lemma_of = {**guessed, **best}
         own = [lemma_of[key] for key in every]
-        templates = Templates(TEMPLATES)
+        templates = Templates(features)
         tokens = as_tokens(templates.fit(_columns(list(every), names, stems, own)))
         y = np.fromiter(every.values(), dtype=np.int64, count=len(every))
         l1 = max(STRENGTH, FEW_STRENGTH / y.size)
@@ -119,7 +121,13 @@ class LemmaStage:
 
     @classmethod
     def crossed(
-        cls, forms: list[str], tags: tuple[Ints, Ints], lemmas: list[str], names: list[tuple[str, ...]], folds: int
+        cls,
+        forms: list[str],
+        tags: tuple[Ints, Ints],
+        lemmas: list[str],
+        names: list[tuple[str, ...]],
+        folds: int,
+        features: tuple[str, ...] = TEMPLATES,
     ) -> list[str]:
         """Lemmas of each part of the words by a model of the others, which makes half the epochs.
 
@@ -134,7 +142,7 @@ class LemmaStage:
                 found += lemmas[a:b]
                 continue
             mine = forms[:a] + forms[b:], (rest[0], rest[1]), lemmas[:a] + lemmas[b:]
-            stage = cls.fit(*mine, names, epochs=EPOCHS // 2)
+            stage = cls.fit(*mine, names, epochs=EPOCHS // 2, features=features)
             keys = list(zip(forms[a:b], predicted[a:b].tolist(), strict=True))
             distinct = list(dict.fromkeys(keys))
             known = dict(zip(distinct, stage.lemmas(distinct, names), strict=True))
@@ -149,12 +157,13 @@ class LemmaStage:
             found[form] = script if found.get(form, script) == script else -1
         return found
 
-    def lemmas(self, keys: list[Key], names: list[tuple[str, ...]]) -> list[str]:
-        """The lemma of each (form, tag)."""
+    def lemmas(self, keys: list[Key], names: list[tuple[str, ...]], without: str = "") -> list[str]:
+        """The lemma of each (form, tag); without the weights of a template, if one is named."""
         found = [self.seen.get(key, self.forms.get(key[0], -1)) for key in keys]
         unknown = [i for i, script in enumerate(found) if script < 0]
         if unknown:
             rows = as_tokens(self.templates.transform(_columns([keys[i] for i in unknown], names, self.stems)))
+            rows = without_template(rows, self.templates.blocks, without) if without else rows
             for i, script in zip(unknown, self.weights.tag(rows).tolist(), strict=True):
                 found[i] = script
         return [apply_script(key[0], self.scripts[script]) for key, script in zip(keys, found, strict=True)]
@@ -186,6 +195,28 @@ class LemmaStage:
             apply_script("x", script)
         stems = Stems(dict.fromkeys(arrays["stems"].tolist(), 2))
         return cls(seen, templates, weights_from(arrays, templates.n_features, len(scripts)), scripts, stems)
+
+
+def needed(
+    forms: list[str], tags: tuple[Ints, Ints], lemmas: list[str], names: list[tuple[str, ...]], offsets: Ints
+) -> Kept:
+    """The templates that lemmas need; half the epochs are enough to compare by. Sentences are told by `offsets`."""
+    words = np.array(forms, dtype=object), np.array(lemmas, dtype=object)
+
+    def learn(features: tuple[str, ...], rest: Ints, held: Ints) -> Judged:
+        (own, _), (test, ends) = gather(offsets, rest), gather(offsets, held)
+        part = words[0][own].tolist(), (tags[0][own], tags[1][own]), words[1][own].tolist()
+        stage = LemmaStage.fit(*part, names, epochs=EPOCHS // 2, features=features)
+        keys = list(zip(words[0][test].tolist(), tags[1][test].tolist(), strict=True))
+        distinct = list(dict.fromkeys(keys))
+
+        def counts(without: str = "") -> Ints:
+            known = dict(zip(distinct, stage.lemmas(distinct, names, without), strict=True))
+            return rows_of(np.array([known[key] for key in keys], dtype=object) == words[1][test], ends)
+
+        return Judged(counts(), stage.weights.values.size, counts)
+
+    return kept_templates("lemmas", TEMPLATES, offsets.size - 1, learn)
 
 
 def _most_common(forms: list[str], tags: Ints, lemmas: list[str]) -> dict[Key, str]:

@@ -61,6 +61,7 @@ class SavingPipeline(Saving):
         held["splitter_"] = Splitter.from_state(state["splitter"], part("multiword."))
         held["tagger_"] = TagStage.from_arrays(part("tags."), names)
         held["lemmatizer_"] = held["parser_"] = None
+        held["pruning_"] = {}
         if state["scripts"] is not None:
             held["lemmatizer_"] = LemmaStage.from_arrays(part("lemmas."), list(state["scripts"]), len(names))
         if state["parser"] is not None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -12,8 +13,9 @@ from numpy.typing import NDArray
 
 from spom.core.arrays import Floats, Ints
 from spom.core.container import check_indices, check_offsets, check_shape, take
-from spom.data.columns import Columns
+from spom.data.columns import Columns, gather
 from spom.data.treebank import Treebank
+from spom.estimators.pipeline.pruning import Judged, Kept, kept_templates, rows_of, without_template
 from spom.features.templates import Templates
 from spom.solvers.structured.chains.data import Tokens, as_tokens
 from spom.solvers.structured.chains.sparse.decoding import SparseWeights
@@ -168,23 +170,49 @@ def agreement(found: Ints, right: Ints, names: list[tuple[str, ...]]) -> Floats:
     return scores
 
 
+def needed(columns: Columns, gold: Coded, choice: Choice, seed: int) -> Kept:
+    """The templates that tags need; half the epochs are enough to compare by."""
+
+    def learn(names: tuple[str, ...], rest: Ints, held: Ints) -> Judged:
+        own, (words, _) = replace(choice, templates=names), gather(columns.offsets, rest)
+        part, right = Coded(gold.codes[words], gold.names), gold.codes[gather(columns.offsets, held)[0]]
+        templates, tokens = own.fitted(columns[rest], part)
+        test = as_tokens(templates.transform(columns[held]))
+        weights = _learnt(tokens, part, templates.n_features, (EPOCHS + 1) // 2, seed, own)
+
+        def counts(rows: Tokens) -> Ints:
+            share = agreement(weights.tag(rows), right, gold.names)
+            return rows_of(np.rint(len(COLUMNS) * share).astype(np.int64), rows.offsets, len(COLUMNS))
+
+        left = partial(without_template, test, templates.blocks)
+        return Judged(counts(test), weights.values.size, lambda name: counts(left(name)))
+
+    return kept_templates("tags", choice.templates, len(columns), learn)
+
+
 @dataclass(frozen=True)
 class TagStage:
-    """Features of words, their weights, and the labels."""
+    """Features of words, their weights, and the labels; `kept` says why these templates stay, if that was asked."""
 
     templates: Templates
     weights: SparseWeights
     names: list[tuple[str, ...]]
+    kept: Kept | None = None
 
     @classmethod
-    def fit(cls, columns: Columns, gold: Coded, folds: int = 0, seed: int = 0) -> tuple[TagStage, Ints]:
+    def fit(
+        cls, columns: Columns, gold: Coded, folds: int = 0, seed: int = 0, prune: bool = False
+    ) -> tuple[TagStage, Ints]:
         """(the stage, jackknifed labels of its own training words by `folds` models; none where there are no folds)."""
-        choice = chosen(columns, gold, seed)
+        choice, kept = chosen(columns, gold, seed), None
+        if prune:
+            kept = needed(columns, gold, choice, seed)
+            choice = replace(choice, templates=kept.kept)
         templates, tokens = choice.fitted(columns, gold)
         crossed = _crossed(tokens, gold, templates.n_features, folds, seed, choice)
         weights = _learnt(tokens, gold, templates.n_features, EPOCHS, seed, choice)
         used = weights.used()
-        return cls(templates.compact(used), weights.only(used), gold.names), crossed
+        return cls(templates.compact(used), weights.only(used), gold.names, kept), crossed
 
     def codes(self, columns: Columns) -> Ints:
         """The label of each word."""

@@ -7,10 +7,10 @@ has the figures.
 
 from __future__ import annotations
 
-import math
 import re
 import warnings
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,9 +33,10 @@ from spom.solvers.structured.structures import agrees
 # sets left out at a time (benchmarks/defaults/tagger_strengths.py, docs: defaults), always the same for phrases and for
 # 13 of 15 sets of other labels, of which few sentences want weaker penalties.
 PHRASES, LABELS = (0.4, 0.0), (0.4, 1000.0)
-# Passes: at least so many, and more where there are few sentences, for so many rounds in all, up to a limit. Six passes
-# and twenty differ by less than .002 from 2,500 sentences on; at 250 twenty are .01 better for phrases.
-LEAST, ROUNDS, MOST = 6, 5000, 20
+# Passes: at least so many for phrases and for other labels, and more where there are few sentences, for so many rounds
+# in all, up to a limit. Chosen on development parts with one set left out at a time
+# (benchmarks/defaults/tagger_epochs.py, docs: defaults); at 250 sentences twenty are .01 better than six for phrases.
+PASSES, OTHER_PASSES, ROUNDS, MOST = 12, 6, 5000, 20
 # AdaGrad's rate times the features of a token: a step changes a score by about the rate times the features. Best are
 # .15 to .25 at 36 templates and .5 to .8 at 12.
 RATE, LOWEST, HIGHEST = 9.0, 0.1, 1.0
@@ -104,40 +105,39 @@ def _has_case(X: Columns) -> bool:
 
 def chosen_constraints(given: Any, classes: Any, y: Ints, offsets: Ints) -> Allowed:
     """The constraints that `constraints=` means for these labels and gold sequences."""
-    names, nothing = [str(label) for label in classes.tolist()], np.empty(0, dtype=np.int64)
-    if given is None:
-        return Allowed(None, None, nothing)
-    if is_auto(given):
-        return _recognised(names, y, offsets)
-    if isinstance(given, Constraints):
-        found = Allowed("as given", given, broken_sentences(given, y, offsets))
-    elif isinstance(given, str):
-        allowed = tag_constraints(names, given)
-        found = Allowed(given, allowed, broken_sentences(allowed, y, offsets))
-    else:
-        raise ValueError(f"constraints must be 'auto', the name of a scheme, Constraints or None; it is {given!r}")
+    schemes = schemes_for(given, [str(label) for label in classes.tolist()])
+    broken = {name: broken_sentences(allowed, y, offsets) for name, allowed in schemes.items()}
+    found = chosen_scheme(given, schemes, broken, offsets.size - 1)
     report_broken(found)
     return found
 
 
-def _recognised(names: list[str], y: Ints, offsets: Ints) -> Allowed:
-    """The scheme that fewest sentences break, where there are few enough."""
-    best = Allowed(None, None, np.empty(0, dtype=np.int64))
-    letters = {name.partition("-")[0] for name in names}
+def schemes_for(given: Any, names: list[str]) -> dict[str, Constraints]:
+    """The schemes that `constraints=` may mean for these labels, in the order in which they are preferred."""
+    if given is None:
+        return {}
+    if isinstance(given, Constraints):
+        return {"as given": given}
+    if not isinstance(given, str):
+        raise ValueError(f"constraints must be 'auto', the name of a scheme, Constraints or None; it is {given!r}")
+    if not is_auto(given):
+        return {given: tag_constraints(names, given)}
+    letters, found = {name.partition("-")[0] for name in names}, {}
     # With I alone (or B alone) every sequence is allowed in IOB1, and nothing is gained.
-    if "B" not in letters or not letters & {"I", "E", "L"}:
-        return best
-    least = math.inf
-    for scheme in SCHEMES:
-        try:
-            allowed = tag_constraints(names, scheme)
-        except ValueError:
-            continue
-        broken = broken_sentences(allowed, y, offsets)
-        if broken.size < least and broken.size <= BROKEN * (offsets.size - 1):
-            best, least = Allowed(scheme, allowed, broken), broken.size
-    report_broken(best)
-    return best
+    if "B" in letters and letters & {"I", "E", "L"}:
+        for scheme in SCHEMES:
+            with suppress(ValueError):
+                found[scheme] = tag_constraints(names, scheme)
+    return found
+
+
+def chosen_scheme(given: Any, schemes: dict[str, Constraints], broken: dict[str, Ints], sentences: int) -> Allowed:
+    """The scheme that fewest sentences break, where there are few enough, or the one that was given."""
+    few = [name for name in schemes if not is_auto(given) or broken[name].size <= BROKEN * sentences]
+    if not few:
+        return Allowed(None, None, np.empty(0, dtype=np.int64))
+    best = min(few, key=lambda name: broken[name].size)
+    return Allowed(best, schemes[best], broken[best])
 
 
 def broken_sentences(constraints: Constraints, y: Ints, offsets: Ints) -> Ints:
@@ -199,15 +199,18 @@ def chosen_penalty(given: Any, sentences: int, phrases: bool) -> Any:
     return operator("penalty", given, single if found.elastic() is not None else L1(0.5 / n))
 
 
-def chosen_epochs(given: Any, sentences: int) -> int:
-    """`"auto"` is six passes, and more where there are fewer than 833 sentences, up to twenty.
+def chosen_epochs(given: Any, sentences: int, phrases: bool) -> int:
+    """`"auto"` is twelve passes for phrases and six for other labels; few sentences get more, up to twenty.
 
-    >>> chosen_epochs("auto", 19), chosen_epochs("auto", 500), chosen_epochs("auto", 10_000)
-    (20, 10, 6)
+    >>> chosen_epochs("auto", 10_000, phrases=True), chosen_epochs("auto", 10_000, phrases=False)
+    (12, 6)
+    >>> chosen_epochs("auto", 500, phrases=False), chosen_epochs("auto", 19, phrases=False)
+    (10, 20)
     """
     if not is_auto(given):
         return int(given) if isinstance(given, (int, np.integer)) else given
-    return min(MOST, max(LEAST, -(-ROUNDS // max(1, sentences))))
+    least = PASSES if phrases else OTHER_PASSES
+    return min(MOST, max(least, -(-ROUNDS // max(1, sentences))))
 
 
 def chosen_loss(given: str, penalty: Any) -> str:

@@ -226,7 +226,7 @@ def recode(codes: Ints, labels: Names, classes: Names, offsets: Ints) -> Ints:
 
 
 def in_sentences(codes: Ints, classes: Names, offsets: Ints) -> list[list[Any]]:
-    """Lists of labels, one a sentence."""
+    """Lists of labels, one per sentence."""
     flat = classes.astype(object)[codes].tolist() if codes.size else []
     return [flat[a:b] for a, b in pairwise(offsets.tolist())]
 

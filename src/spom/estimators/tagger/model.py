@@ -90,7 +90,7 @@ class TaggerModel(Saving, BaseEstimator):  # type: ignore[misc]  # scikit-learn 
             yield from self.predict(batch)
 
     def predict_marginals(self, X: Any) -> list[Floats]:
-        """P(label | sentence) of each token: a matrix a sentence, with a column for each of `classes_`.
+        """P(label | sentence) of each token: one matrix per sentence, with a column for each of `classes_`.
 
         They are probabilities of the model that was learnt; after a loss with a margin they are not calibrated.
         """

@@ -56,7 +56,7 @@ def fit_stream(tagger: Any, stream: Stream, classes: Any, dev: Any, make_trainer
             raise Unsupported(f"{name}= needs all sentences at once: a stream is read once")
     if tagger.solver == "batch" or tagger.update == "select" or tagger.tol is not None:
         raise Unsupported("solver='batch', update='select' and tol= need all sentences at once: a stream is read once")
-    passes = 1 if stream.once else defaults.chosen_epochs(tagger.epochs, 1 << 30)
+    passes = 1 if stream.once else defaults.chosen_epochs(tagger.epochs, 1 << 30, phrases=False)
     windows = windows_of(stream, passes)
     first = next(windows)
     X, y = labelled(first)

@@ -61,10 +61,11 @@ from spom.solvers.steps import InverseSqrtEpoch, LinearDecay
 from spom.solvers.structured.chains.adaptive_engine import AdaptiveEngine
 from spom.solvers.structured.chains.batch import BatchChain
 from spom.solvers.structured.chains.data import Singles, Tokens, as_blocks, as_tokens, entries, padded, restricted
+from spom.solvers.structured.chains.dispatch import block_norms
 from spom.solvers.structured.chains.knockoffs import discover
 from spom.solvers.structured.chains.predict import compacted, largest, tag
 from spom.solvers.structured.chains.select import select
-from spom.solvers.structured.chains.solver import OnlineChain, block_norms, forbidden_scores
+from spom.solvers.structured.chains.solver import OnlineChain, forbidden_scores
 from spom.solvers.structured.chains.sparse.engine import Candidates
 
 
@@ -126,7 +127,7 @@ class SequenceTagger(TakesCallbacks, TaggerModel):
     pruning_ : what `prune` did, a table when printed; None without it.
     gap_ : how far the objective is from the optimum at most, under the log loss; NaN where the chain has no penalty
         (`transitions="fixed"` and a penalty without a squared part) or a part of the penalty has no known dual.
-    history_ : one dict an epoch. converged_ : whether early stopping ended the run.
+    history_ : one dict per epoch. converged_ : whether early stopping ended the run.
 
     Examples
     --------
@@ -330,7 +331,7 @@ class SequenceTagger(TakesCallbacks, TaggerModel):
         self.penalty_ = defaults.chosen_penalty(self.penalty, len(task.tokens), phrases)
         loss = "log" if self.solver == "batch" and defaults.is_auto(self.loss) else self.loss
         self.loss_ = defaults.chosen_loss(loss, self.penalty_)
-        self.epochs_ = defaults.chosen_epochs(self.epochs, len(task.tokens))
+        self.epochs_ = defaults.chosen_epochs(self.epochs, len(task.tokens), phrases)
         return task
 
     def _task(self, features: Features, rows: Any, codes: Ints, labels: Names) -> _Task:

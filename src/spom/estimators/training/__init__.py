@@ -1,6 +1,7 @@
 """One trainer for every estimator that learns in passes."""
 
-from spom.estimators.training.checkpoint import KIND, Arrays, Checkpoint
+from spom.core.arrays import Arrays
+from spom.estimators.training.checkpoint import KIND, Checkpoint
 from spom.estimators.training.fingerprint import Fingerprint, described, digest, digest_of_file
 from spom.estimators.training.trainer import Learner, Outcome, Trainer, all_or_nothing, kept_epoch, last_entry
 

@@ -18,15 +18,13 @@ from typing import Any
 
 import numpy as np
 
-from spom.core.arrays import under
+from spom.core.arrays import Arrays, under
 from spom.core.atomic import check_writable, previous, remove_stale
 from spom.core.container import read_file, write_file
 from spom.core.state import State
 from spom.errors import DataError, ModelFileError
 from spom.estimators.training.fingerprint import Fingerprint
 from spom.solvers.iterate import period
-
-Arrays = dict[str, np.ndarray[Any, Any]]
 
 KIND = "Checkpoint"
 # The share of a run's time that checkpoints may take, and seconds that are always allowed: with the first checkpoint,

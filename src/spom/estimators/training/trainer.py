@@ -14,10 +14,11 @@ from typing import Any
 
 import numpy as np
 
+from spom.core.arrays import Arrays
 from spom.core.callbacks import LOG, Callbacks, Tasks, as_callbacks
 from spom.core.state import State
 from spom.errors import DataError, ModelFileError, SpomError
-from spom.estimators.training.checkpoint import Arrays, Checkpoint, Writer, check_like
+from spom.estimators.training.checkpoint import Checkpoint, Writer, check_like
 from spom.estimators.training.fingerprint import Fingerprint, check_same_run, fingerprint_of
 from spom.solvers.iterate import Rule, progress
 

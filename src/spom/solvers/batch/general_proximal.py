@@ -22,6 +22,8 @@ from spom.core.state import Counters, State
 from spom.errors import Diverged, ModelFileError, SpomError, Unsupported
 from spom.norms import GeneralProx, ProxResult, as_norm
 from spom.norms.atomic import AtomicNorm
+from spom.penalties import L1
+from spom.solvers import examples
 from spom.solvers.batch.general_prox_functions import ProxFunction, half_square_gradient
 
 # Backtracking gives up when L has grown by this factor in one round: the gradient cannot be that of the value.
@@ -32,28 +34,23 @@ _ROUNDING = 1e-14
 
 @dataclass(frozen=True)
 class Step:
-    """One proximal step from y: its result, the loss and gradient at y, the loss at x and the L it took."""
+    """One proximal step from y: its result, the gradient at y, the loss at x and the L it took."""
 
     result: ProxResult
-    y: Floats
-    loss_y: float
     gradient: Floats
     loss_x: float
     L: float
 
 
-def _examples() -> list[Any]:
-    from spom.losses import Squared
-    from spom.penalties import L1
-    from spom.solvers.batch.datafit import LinearSmooth
-
-    rng = np.random.default_rng(0)
-    smooth = LinearSmooth(rng.standard_normal((20, 6)), rng.standard_normal(20), Squared())
-    return [GeneralProximal(smooth, L1(0.1), norm="l1"), GeneralProximal(smooth, L1(0.1), norm="l2", accelerated=True)]
-
-
 @register(
-    "solver", "general-proximal", examples=_examples, formula="", cost="one gradient and one general prox per round"
+    "solver",
+    "general-proximal",
+    examples=lambda: [
+        GeneralProximal(examples.least_squares(), L1(0.1), "l1"),
+        GeneralProximal(examples.least_squares(), L1(0.1), "l2", accelerated=True),
+    ],
+    formula="",
+    cost="one gradient and one general prox per round",
 )
 class GeneralProximal:
     """Minimise smooth(theta) + penalty(theta) by proximal gradient steps in a norm; iterating yields states.
@@ -173,23 +170,32 @@ class GeneralProximal:
 
     def _step(self, y: Floats, L: float, counters: Counters) -> tuple[Step, Counters]:
         """A step from y with the first L, growing by twos, for which the quadratic model is an upper bound."""
-        loss, gradient = self.smooth.value_and_gradient(y)
-        check_finite(gradient, "the gradient of the loss")
+        at, first = self._at(y), L
         counters = replace(counters, gradients=counters.gradients + 1, values=counters.values + 1)
-        first = L
         while True:
-            result = self._prox(y, gradient, L)
-            loss_x = float(self.smooth.value(result.x))
+            step, good = self._trial(y, *at, L)
             counters = replace(counters, proxes=counters.proxes + 1, values=counters.values + 1)
-            model = loss + float(gradient @ (result.x - y)) + 0.5 * L * result.t**2
-            if self._cap <= L or loss_x <= model + _ROUNDING * max(abs(loss), abs(loss_x)):
-                return Step(result, y, loss, gradient, loss_x, L), counters
+            if good:
+                return step, counters
             L *= 2.0
             if L / first > _MOST_GROWTH:
                 raise SpomError(
                     f"backtracking raised L from {first:.3g} to {L:.3g} without success: the gradient does not "
                     "belong to the value, or is not Lipschitz"
                 )
+
+    def _at(self, y: Floats) -> tuple[float, Floats]:
+        """The loss and its gradient."""
+        loss, gradient = self.smooth.value_and_gradient(y)
+        return loss, check_finite(gradient, "the gradient of the loss")
+
+    def _trial(self, y: Floats, loss: float, gradient: Floats, L: float) -> tuple[Step, bool]:
+        """The step from y at L, and whether the quadratic model is an upper bound there."""
+        result = self._prox(y, gradient, L)
+        loss_x = float(self.smooth.value(result.x))
+        model = loss + float(gradient @ (result.x - y)) + 0.5 * L * result.t**2
+        good = self._cap <= L or loss_x <= model + _ROUNDING * max(abs(loss), abs(loss_x))
+        return Step(result, gradient, loss_x, L), good
 
     def _state(self, k: int, step: Step, counters: Counters, extra: dict[str, Any]) -> State:
         result = step.result
@@ -208,10 +214,15 @@ class GeneralProximal:
                 alpha = e.alpha(1.0 / L)
                 y = (1.0 - alpha) * x + alpha * e.w
                 # y depends on L through alpha, so each trial of the line search is a step of its own.
-                step, counters = self._trial(y, L, counters)
-                if step.L == L:
+                step, good = self._trial(y, *self._at(y), L)
+                done = counters.gradients + 1, counters.proxes + 1, counters.values + 2
+                counters = replace(counters, gradients=done[0], proxes=done[1], values=done[2])
+                if good:
                     break
-                L = step.L
+                if L > 1e300:
+                    what = "the gradient does not belong to the value, or is not Lipschitz"
+                    raise SpomError(f"backtracking found no L: {what}")
+                L *= 2.0
             e.add(alpha, step, self.tau, self.strong_convexity)
             x, k = step.result.x, k + 1
             found = self._state(k, step, counters, e.arrays())
@@ -223,24 +234,6 @@ class GeneralProximal:
             if step.result.t == 0.0:
                 return
             L = L * 0.5 if self.line_search else L
-
-    def _trial(self, y: Floats, L: float, counters: Counters) -> tuple[Step, Counters]:
-        """One trial at L: the step if it is good, else a step that only says which L to try next."""
-        loss, gradient = self.smooth.value_and_gradient(y)
-        check_finite(gradient, "the gradient of the loss")
-        result = self._prox(y, gradient, L)
-        loss_x = float(self.smooth.value(result.x))
-        counters = replace(
-            counters,
-            gradients=counters.gradients + 1,
-            proxes=counters.proxes + 1,
-            values=counters.values + 2,
-        )
-        model = loss + float(gradient @ (result.x - y)) + 0.5 * L * result.t**2
-        good = self._cap <= L or loss_x <= model + _ROUNDING * max(abs(loss), abs(loss_x))
-        if not good and L > 1e300:
-            raise SpomError("backtracking found no L: the gradient does not belong to the value, or is not Lipschitz")
-        return Step(result, y, loss, gradient, loss_x, L if good else 2.0 * L), counters
 
 
 class Estimate:

@@ -18,6 +18,8 @@ from spom.core.registry import register
 from spom.core.state import State
 from spom.errors import Unsupported
 from spom.losses import Squared
+from spom.penalties import L1
+from spom.solvers import examples
 from spom.solvers.batch.datafit import LinearSmooth
 from spom.solvers.batch.duality import best_intercept, certificate
 from spom.solvers.batch.general_proximal import GeneralProximal
@@ -86,15 +88,12 @@ class Profiled:
         return out
 
 
-def _examples() -> list[InNorm]:
-    from spom.penalties import L1
-
-    rng = np.random.default_rng(0)
-    X, y = rng.standard_normal((20, 6)), rng.standard_normal(20)
-    return [InNorm(LinearSmooth(X, y, Squared(), fit_intercept=True), L1(0.1), norm) for norm in ("l1", "linf")]
-
-
-@register("solver", "gpm", examples=_examples, cost="one gradient and one prox in the norm per round")
+@register(
+    "solver",
+    "gpm",
+    examples=lambda: [InNorm(examples.least_squares(intercept=True), L1(0.1), norm) for norm in ("l1", "linf")],
+    cost="one gradient and one prox in the norm per round",
+)
 class InNorm:
     """Minimise smooth(w, b) + penalty(w) by proximal gradient steps in a norm; iterating yields states.
 

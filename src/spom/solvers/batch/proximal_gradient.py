@@ -13,6 +13,8 @@ from spom.core.arrays import Floats, check_finite, check_positive, check_restore
 from spom.core.registry import register
 from spom.core.state import Counters, State
 from spom.errors import DataError, ModelFileError, Unsupported
+from spom.penalties import L1, GroupLasso
+from spom.solvers import examples
 from spom.solvers.batch.datafit import LinearSmooth, Smooth
 from spom.solvers.batch.duality import certificate
 
@@ -22,19 +24,15 @@ MOST_ROUNDS = 1e12
 SLACK = 64 * float(np.finfo(np.float64).eps)
 
 
-def _examples() -> list[Any]:
-    from spom.losses import Squared
-    from spom.penalties import L1, GroupLasso
-
-    rng = np.random.default_rng(0)
-    smooth = LinearSmooth(rng.standard_normal((20, 6)), rng.standard_normal(20), Squared())
-    return [
-        BatchProximal(smooth, GroupLasso(0.05, 2)),
-        BatchProximal(smooth, L1(0.1), accelerated=False),
-    ]
-
-
-@register("solver", "batch-proximal", examples=_examples, cost="one gradient and one prox per round")
+@register(
+    "solver",
+    "batch-proximal",
+    examples=lambda: [
+        BatchProximal(examples.least_squares(), GroupLasso(0.05, 2)),
+        BatchProximal(examples.least_squares(), L1(0.1), accelerated=False),
+    ],
+    cost="one gradient and one prox per round",
+)
 class BatchProximal:
     """x <- prox of Omega / L at y - gradient f(y) / L, with y = x (plain) or extrapolated (accelerated).
 

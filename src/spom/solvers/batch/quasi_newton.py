@@ -14,6 +14,8 @@ from spom.core.arrays import Floats, check_finite
 from spom.core.registry import register
 from spom.core.state import Counters, State
 from spom.errors import Unsupported
+from spom.penalties import SquaredL2
+from spom.solvers import examples
 from spom.solvers.batch.datafit import LinearSmooth
 from spom.solvers.batch.duality import certificate
 
@@ -24,16 +26,12 @@ PAIRS, LEAST_PAIRS, NUMBERS = 10, 4, 40_000_000
 DECREASE, CURVATURE, TRIALS = 1e-4, 0.9, 40
 
 
-def _examples() -> list[Any]:
-    from spom.losses import Squared
-    from spom.penalties import SquaredL2
-
-    rng = np.random.default_rng(0)
-    smooth = LinearSmooth(rng.standard_normal((20, 6)), rng.standard_normal(20), Squared())
-    return [QuasiNewton(smooth, SquaredL2(0.1))]
-
-
-@register("solver", "quasi-newton", examples=_examples, cost="one gradient per round")
+@register(
+    "solver",
+    "quasi-newton",
+    examples=lambda: [QuasiNewton(examples.least_squares(), SquaredL2(0.1))],
+    cost="one gradient per round",
+)
 class QuasiNewton:
     """x <- x - t H g, where H approximates the inverse Hessian from the last steps (L-BFGS; Nocedal 1980).
 

@@ -15,7 +15,7 @@ from spom.core.jit import kernel
 from spom.core.registry import make, register
 from spom.core.state import Counters, State
 from spom.errors import DataError, Unsupported
-from spom.penalties import L1
+from spom.penalties import L1, SquaredL2
 from spom.solvers import examples
 from spom.solvers.linear.data import Examples, Rows, as_rows
 from spom.solvers.linear.problem import Loss, compiled_loss
@@ -87,6 +87,8 @@ def subgradient_rounds(rows: Examples, steps: Floats, loss: Loss, w: Floats, l1:
 class _Baseline:
     """Passes over data in memory; what a pass does is the subclass's own."""
 
+    penalty: Any
+
     def __init__(
         self, X: Any, y: ArrayLike, loss: Any, epochs: int, shuffle: bool, sample_weight: Any, random_state: Any
     ) -> None:
@@ -100,9 +102,6 @@ class _Baseline:
         raise NotImplementedError  # every baseline has its own
 
     def _theta(self) -> Floats:
-        raise NotImplementedError  # every baseline has its own
-
-    def _omega(self, theta: Floats) -> float:
         raise NotImplementedError  # every baseline has its own
 
     def _start(self, rows: Rows) -> None:
@@ -126,7 +125,7 @@ class _Baseline:
                 k=done,
                 theta=theta,
                 loss=total / len(rows),
-                objective=loss + self._omega(theta),
+                objective=loss + float(self.penalty.value(theta)),
                 counters=Counters(gradients=done, examples=done),
                 seconds=time.perf_counter() - begin,
             )
@@ -162,7 +161,7 @@ class Pegasos(_Baseline):
     ) -> None:
         super().__init__(X, y, "hinge", epochs, shuffle, sample_weight, random_state)
         self.strength = check_positive(strength, "strength", zero=False)
-        self.project = project
+        self.penalty, self.project = SquaredL2(strength), project
 
     def _start(self, rows: Rows) -> None:
         self._v, self._numbers = np.zeros(rows.columns), np.array([1.0, 0.0])
@@ -173,9 +172,6 @@ class Pegasos(_Baseline):
 
     def _theta(self) -> Floats:
         return np.asarray(self._numbers[0] * self._v)
-
-    def _omega(self, theta: Floats) -> float:
-        return 0.5 * self.strength * float(np.vdot(theta, theta))
 
 
 @register(
@@ -227,6 +223,3 @@ class Subgradient(_Baseline):
 
     def _theta(self) -> Floats:
         return self._w.copy()
-
-    def _omega(self, theta: Floats) -> float:
-        return float(self.penalty.value(theta))

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from spom.core.arrays import Floats, Ints, check_finite, checked_csr
+from spom.core.arrays import Floats, Ints, check_finite, checked_csr, read_only
 from spom.core.jit import kernel
 from spom.core.prefetch import prefetch
 from spom.errors import DataError, Unsupported
@@ -41,13 +41,6 @@ class Examples(NamedTuple):
     y: Annotated[Floats, _FLOATS]
     weight: Annotated[Floats, _FLOATS]
     order: Annotated[Ints, _INTS]
-
-
-def read_only(a: Any) -> Any:
-    """A view that cannot be written to: what a bundle must hold where the user's array may be one."""
-    view = a.view()
-    view.flags.writeable = False
-    return view
 
 
 def in_threads(jobs: int, function: Callable[[int], T]) -> list[T]:

@@ -9,17 +9,16 @@ that the prox in that metric stays the one of the row.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Annotated, NamedTuple
 
 import numpy as np
 
-from spom.core.arrays import Floats, Ints
+from spom.core.arrays import Floats
 from spom.core.jit import kernel
 from spom.penalties import Penalty
-from spom.solvers.linear.data import Examples, Rows, look_ahead_in
-from spom.solvers.linear.lazy_vector import LOG_RANGE, A, P, clock_parts, make_clock
-from spom.solvers.linear.problem import Arrays, Problem, Rounds, RowLoss, compiled_row_loss, undo
+from spom.solvers.linear.data import Examples, look_ahead_in
+from spom.solvers.linear.lazy_vector import A, Lazy, P
+from spom.solvers.linear.problem import Arrays, Problem, Rounds, RowLoss, compiled_row_loss
 from spom.solvers.steps import DIAGONAL, PLAIN
 
 # What the penalty of a row is made of: its entries, its l2 norm, its l-inf norm.
@@ -59,15 +58,15 @@ def shrink_largest(theta: Floats, j: int, cut: float) -> None:
     if total <= cut:
         theta[j, :] = 0.0
         return
-    cap, count = -1.0, 0
+    cap, count = -1.0, theta.shape[1] + 1
     while True:
-        # The cap from the entries above the last one; it rises until no entry drops out.
+        # The cap from the entries above the last one; it rises until no entry drops out. Rounding may let some back in.
         above, size = 0, 0.0
         for c in range(theta.shape[1]):
             if abs(theta[j, c]) > cap:
                 above += 1
                 size += abs(theta[j, c])
-        if above == count:
+        if above >= count or above == 0:
             break
         count = above
         cap = (size - cut) / above
@@ -170,89 +169,46 @@ def settle_rows(theta: Floats, table: Floats, penalty: RowPenalty, a: float, p: 
         table[j, P0] = 1.0
 
 
-class LazyRows:
-    """The engine for several scores: theta, a table with one line per row, and the clock of the penalty."""
+class LazyRows(Lazy):
+    """The engine for several scores: theta, and a table with A, P, h, V and R of each of its rows."""
 
     name = "forward-backward, lazy rows"
-    batch = 1
 
     def __init__(self, problem: Problem, penalty: RowPenalty) -> None:
-        self.problem, self.penalty, self.loss = problem, penalty, compiled_row_loss(problem.loss)
-        self.matrix = np.zeros((problem.features + 1, problem.shape[1]))
-        self.table = np.zeros((problem.features + 1, 5))
+        super().__init__(problem, penalty.strength, penalty.l2, columns=5)
         self.table[:, P0] = 1.0
         self.table[:, H] = 1.0 if problem.step.mode == PLAIN else 0.0
-        self.rounds = 0
-        # A and P now, and the rounds since all rows were brought up to date.
-        self.a, self.p, self.late = 0.0, 1.0, 0
+        self.penalty, self.loss = penalty, compiled_row_loss(problem.loss)
+        self.matrix = np.zeros((problem.features + 1, problem.shape[1]))
 
-    def settle(self) -> None:
-        """Bring all rows of theta up to date."""
-        settle_rows(self.matrix, self.table, self.penalty, self.a, self.p)
-        self.a, self.p, self.late = 0.0, 1.0, 0
+    def _tables(self) -> Arrays:
+        return {"matrix": self.matrix, "table": self.table}
 
-    def _part(self, rows: Rows, order: Ints, steps: Floats) -> float:
-        """Rounds of one clock, which goes on; what no row of data touches is late."""
-        clock = make_clock(self.penalty.strength, self.penalty.l2, steps, False)
-        clock[A] = self.a + self.p * clock[A]
-        clock[P] *= self.p
-        rounds = self.problem.rounds(steps)
-        total = row_rounds(rows.examples(order), rounds, self.loss, self.penalty, clock, self.matrix, self.table)
-        self.a, self.p = float(clock[A, -1]), float(clock[P, -1])
-        self.late += steps.size
-        return float(total)
+    def _loop(self, rows: Examples, rounds: Rounds) -> float:
+        return float(row_rounds(rows, rounds, self.loss, self.penalty, self.clock, self.matrix, self.table))
 
-    def run_late(self, rows: Rows, order: Ints, steps: Floats) -> float | None:
-        """Rounds that leave the rows of theta that no row of data has for later; see `Staying`."""
-        if float(np.log1p(self.penalty.l2 * steps).sum()) > 0.5 * LOG_RANGE:
-            return None
-        self.rounds += steps.size
-        return self._part(rows, order, steps)
-
-    def mark(self, touched: Ints) -> Callable[[], bool]:
-        """See `Staying`."""
-        if self.late > self.problem.features or math.log(self.p) > 0.5 * LOG_RANGE:
-            self.settle()
-        tables = {"matrix": self.matrix, "table": self.table}
-        return undo(self, tables, touched, ("a", "p", "late", "rounds"))
-
-    def run(self, rows: Rows, order: Ints, steps: Floats) -> float:
-        """Rounds over the rows in `order`, in parts short enough for the clock."""
-        total = 0.0
-        if self.late:
-            self.settle()
-        for part in clock_parts(self.penalty.l2, steps):
-            total += self._part(rows, np.ascontiguousarray(order[part]), np.ascontiguousarray(steps[part]))
-            self.settle()
-        self.rounds += steps.size
-        return total
+    def _settle(self) -> None:
+        settle_rows(self.matrix, self.table, self.penalty, self.clock[A, -1], self.clock[P, -1])
 
     def theta(self) -> Floats:
         """The iterate."""
         found = self.matrix.copy()
         if self.late:
-            settle_rows(found, self.table.copy(), self.penalty, self.a, self.p)
+            settle_rows(found, self.table.copy(), self.penalty, self.clock[A, -1], self.clock[P, -1])
         return found[: self.problem.shape[0]]
 
     def pack(self) -> Arrays:
         """What a saved run needs to resume."""
         packed = {"table": self.table.copy(), "rounds": np.array(self.rounds)}
-        if self.late:
-            strengths = (self.penalty.strength, self.penalty.l2)
-            packed |= {"late": self.matrix.copy(), "late.clock": np.array([self.a, self.p, self.late, *strengths])}
-        return packed
+        return packed | self._packed_late(self.matrix.copy()) if self.late else packed
 
     def unpack(self, theta: Floats, internal: Arrays) -> None:
         """Resume from a saved run, or start from a point alone."""
         self.matrix[: self.problem.shape[0]] = theta
         if "table" in internal:
             self.table, self.rounds = internal["table"].copy(), int(internal["rounds"])
-        if "late" not in internal:
-            return
-        if tuple(internal["late.clock"][3:]) == (self.penalty.strength, self.penalty.l2):
-            self.matrix[:] = internal["late"]
-            self.a, self.p, late = (float(x) for x in internal["late.clock"][:3])
-            self.late = int(late)
+        late = self._late(internal)
+        if late is not None:
+            self.matrix[:] = late
         else:
-            # What was late for another penalty is not late for this one: theta is up to date.
             self.table[:, A0], self.table[:, P0] = 0.0, 1.0

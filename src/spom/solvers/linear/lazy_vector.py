@@ -214,8 +214,90 @@ def clock_parts(l2: float, steps: Floats) -> Iterator[slice]:
         begin = end
 
 
-class LazyVector:
-    """The engine: one row of numbers for each coordinate, and the clock of the penalty."""
+class Lazy:
+    """What lazy engines share: a table with one row per coordinate (or row of a matrix), and the clock of the penalty.
+
+    `clock` has the rounds since all was brought up to date, and `late` is how many these are.
+    """
+
+    def __init__(self, problem: Problem, l1: float, l2: float, columns: int) -> None:
+        self.problem, self.strengths, self.batch, self.rounds = problem, (l1, l2), problem.batch, 0
+        self.table = np.zeros((problem.features + 1, columns))
+        self._restart()
+
+    def _restart(self) -> None:
+        self.clock, self.late = np.array([[0.0], [1.0]]), 0
+
+    def _loop(self, rows: Examples, rounds: Rounds) -> float:
+        """Rounds by the clock; the sum of the losses met on the way."""
+        raise NotImplementedError  # every engine has its own
+
+    def _settle(self) -> None:
+        """Bring everything to the end of the clock."""
+        raise NotImplementedError  # every engine has its own
+
+    def _tables(self) -> Arrays:
+        """What rounds write."""
+        return {"table": self.table}
+
+    def settle(self) -> None:
+        """Bring everything up to date."""
+        if self.late:
+            self._settle()
+            self._restart()
+
+    def _rounds(self, rows: Rows, order: Ints, steps: Floats) -> float:
+        """Rounds of a clock that goes on; what no row touches is late."""
+        clock, (a, p) = make_clock(*self.strengths, steps, self.problem.averages), self.clock[:2, -1]
+        clock[A] = a + p * clock[A]
+        clock[P] *= p
+        self.clock = clock
+        total = self._loop(rows.examples(np.ascontiguousarray(order)), self.problem.rounds(steps))
+        self.late += steps.size
+        self.rounds += steps.size
+        return float(total)
+
+    def run_late(self, rows: Rows, order: Ints, steps: Floats) -> float | None:
+        """Rounds that leave the coordinates that no row has for later; see `Staying`."""
+        if self.problem.averages or float(np.log1p(self.strengths[1] * steps).sum()) > 0.5 * LOG_RANGE:
+            return None
+        return self._rounds(rows, order, steps)
+
+    def mark(self, touched: Ints) -> Callable[[], bool]:
+        """See `Staying`."""
+        # One pass over all coordinates every few rounds costs little, and keeps A and P small.
+        if self.late > self.problem.features or math.log(self.clock[P, -1]) > 0.5 * LOG_RANGE:
+            self.settle()
+        return undo(self, self._tables(), touched, ("clock", "late", "rounds"))
+
+    def run(self, rows: Rows, order: Ints, steps: Floats) -> float:
+        """Rounds over the rows in `order`, in parts short enough for the clock."""
+        self.settle()
+        total, size = 0.0, self.batch
+        for part in clock_parts(self.strengths[1], steps):
+            chosen = order[part.start * size : part.stop * size]
+            total += self._rounds(rows, chosen, np.ascontiguousarray(steps[part]))
+            self.settle()
+        return total
+
+    def _packed_late(self, late: Floats) -> Arrays:
+        """What is late, and the clock that it is late by."""
+        return {
+            "late": np.ascontiguousarray(late),
+            "late.clock": np.array([*self.clock[:2, -1], self.late, *self.strengths]),
+        }
+
+    def _late(self, internal: Arrays) -> Floats | None:
+        """What was late in a saved run; None for another penalty, where theta alone is up to date."""
+        if "late" not in internal or tuple(internal["late.clock"][3:]) != self.strengths:
+            return None
+        a, p, late = (float(x) for x in internal["late.clock"][:3])
+        self.clock, self.late = np.array([[a], [p]]), int(late)
+        return internal["late"]
+
+
+class LazyVector(Lazy):
+    """The engine: one row of numbers for each coordinate."""
 
     name = "forward-backward, lazy"
 
@@ -225,69 +307,30 @@ class LazyVector:
                 "adaptive steps have no lazy update with a squared l2 term; take update='dual-averaging', a plain "
                 "step, or lazy=False"
             )
-        self.problem, self.form, self.loss = problem, form, compiled_loss(problem.loss)
-        self.batch, self.rounds = problem.batch, 0
-        self.table = np.zeros((problem.features + 1, 8))
+        super().__init__(problem, *form, columns=8)
         self.table[:, P0] = 1.0
         # Plain steps have h = 1; an adaptive one has none until the coordinate is met, and its value is zero.
         self.table[:, H] = 1.0 if problem.step.mode == PLAIN else 0.0
+        self.loss = compiled_loss(problem.loss)
         adaptive = [H, V, R] if problem.step.mode in (DIAGONAL, FREE) else []
         self._saved = adaptive + ([SUM] if problem.averages else [])
-        # A and P now, and the rounds since all coordinates were brought up to date.
-        self.a, self.p, self.late = 0.0, 1.0, 0
         # Scratch of mini-batches: zeros between two rounds.
         self._grad = np.zeros((problem.features if problem.batch > 1 else 0, 3))
+        self._slopes = np.empty(problem.batch)
 
-    def settle(self) -> None:
-        """Bring all coordinates up to date."""
-        if self.late:
-            settle(self.table, self.problem.features, np.array([[self.a], [self.p]]), False)
-            self.a, self.p, self.late = 0.0, 1.0, 0
+    def _loop(self, rows: Examples, rounds: Rounds) -> float:
+        if self.problem.averages:
+            self.table[: self.problem.features, SUM] += self.table[: self.problem.features, W]
+        return float(lazy_rounds(rows, rounds, self.loss, self.clock, self.table, self._grad, self._slopes))
 
-    def run_late(self, rows: Rows, order: Ints, steps: Floats) -> float | None:
-        """Rounds that leave the coordinates that no row has for later; see `Staying`."""
-        if self.problem.averages or float(np.log1p(self.form.l2 * steps).sum()) > 0.5 * LOG_RANGE:
-            return None
-        clock = make_clock(self.form.l1, self.form.l2, steps, False)
-        clock[A] = self.a + self.p * clock[A]
-        clock[P] *= self.p
-        rounds, slopes = self.problem.rounds(steps), np.empty(self.batch)
-        total = lazy_rounds(rows.examples(order), rounds, self.loss, clock, self.table, self._grad, slopes)
-        self.a, self.p = float(clock[A, -1]), float(clock[P, -1])
-        self.late += steps.size
-        self.rounds += steps.size
-        return float(total)
-
-    def mark(self, touched: Ints) -> Callable[[], bool]:
-        """See `Staying`."""
-        # One pass over all coordinates every few rounds costs little, and keeps A and P small.
-        if self.late > self.problem.features or math.log(self.p) > 0.5 * LOG_RANGE:
-            self.settle()
-        return undo(self, {"table": self.table}, touched, ("a", "p", "late", "rounds"))
-
-    def run(self, rows: Rows, order: Ints, steps: Floats) -> float:
-        """Rounds over the rows in `order`, in parts short enough for the clock."""
-        self.settle()
-        total, size, problem = 0.0, self.batch, self.problem
-        features, averages = problem.features, problem.averages
-        slopes = np.empty(size)
-        for part in clock_parts(self.form.l2, steps):
-            chosen = np.ascontiguousarray(order[part.start * size : part.stop * size])
-            sizes = np.ascontiguousarray(steps[part])
-            clock = make_clock(self.form.l1, self.form.l2, sizes, averages)
-            if averages:
-                self.table[:features, SUM] += self.table[:features, W]
-            rounds = problem.rounds(sizes)
-            total += lazy_rounds(rows.examples(chosen), rounds, self.loss, clock, self.table, self._grad, slopes)
-            settle(self.table, features, clock, averages)
-        self.rounds += steps.size
-        return float(total)
+    def _settle(self) -> None:
+        settle(self.table, self.problem.features, self.clock, self.problem.averages)
 
     def theta(self) -> Floats:
         """The iterate."""
         found = self.table[: self.problem.shape[0], W].copy()
         if self.late:
-            values_at(self.table, self.problem.features, self.a, self.p, found)
+            values_at(self.table, self.problem.features, self.clock[A, -1], self.clock[P, -1], found)
         return found
 
     def average(self) -> Floats:
@@ -299,10 +342,7 @@ class LazyVector:
         packed = {"rounds": np.array(self.rounds)}
         if self._saved:
             packed["columns"] = np.ascontiguousarray(self.table[:, self._saved])
-        if self.late:
-            packed["late"] = np.ascontiguousarray(self.table[:, [W, A0, P0]])
-            packed["late.clock"] = np.array([self.a, self.p, self.late, *self.form])
-        return packed
+        return packed | self._packed_late(self.table[:, [W, A0, P0]]) if self.late else packed
 
     def unpack(self, theta: Floats, internal: Arrays) -> None:
         """Resume from a saved run, or start from a point alone."""
@@ -311,8 +351,6 @@ class LazyVector:
             self.rounds = int(internal["rounds"])
         if "columns" in internal:
             self.table[:, self._saved] = internal["columns"]
-        # What was late for another penalty is not late for this one: theta is up to date.
-        if "late" in internal and tuple(internal["late.clock"][3:]) == tuple(self.form):
-            self.table[:, [W, A0, P0]] = internal["late"]
-            self.a, self.p, late = (float(x) for x in internal["late.clock"][:3])
-            self.late = int(late)
+        late = self._late(internal)
+        if late is not None:
+            self.table[:, [W, A0, P0]] = late

@@ -3,11 +3,71 @@
 from __future__ import annotations
 
 import math
+from typing import Annotated, Any, NamedTuple
+
+import numpy as np
 
 from spom.core.arrays import Floats, Ints
-from spom.core.jit import kernel
-from spom.solvers.mkl.bundles import Errors, Rule
-from spom.solvers.structured.structures import Parts, is_sum, residual
+from spom.core.jit import PROX, kernel
+from spom.solvers.structured.structures import Loss, Parts, Structure, is_sum, residual
+
+
+class Rule(NamedTuple):
+    """How a round decodes and shrinks: the loss, the prox of the vector of block norms, the penalty of transitions.
+
+    `limit` bounds the norm of all blocks: a ball that SPOM projects to, the scale of the steps of dual averaging, which
+    projects to the ball of `radius`.
+    """
+
+    structure: Structure
+    loss: Loss
+    tolerance: Annotated[float, "float64"]
+    prox: Annotated[Any, f"FunctionType({PROX})"]
+    reals: Annotated[Floats, "float64[::1]"]
+    ints: Annotated[Ints, "int64[::1]"]
+    learnt: Annotated[bool, "boolean"]
+    strength: Annotated[float, "float64"]
+    limit: Annotated[float, "float64"]
+    radius: Annotated[float, "float64"] = np.inf
+
+
+class Errors(NamedTuple):
+    """The errors of one sequence: D = expected minus gold labels, and where it is not zero.
+
+    Token tokens[e] of the sequence has the labels labels[e, :several[e]]; inner[a, b] = <D[tokens[a]], D[tokens[b]]>;
+    `moves` is D of label pairs (and of first and last labels, which have no weights here). `scores` are those decoded.
+    """
+
+    scores: Parts
+    D: Annotated[Floats, "float64[:, ::1]"]
+    moves: Annotated[Floats, "float64[:, ::1]"]
+    tokens: Annotated[Ints, "int64[::1]"]
+    labels: Annotated[Ints, "int64[:, ::1]"]
+    several: Annotated[Ints, "int64[::1]"]
+    inner: Annotated[Floats, "float64[:, ::1]"]
+    scratch: Annotated[Floats, "float64[::1]"]
+
+
+class Wrong(NamedTuple):
+    """The errors of a sequence whose first token is `first` of all; `size` of its tokens are wrong."""
+
+    errors: Errors
+    first: Annotated[int, "int64"]
+    size: Annotated[int, "int64"]
+
+
+def errors_of(longest: int, labels: int) -> Errors:
+    """Space for the errors of sequences of at most `longest` tokens."""
+    return Errors(
+        scores=Parts(np.zeros((longest, labels)), np.zeros((labels + 2, labels))),
+        D=np.zeros((longest, labels)),
+        moves=np.zeros((labels + 2, labels)),
+        tokens=np.zeros(longest, dtype=np.int64),
+        labels=np.zeros((longest, labels), dtype=np.int64),
+        several=np.zeros(longest, dtype=np.int64),
+        inner=np.zeros((longest, longest)),
+        scratch=np.zeros(0),
+    )
 
 
 @kernel("Tuple((float64, int64))(Rule, Errors, int64[::1])")

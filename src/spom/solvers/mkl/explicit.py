@@ -2,12 +2,38 @@
 
 from __future__ import annotations
 
+from typing import Annotated, Any, NamedTuple
+
 from spom.core.arrays import Floats, Ints
 from spom.core.jit import kernel
-from spom.solvers.mkl.bundles import Explicit, Weights, Wrong
+from spom.solvers.mkl.errors import Wrong
 
 # Columns of `shapes`: see `Explicit`.
 SHIFT, BASE, IS_DENSE, FEATURES = range(4)
+
+
+class Explicit(NamedTuple):
+    """Rows of explicit blocks: row i of block e is ptr[e, i] .. ptr[e, i + 1].
+
+    `shapes` has for each block where its indices begin less where its values begin, its first feature, whether its
+    rows are dense (and have no indices), and how many features it has.
+    """
+
+    ptr: Annotated[Ints, "int64[:, ::1]"]
+    indices: Annotated[Any, "int32[::1]"]
+    values: Annotated[Floats, "float64[::1]"]
+    shapes: Annotated[Ints, "int64[:, ::1]"]
+
+
+class Weights(NamedTuple):
+    """Weights V[feature, label] of explicit blocks; one whose mark is not the stamp of its block counts as zero.
+
+    `sums` is what the average of all rounds needs, and empty where there is no average.
+    """
+
+    V: Annotated[Floats, "float64[:, ::1]"]
+    marks: Annotated[Ints, "int64[::1]"]
+    sums: Annotated[Floats, "float64[:, ::1]"]
 
 
 @kernel("void(Explicit, int64, int64[::1], int64[::1], float64[::1], float64[::1])")

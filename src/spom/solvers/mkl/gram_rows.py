@@ -2,16 +2,49 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any, NamedTuple
+
+import numpy as np
 
 from spom.core.arrays import Floats, Ints
 from spom.core.jit import kernel
 from spom.core.prefetch import prefetch
-from spom.solvers.mkl.bundles import DENSE, Active, Grams, Wrong
+from spom.solvers.mkl.errors import Wrong
 
+# Kinds of blocks.
+DENSE, SPARSE, EXPLICIT = range(3)
 # How many entries of a row are prefetched: the processor finds the rest by itself.
 HEAD = 128
 REALS = ("float32", "float64")
+
+
+class Grams(NamedTuple):
+    """Where the rows of each block's Gram matrix are.
+
+    Row i of dense matrix places[m] is row slots[places[m], i] of the store, or -1 where it is not there now; ages are
+    of the rows of the store, and empty where all rows are there for good.
+    """
+
+    kinds: Annotated[Ints, "int64[::1]"]
+    places: Annotated[Ints, "int64[::1]"]
+    slots: Annotated[Ints, "int64[:, ::1]"]
+    ages: Annotated[Ints, "int64[::1]"]
+    sparse_ptr: Annotated[Ints, "int64[:, ::1]"]
+    sparse_indices: Annotated[Any, "int32[::1]"]
+    sparse_values: Annotated[Floats, "float64[::1]"]
+
+
+class Active(NamedTuple):
+    """Blocks whose Gram rows a step adds to the scores, the factor of each, and where the rows are in the store."""
+
+    blocks: Annotated[Ints, "int64[::1]"]
+    factors: Annotated[Floats, "float64[::1]"]
+    rows: Annotated[Ints, "int64[::1]"]
+
+
+def active_of(blocks: int) -> Active:
+    """Space for that many blocks."""
+    return Active(np.zeros(blocks, dtype=np.int64), np.zeros(blocks), np.zeros(blocks, dtype=np.int64))
 
 
 @kernel([f"void({f}[:, ::1], int64)" for f in REALS])

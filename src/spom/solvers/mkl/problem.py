@@ -14,6 +14,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -104,6 +106,25 @@ class KernelProblem:
     def n_blocks(self) -> int:
         """M: kernels, then explicit blocks; the transitions are not counted."""
         return len(self.grams) + len(self.explicit)
+
+    @cached_property
+    def explicit_parts(self) -> list[slice]:
+        """Where the weights of each explicit block are."""
+        ends = np.cumsum([0, *(block.n_features for block in self.explicit)]).tolist()
+        return [slice(a, b) for a, b in pairwise(ends)]
+
+    def mean_squares(self) -> list[float]:
+        """The mean squared length of a token in each block.
+
+        >>> KernelProblem.of([np.diag([1.0, 3.0]), np.zeros((2, 2))], y=[0, 1]).mean_squares()
+        [2.0, 0.0]
+        """
+        sizes = [float(gram.diagonal().mean()) if gram.n else 0.0 for gram in self.grams]
+        for block in self.explicit:
+            values = block.values
+            square = float(np.vdot(values, values)) if values.size else float(block.indptr[-1])
+            sizes.append(square / max(1, self.n_tokens))
+        return sizes
 
     @classmethod
     def of(

@@ -32,22 +32,6 @@ from spom.solvers.mkl.norms import on_norms
 POWER = 20
 
 
-class FeatureGram(Gram):
-    """K = Phi Phi' of explicit features, never formed."""
-
-    def __init__(self, features: Any) -> None:
-        self.features, self.n = features, int(features.shape[0])
-
-    def diagonal(self) -> Floats:
-        """The squared norm of each row."""
-        squares = self.features.multiply(self.features) if hasattr(self.features, "multiply") else self.features**2
-        return np.asarray(squares.sum(axis=1), dtype=np.float64).reshape(-1)
-
-    def dot(self, A: ArrayLike) -> Floats:
-        """Phi (Phi' A)."""
-        return np.asarray(self.features @ (self.features.T @ np.asarray(A)), dtype=np.float64)
-
-
 def product(gram: Gram, r: Floats) -> Floats:
     """K r, without a copy of K in another precision."""
     if isinstance(gram, DenseGram):

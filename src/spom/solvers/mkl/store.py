@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
@@ -11,12 +12,35 @@ from spom.errors import DataError
 from spom.kernels.building import row_maker
 from spom.kernels.gram import DenseGram, Gram, Reals, RowGram, SparseGram
 from spom.kernels.memory import show_bytes
-from spom.solvers.mkl.bundles import DENSE, EXPLICIT, SPARSE, Data, Explicit, Grams, Sequences
-from spom.solvers.mkl.explicit import within
+from spom.solvers.mkl.explicit import Explicit, within
+from spom.solvers.mkl.gram_rows import DENSE, EXPLICIT, SPARSE, Grams
 from spom.solvers.mkl.problem import KernelProblem
 
 # Rows that are computed together, where rows are computed: enough for BLAS, few enough to be of use.
 BATCH = 128
+# Entries of `counts`, which rounds keep: the place in the order, a clock of changes, rows that are wanted (or
+# -1 - kernel that must be brought up to date), wrong tokens, rows of Gram matrices that were read, tokens decoded,
+# sequences with an error, kernels brought up to date.
+AT, CLOCK, WANTED, WRONG, READ, DECODED, FAULTY, RENEWED = range(8)
+
+
+class Sequences(NamedTuple):
+    """Tokens offsets[q] .. offsets[q + 1] are sequence q; `local` has K_m within it, row-major from starts[q] on."""
+
+    offsets: Annotated[Ints, "int64[::1]"]
+    gold: Annotated[Ints, "int64[::1]"]
+    weight: Annotated[Floats, "float64[::1]"]
+    local: Annotated[Floats, "float64[:, ::1]"]
+    starts: Annotated[Ints, "int64[::1]"]
+    chain: Annotated[bool, "boolean"]
+
+
+class Data(NamedTuple):
+    """All of the problem but the dense Gram matrices."""
+
+    sequences: Sequences
+    grams: Grams
+    explicit: Explicit
 
 
 class Store:
@@ -111,7 +135,16 @@ class Store:
             within(explicit, e, offsets, starts, np.zeros(block.n_features), local[len(self.problem.grams) + e])
         return local, starts
 
-    def fetch(self, wanted: Ints, likely: Ints, clock: int) -> None:
+    def supply(self, order: Ints, counts: Ints, wanted: Ints, scores: Callable[[Ints], Floats]) -> None:
+        """Compute the rows that rounds have stopped for, and rows of tokens ahead that are likely to be wrong.
+
+        `scores(tokens)` are theirs, (labels, tokens).
+        """
+        tokens = self._missing(order[counts[AT] :])
+        likely = tokens[_likely_wrong(scores(tokens), self.problem.y[tokens])]
+        self._fetch(wanted[: counts[WANTED]], likely, int(counts[CLOCK]))
+
+    def _fetch(self, wanted: Ints, likely: Ints, clock: int) -> None:
         """Compute the rows that are wanted (place times tokens plus token), and rows of tokens that are likely next."""
         grams, n = self.data.grams, self.problem.n_tokens
         rows, which = np.unique(wanted % n), np.unique(wanted // n)
@@ -132,7 +165,7 @@ class Store:
 
         self.make_rows(chosen, which.tolist(), keep)
 
-    def missing(self, order: Ints) -> Ints:
+    def _missing(self, order: Ints) -> Ints:
         """Tokens of the first of these sequences whose rows are not all there: as many as may be of use."""
         offsets = self.problem.offsets
         some = order[: max(1, 8 * BATCH // self.longest)]
@@ -140,7 +173,7 @@ class Store:
         return np.asarray(tokens[(self.data.grams.slots[:, tokens] < 0).any(axis=0)])
 
 
-def likely_wrong(scores: Floats, gold: Ints) -> Any:
+def _likely_wrong(scores: Floats, gold: Ints) -> Any:
     """Where the score (labels, tokens) of the gold label is not ahead of all others by one."""
     tokens = np.arange(gold.size)
     right = scores[gold, tokens].copy()

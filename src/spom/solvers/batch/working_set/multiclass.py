@@ -33,6 +33,8 @@ from spom.solvers.batch.working_set.newton import newton_step, prox_newton_step
 
 # Up to ALL features the set is all of them; a Gram matrix has at most LARGEST rows.
 ALL, LARGEST = 1500, 4000
+# The least number of rows that a set grows by.
+FIRST = 100
 # Problems whose whole Hessian costs at most this many multiplications take Newton steps with it.
 SMALL = 50_000_000
 # A Gram matrix of at most this many multiplications is remade whenever the curvature has changed.
@@ -204,7 +206,7 @@ def omega(blocks: Blocks, W: Floats) -> float:
     return total + float(blocks.l1 @ np.abs(W).sum(axis=1))
 
 
-def row_rounds(smooth: LinearSmooth, penalty: Any, theta: Floats, first: int = 100) -> Iterator[State]:
+def row_rounds(smooth: LinearSmooth, penalty: Any, theta: Floats) -> Iterator[State]:
     """The states of a run from theta; see `WorkingSet`."""
     if type(smooth.loss) not in (MulticlassLogistic, Squared):
         raise Unsupported(
@@ -236,7 +238,7 @@ def row_rounds(smooth: LinearSmooth, penalty: Any, theta: Floats, first: int = 1
         )
         if stop(float(violations.max(initial=0.0))):
             return
-        rows = _choose(blocks, theta, violations, first)
+        rows = _choose(blocks, theta, violations)
         if rows.size > LARGEST:
             yield from BatchProximal(smooth, penalty, start=theta)
         if inner is None or not np.array_equal(rows, inner.rows):
@@ -267,10 +269,10 @@ def no_progress(patience: int = 20) -> Callable[[float], bool]:
     return stop
 
 
-def _choose(blocks: Blocks, theta: Floats, violations: Floats, first: int) -> Ints:
+def _choose(blocks: Blocks, theta: Floats, violations: Floats) -> Ints:
     """All rows of a narrow matrix; else those in use and as many more that violate most."""
     if blocks.count <= ALL:
         return np.arange(blocks.count)
     used = theta.any(axis=1) | blocks.free
     need = int(used.sum())
-    return choose(used, violations, min(max(first, need), max(0, LARGEST - need)))
+    return choose(used, violations, min(max(FIRST, need), max(0, LARGEST - need)))

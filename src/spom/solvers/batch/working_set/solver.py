@@ -13,6 +13,8 @@ from spom.core.registry import register
 from spom.core.state import Counters, State
 from spom.errors import DataError, Unsupported
 from spom.losses import Logistic, Squared
+from spom.penalties import L1, GroupLasso
+from spom.solvers import examples
 from spom.solvers.batch.datafit import LinearSmooth
 from spom.solvers.batch.duality import linear_gap
 from spom.solvers.batch.working_set.blocks import blocks_of, choose, row_blocks
@@ -20,16 +22,12 @@ from spom.solvers.batch.working_set.models import inner_for
 from spom.solvers.batch.working_set.multiclass import no_progress, row_rounds
 
 
-def _examples() -> list[Any]:
-    from spom.losses import Squared
-    from spom.penalties import L1, GroupLasso
-
-    rng = np.random.default_rng(0)
-    smooth = LinearSmooth(rng.standard_normal((20, 6)), rng.standard_normal(20), Squared())
-    return [WorkingSet(smooth, L1(0.1)), WorkingSet(smooth, GroupLasso(0.05, 2))]
-
-
-@register("solver", "working-set", examples=_examples, cost="one gradient and one small problem per round")
+@register(
+    "solver",
+    "working-set",
+    examples=lambda: [WorkingSet(examples.least_squares(), omega) for omega in (L1(0.1), GroupLasso(0.05, 2))],
+    cost="one gradient and one small problem per round",
+)
 class WorkingSet:
     """minimise f(theta) + Omega(w) over a set of blocks that grows until no block outside wants in.
 

@@ -19,10 +19,19 @@ from typing import Annotated, Any, NamedTuple
 
 from spom.core.arrays import Floats, Ints
 from spom.core.jit import kernel
-from spom.solvers.mkl.bundles import DENSE, EXPLICIT, SPARSE, Active, Data, Errors, Grams, Rule, Weights, Wrong
-from spom.solvers.mkl.errors import find_errors, gradient_square, inner_products, pair_products, root
-from spom.solvers.mkl.explicit import add_explicit, add_to_weights, explicit_along
-from spom.solvers.mkl.gram_rows import REALS, add_row, add_rows, missing_rows
+from spom.solvers.mkl.errors import (
+    Errors,
+    Rule,
+    Wrong,
+    find_errors,
+    gradient_square,
+    inner_products,
+    pair_products,
+    root,
+)
+from spom.solvers.mkl.explicit import Weights, add_explicit, add_to_weights, explicit_along
+from spom.solvers.mkl.gram_rows import DENSE, EXPLICIT, REALS, SPARSE, Active, Grams, add_row, add_rows, missing_rows
+from spom.solvers.mkl.store import AT, CLOCK, DECODED, FAULTY, READ, RENEWED, WANTED, WRONG, Data
 from spom.solvers.structured.structures import is_sum
 
 # Rows of the table of blocks, whose last column is the transitions: see above; SCALE is what multiplies F[m] (or V)
@@ -30,9 +39,6 @@ from spom.solvers.structured.structures import is_sum
 SQUARE, SPREAD, SCALE, SIZE, NORM = range(5)
 # Entries of `sums`: the weights of all rounds, and the sum of squared norms of their steps.
 TOTAL, STEPS = range(2)
-# Entries of `counts`: the place in the order, a clock of changes, rows that are wanted (or -1 - kernel that must be
-# brought up to date), wrong tokens, rows read, tokens decoded, sequences with an error, kernels brought up to date.
-AT, CLOCK, WANTED, WRONG, READ, DECODED, FAULTY, RENEWED = range(8)
 
 
 class Dual(NamedTuple):

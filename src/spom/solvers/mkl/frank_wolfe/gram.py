@@ -5,43 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from spom.core.arrays import Floats
 from spom.errors import Unsupported
-from spom.kernels.gram import BLOCK_BYTES, DenseGram, Gram, Reals
-from spom.solvers.mkl.problem import ExplicitBlock, KernelProblem
+from spom.kernels.gram import BLOCK_BYTES, DenseGram, FeatureGram, Gram
+from spom.solvers.mkl.problem import KernelProblem
 
 # The sum of the kernels is kept whole; more tokens than this are for the online solver.
 MOST_TOKENS = 40_000
-
-
-class ExplicitGram(Gram):
-    """X X^T of the rows of an explicit block, computed when asked for."""
-
-    def __init__(self, block: ExplicitBlock) -> None:
-        self.matrix = block.matrix()
-        self.n, self.dtype = self.matrix.shape[0], np.dtype(np.float64)
-
-    @property
-    def nbytes(self) -> int:
-        """Nothing is kept but the rows."""
-        return 0
-
-    def diagonal(self) -> Floats:
-        """Squared norms of the rows."""
-        squares = np.square(self.matrix) if isinstance(self.matrix, np.ndarray) else self.matrix.multiply(self.matrix)
-        return np.asarray(squares.sum(axis=1), dtype=np.float64).ravel()
-
-    def rows(self, indices: ArrayLike) -> Reals:
-        """These rows of X X^T, dense."""
-        found: Any = self.matrix[np.asarray(indices, dtype=np.int64)] @ self.matrix.T
-        dense: Reals = found if isinstance(found, np.ndarray) else found.toarray()
-        return dense
-
-    def dot(self, A: ArrayLike) -> Floats:
-        """X (X^T A): no row of the Gram matrix is made."""
-        return np.asarray(self.matrix @ (self.matrix.T @ np.asarray(A, dtype=np.float64)))
 
 
 class Mixture:
@@ -51,7 +22,7 @@ class Mixture:
     """
 
     def __init__(self, problem: KernelProblem) -> None:
-        self.grams: list[Gram] = [*problem.grams, *(ExplicitGram(block) for block in problem.explicit)]
+        self.grams: list[Gram] = [*problem.grams, *(FeatureGram(block.matrix()) for block in problem.explicit)]
         n = problem.n_tokens
         if n > MOST_TOKENS:
             raise Unsupported(

@@ -37,9 +37,8 @@ from spom.solvers.mkl.frank_wolfe.passes import (
     total_cost,
     work_of,
 )
-from spom.solvers.mkl.frank_wolfe.penalties import BlockPenalty, block_penalty
+from spom.solvers.mkl.frank_wolfe.penalties import BlockPenalty, KernelWeights, block_penalty
 from spom.solvers.mkl.frank_wolfe.pool import Pool
-from spom.solvers.mkl.frank_wolfe.weights import Weights
 from spom.solvers.mkl.problem import KernelProblem
 
 # An output without weight is dropped after so many passes in which it was not the best.
@@ -166,7 +165,7 @@ class FrankWolfeMKL:
         self._mixture = Mixture(p)
         self._pool = Pool(p.offsets, p.y, weight)
         self._visited = np.flatnonzero(self._pool.counts)
-        self.weights = Weights(self.blocks)
+        self.weights = KernelWeights(self.blocks)
         self._A, self._V = np.zeros((k, n)), np.zeros((k, k))
         self._work = work_of(int(np.diff(p.offsets).max()), k)
         self._tally = self._work.tally

@@ -11,9 +11,10 @@ from typing import Annotated, Any, NamedTuple
 
 from spom.core.arrays import Floats, Ints
 from spom.core.jit import kernel
-from spom.solvers.mkl.bundles import EXPLICIT, Active, Data, Explicit, Weights, Wrong
-from spom.solvers.mkl.explicit import BASE, FEATURES
-from spom.solvers.mkl.gram_rows import REALS
+from spom.solvers.mkl.errors import Wrong
+from spom.solvers.mkl.explicit import BASE, FEATURES, Explicit, Weights
+from spom.solvers.mkl.gram_rows import EXPLICIT, REALS, Active
+from spom.solvers.mkl.store import Data
 
 # Rows of the table of blocks; its last column is the transitions. A block is theta_m = SCALE times its coefficients,
 # its squared norm is SQUARED, the largest since the last renewal PEAK; SIGMA is the sum of scales since then.

@@ -14,10 +14,28 @@ import numpy as np
 from spom.core.arrays import Floats, Ints
 from spom.core.jit import kernel
 from spom.core.prefetch import prefetch
-from spom.solvers.mkl.bundles import DENSE, EXPLICIT, SPARSE, Active, Data, Errors, Rule, Wrong
-from spom.solvers.mkl.errors import find_errors, gradient_square, inner_products, pair_products, root
+from spom.solvers.mkl.errors import (
+    Errors,
+    Rule,
+    Wrong,
+    find_errors,
+    gradient_square,
+    inner_products,
+    pair_products,
+    root,
+)
 from spom.solvers.mkl.explicit import add_explicit, add_to_weights, explicit_along
-from spom.solvers.mkl.gram_rows import REALS, add_row, add_rows, ask_for_row, missing_rows
+from spom.solvers.mkl.gram_rows import (
+    DENSE,
+    EXPLICIT,
+    REALS,
+    SPARSE,
+    Active,
+    add_row,
+    add_rows,
+    ask_for_row,
+    missing_rows,
+)
 from spom.solvers.mkl.online.coefficients import (
     PEAK,
     SCALE,
@@ -30,15 +48,13 @@ from spom.solvers.mkl.online.coefficients import (
     renew_weights,
     switch_off,
 )
+from spom.solvers.mkl.store import AT, CLOCK, DECODED, FAULTY, READ, WANTED, WRONG, Data
 from spom.solvers.structured.structures import is_sum
 
 # A scale below this is put into the coefficients: float32 scores stay far from overflow.
 SMALL = 1e-9
 # A block whose squared norm fell below this share of its peak is renewed: its rounding errors did not fall with it.
 FALLEN = 1e-4
-# Entries of `counts`: the position in the order, the clock of the cache, rows wanted, tokens that were wrong, rows
-# of Gram matrices that were read, tokens decoded, sequences with an error.
-AT, CLOCK, WANTED, WRONG, READ, DECODED, FAULTY = range(7)
 
 
 class Work(NamedTuple):

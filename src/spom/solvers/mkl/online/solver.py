@@ -4,27 +4,22 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from spom.core.arrays import Floats, check_positive, check_restored, restore_random
-from spom.core.jit import pointer
+from spom.core.arrays import Floats, check_restored, restore_random
 from spom.core.registry import register
 from spom.core.state import Counters, State
 from spom.penalties import ElasticNetMKL, GroupLasso, SparseMKL
 from spom.solvers import examples
-from spom.solvers.mkl.bundles import Rule
-from spom.solvers.mkl.norms import on_norms
+from spom.solvers.mkl.errors import Rule
 from spom.solvers.mkl.online.coefficients import SQUARED
 from spom.solvers.mkl.online.steps import step_for
 from spom.solvers.mkl.online.workspace import Workspace
 from spom.solvers.mkl.problem import KernelProblem
-from spom.solvers.mkl.settings import LOSSES, TOLERANCE, check_choices, check_settings, settings_of
-from spom.solvers.structured.structures import Loss, structure
+from spom.solvers.mkl.solver import KernelSolver
 
-OUTPUTS = ("last", "average")
 # A block is held at zero where its gradient is below this share of the threshold.
 HOLD = 0.8
 
@@ -61,7 +56,7 @@ def thresholds(penalty: Any, norms: Floats) -> Floats:
     examples=lambda: [OnlineKernels(examples.two_kernels(), epochs=3, random_state=0)],
     cost="one Gram row per kernel and wrong token",
 )
-class OnlineKernels:
+class OnlineKernels(KernelSolver):
     r"""min over theta of Omega(theta) + (1/N) sum_i L(theta; x_i, y_i), one sequence after another, with kernels.
 
     A round decodes one sequence with its current scores, takes a step along the wrong parts, and shrinks the blocks'
@@ -72,24 +67,14 @@ class OnlineKernels:
     weights of explicit blocks (features, labels) and the transitions (labels, labels): see `parts`. `block_norms` are
     those of the blocks and, last, of the transitions.
 
-    Parameters
-    ----------
-    problem : a `KernelProblem`.
-    loss : `"hinge"` (the cost is the number of wrong tokens), `"log"` (a conditional random field) or `"perceptron"`.
-    penalty : one of block norms: `SparseMKL`, `LqMKL`, `ElasticNetMKL`, `GroupLasso`, `SquaredL2` (the sum of the
-        kernels), `L2`, `Zero`. Its groups are the blocks, whatever it says itself.
-    transitions : `"fixed"` puts strength/2 norm(theta_0)^2 on the transitions beside the penalty (beta_0 = 1),
-        `"learnt"` makes them one more block of it.
+    Parameters beside those of `KernelSolver`
+    -----------------------------------------
     step : `"auto"`, `"paper"`, a number, a name or a rule of `spom.solvers.steps`: see `spom.solvers.mkl.online.steps`.
     output : `"last"` iterate, or the `"average"` of those of all rounds after the first `burn_in` passes.
-    radius : an upper bound of norm(theta) that each round projects to.
     screen : after the passes 2, 4, 8, ..., hold blocks at zero whose mean gradient in that pass is clearly too small
         for the penalty to let them be anything else, and let them go when it is not: kernels of no use then cost
         nothing. A round's proximal step seldom does that by itself: each wrong sequence fills all blocks again.
     objective : compute the objective in each state (one more pass of decoding).
-    slots : how many rows are kept where Gram matrices are computed; see `spom.kernels.memory`.
-    copies : whether states own their arrays; without, they are good until the next pass begins.
-    start : a state to resume from, to the same bits.
 
     Examples
     --------
@@ -103,39 +88,25 @@ class OnlineKernels:
     True
     """
 
+    method = "by label"
+    outputs = ("last", "average")
+
     def __init__(
         self,
         problem: KernelProblem,
         *,
-        loss: str = "hinge",
-        penalty: Any = None,
-        transitions: str = "fixed",
         step: Any = "auto",
-        epochs: int = 20,
-        output: str = "last",
         burn_in: int = 0,
-        cost: float = 1.0,
-        radius: float = np.inf,
-        shuffle: bool = True,
         objective: bool = False,
         screen: bool = False,
-        slots: int | None = None,
-        tolerance: float = TOLERANCE,
-        random_state: Any = None,
-        copies: bool = True,
-        start: State | None = None,
+        **shared: Any,
     ) -> None:
-        check_choices(loss, transitions, output, OUTPUTS, epochs)
-        given = SparseMKL(1e-3) if penalty is None else penalty
-        count = problem.n_blocks + (transitions == "learnt" and problem.transitions)
-        self.problem, self.loss, self.penalty = problem, loss, on_norms(given, count)
-        self.learnt, self.epochs, self.output, self.burn_in = transitions == "learnt", epochs, output, burn_in
-        self.cost, self.shuffle, self.objective, self.slots = check_positive(cost, "cost"), shuffle, objective, slots
-        self.radius, self.screen = float(radius), screen
-        self.tolerance = check_positive(tolerance, "tolerance") if loss == "log" else 0.0
-        self.random_state, self.copies, self.start = random_state, copies, start
+        super().__init__(problem, **shared)
+        self.burn_in, self.objective, self.screen = burn_in, objective, screen
         self.step = step_for(step, self)
-        self.strength = float(getattr(self.penalty, "strength", 0.0))
+
+    def _default_strength(self) -> float:
+        return 1e-3
 
     # --- the iterator -----------------------------------------------------------------------------------
 
@@ -144,10 +115,10 @@ class OnlineKernels:
         work = Workspace(problem, self.output == "average", self.slots, self.screen)
         rng = np.random.default_rng(self.random_state)
         done = Progress(0, 0, 0, 0.0) if self.start is None else self._resume(self.start, work, rng)
-        rule = self._rule()
+        rule = self._rule(limit=self.radius)
         for epoch in range(done.epochs, self.epochs):
             begin = time.perf_counter()
-            order = rng.permutation(problem.n_sequences) if self.shuffle else np.arange(problem.n_sequences)
+            order = self._order(rng)
             steps = self.step.sizes(done.rounds + 1, order.size, max(1, order.size))
             averaged = done.averaged
             if epoch == self.burn_in and work.model.averaged:
@@ -167,19 +138,12 @@ class OnlineKernels:
     def _held(self, work: Workspace, rng: np.random.Generator) -> np.ndarray[Any, Any]:
         """Which blocks to hold at zero in the next passes."""
         norms = np.sqrt(work.model.table[SQUARED])
-        edge = thresholds(self.penalty, norms if self.learnt and self.problem.transitions else norms[:-1])
+        edge = thresholds(self.penalty, norms if self.learnt else norms[:-1])
         edge = edge[: self.problem.n_blocks]
         size = work.gradient_norms(rng)
         held = np.where(work.model.frozen, size <= edge, size < HOLD * edge)
         # Never all of them.
         return np.asarray(held & (size < size.max(initial=0.0)))
-
-    def _rule(self) -> Rule:
-        count = self.problem.n_blocks + (self.problem.transitions and self.learnt)
-        kernel, reals, ints = self.penalty.compiled((count,))
-        loss, prox = Loss(LOSSES[self.loss], self.cost), pointer(kernel)
-        chain = structure("chain", loss)
-        return Rule(chain, loss, self.tolerance, prox, reals, ints, self.learnt, self.strength, self.radius)
 
     def _objective(self, work: Workspace, rule: Rule) -> float:
         """Rounds of step zero change nothing but counters, and add the losses up."""
@@ -234,12 +198,9 @@ class OnlineKernels:
             random=dict(rng.bit_generator.state),
         )
 
-    def _settings(self) -> Any:
-        return settings_of("by label", self.problem, self.loss, self.output)
-
     def _resume(self, state: State, work: Workspace, rng: np.random.Generator) -> Progress:
         internal, model = state.internal, work.model
-        check_settings(state, self._settings())
+        self._check_settings(state)
         like = {"current": work.theta, "scores": work.F, "counts": model.counts, "frozen": model.frozen}
         like |= {"rounds": np.zeros(2, dtype=np.int64)} | ({"sums": work.theta} if model.averaged else {})
         internal = check_restored({"current": state.theta, **internal}, like)
@@ -260,11 +221,8 @@ class OnlineKernels:
     def parts(self, theta: Floats) -> tuple[Floats, Floats, Floats]:
         """(coefficients by block, token and label, explicit weights, transitions) of a state's theta, as views."""
         p = self.problem
-        shapes = (
-            (len(p.grams), p.n_labels, p.n_tokens),
-            (sum(block.n_features for block in p.explicit), p.n_labels),
-            (p.n_labels, p.n_labels),
-        )
+        features = sum(block.n_features for block in p.explicit)
+        shapes = ((len(p.grams), p.n_labels, p.n_tokens), (features, p.n_labels), (p.n_labels, p.n_labels))
         ends = np.cumsum([int(np.prod(shape)) for shape in shapes])
         pieces = np.split(theta, ends[:-1])
         A, V, T = (piece.reshape(shape) for piece, shape in zip(pieces, shapes, strict=True))
@@ -274,6 +232,5 @@ class OnlineKernels:
         """Block norms of any coefficients, by products with the Gram matrices."""
         A, V, T = self.parts(theta)
         squares = [float(np.vdot(a, gram.dot(a))) for a, gram in zip(A, self.problem.grams, strict=True)]
-        ends = np.cumsum([0, *(block.n_features for block in self.problem.explicit)])
-        squares += [float(np.vdot(V[a:b], V[a:b])) for a, b in pairwise(ends.tolist())]
+        squares += [float(np.vdot(V[part], V[part])) for part in self.problem.explicit_parts]
         return np.sqrt(np.maximum([*squares, float(np.vdot(T, T))], 0.0))

@@ -9,7 +9,8 @@ import numpy as np
 from spom.solvers.mkl.problem import ExplicitBlock, KernelProblem
 from spom.solvers.steps import InverseSqrt, LinearDecay, Step, as_step
 
-GRID = (0.01, 0.1, 1.0, 10.0)
+# What `paper_step` tries, on how many sequences and for how many passes.
+GRID, SEQUENCES, EPOCHS = (0.01, 0.1, 1.0, 10.0), 500, 5
 # eta0 R^2 of the rule that needs no number, for each loss: see `auto_step`.
 FACTORS = {"hinge": 1.0, "log": 3.0, "perceptron": 1.0}
 
@@ -30,31 +31,26 @@ def auto_step(solver: Any) -> LinearDecay:
     rule does not change when kernels are multiplied by a number. On the handwritten words half and twice that step
     give the same accuracy within a quarter of a point; see the benchmark.
     """
-    problem = solver.problem
-    size = sum(float(gram.diagonal().mean()) for gram in problem.grams if gram.n)
-    for block in problem.explicit:
-        values = block.values
-        square = float(np.vdot(values, values)) if values.size else float(block.indptr[-1])
-        size += square / max(1, problem.n_tokens)
+    size = sum(solver.problem.mean_squares())
     eta0 = FACTORS[solver.loss] / size if size > 0.0 else 1.0
     return LinearDecay(eta0, solver.epochs)
 
 
-def paper_step(solver: Any, grid: tuple[float, ...] = GRID, sequences: int = 500, epochs: int = 5) -> InverseSqrt:
+def paper_step(solver: Any) -> InverseSqrt:
     """eta0 / sqrt(t) with the eta0 of the grid that gives the least objective after some passes over some sequences."""
     from spom.solvers.iterate import last
 
-    part = some_sequences(solver.problem, sequences)
+    part = some_sequences(solver.problem, SEQUENCES)
     # The strength is per sequence: the same C = 1 / (strength N) on fewer of them.
-    best, least = grid[0], np.inf
-    for eta0 in grid:
+    best, least = GRID[0], np.inf
+    for eta0 in GRID:
         run = type(solver)(
             part,
             loss=solver.loss,
             penalty=solver.penalty,
             transitions="learnt" if solver.learnt else "fixed",
             step=InverseSqrt(eta0),
-            epochs=epochs,
+            epochs=EPOCHS,
             cost=solver.cost,
             radius=solver.radius,
             objective=True,

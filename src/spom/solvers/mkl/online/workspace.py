@@ -7,12 +7,13 @@ from typing import Any
 import numpy as np
 
 from spom.core.arrays import Floats, Ints
-from spom.solvers.mkl.bundles import Rule, Weights, active_of, errors_of
-from spom.solvers.mkl.explicit import BASE, FEATURES
+from spom.solvers.mkl.errors import Rule, errors_of
+from spom.solvers.mkl.explicit import Weights
+from spom.solvers.mkl.gram_rows import active_of
 from spom.solvers.mkl.online.coefficients import PEAK, SCALE, SIGMA, SQUARED, Model, rescale
-from spom.solvers.mkl.online.rounds import AT, CLOCK, WANTED, Work, rounds_double, rounds_single
+from spom.solvers.mkl.online.rounds import Work, rounds_double, rounds_single
 from spom.solvers.mkl.problem import KernelProblem
-from spom.solvers.mkl.store import Store, likely_wrong
+from spom.solvers.mkl.store import AT, WANTED, Store
 
 # Rows of each Gram matrix that a look at the blocks' gradients takes.
 SAMPLE = 256
@@ -66,7 +67,7 @@ class Workspace:
         loop = rounds_single if store.dtype == np.float32 else rounds_double
         work = Work(
             errors_of(store.longest, self.problem.n_labels),
-            np.zeros(blocks + (rule.learnt and self.problem.transitions)),
+            np.zeros(blocks + rule.learnt),
             np.zeros(blocks + 1),
             active_of(blocks),
             np.zeros(max(1, len(store.dense) * store.longest), dtype=np.int64),
@@ -76,22 +77,17 @@ class Workspace:
             total += loop(order, steps, self.F, store.rows, store.data, self.model, rule, work)
             if counts[WANTED] == 0:
                 return float(total)
-            likely = self._likely(store.missing(order[counts[AT] :]))
-            store.fetch(work.wanted[: counts[WANTED]], likely, int(counts[CLOCK]))
+            store.supply(order, counts, work.wanted, self._scores)
 
-    def _likely(self, tokens: Ints) -> Ints:
-        """Those of the tokens whose gold label is not ahead by one."""
+    def _scores(self, tokens: Ints) -> Floats:
+        """Scores of these tokens by the dense kernels."""
         model, scores = self.model, np.zeros((self.problem.n_labels, tokens.size))
         for m in self.store.dense:
             fresh = model.fmarks[m] == model.stamps[m]
             scores[fresh] += model.table[SCALE, m] * self.F[m][fresh][:, tokens]
-        return np.asarray(tokens[likely_wrong(scores, self.problem.y[tokens])])
+        return scores
 
     # --- between passes --------------------------------------------------------------------------------
-
-    def explicit_parts(self) -> list[slice]:
-        """Where the weights of each explicit block are."""
-        return [slice(shape[BASE], shape[BASE] + shape[FEATURES]) for shape in self.store.data.explicit.shapes]
 
     def settle(self) -> None:
         """Make scales one, clear what is stale, and sum the norms up: a saved run resumes from the same bits."""
@@ -106,7 +102,7 @@ class Workspace:
                 model.sums[m] += sigma[m] * model.A[m]
             table[SQUARED, m] = max(0.0, rescale(model.A[m], self.F[m], scale[m]))
         V, marks, vsums = model.weights
-        for m, part in enumerate(self.explicit_parts(), M):
+        for m, part in enumerate(self.problem.explicit_parts, M):
             V[part][(marks[part] != model.stamps[m]) | off[m]] = 0.0
             if model.averaged:
                 vsums[part] += sigma[m] * V[part]
@@ -142,7 +138,7 @@ class Workspace:
 
     def freeze(self, off: Any) -> None:
         """Switch these blocks off, until they are let go; between passes only."""
-        model, M, parts = self.model, len(self.problem.grams), self.explicit_parts()
+        model, M, parts = self.model, len(self.problem.grams), self.problem.explicit_parts
         for m in np.flatnonzero(off & ~model.frozen).tolist():
             if m < M:
                 model.A[m], self.F[m] = 0.0, 0.0

@@ -231,10 +231,15 @@ def _norms(penalty: Any, count: int) -> Any:
 # --- the value of a penalty ------------------------------------------------------------------------------
 
 
+def block_norms(W: Any, starts: Ints) -> Floats:
+    """norm2 of the rows of each block."""
+    parts = (entries(W, a, b) for a, b in pairwise(starts.tolist()))
+    return np.asarray(np.sqrt([float(np.dot(part, part)) for part in parts]))
+
+
 def summarised(W: Any, chain: Floats, starts: Ints) -> Summary:
     """Norms of blocks, non-zeros and sizes of weights."""
-    parts = (entries(W, a, b) for a, b in pairwise(starts.tolist()))
-    norms, every = np.asarray(np.sqrt([float(np.vdot(part, part)) for part in parts])), entries(W, 0, W.shape[0])
+    norms, every = block_norms(W, starts), entries(W, 0, W.shape[0])
     return Summary(norms, int(np.count_nonzero(every)), float(np.abs(every).sum(dtype=np.float64)), chain)
 
 

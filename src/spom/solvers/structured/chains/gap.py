@@ -9,9 +9,8 @@ import numpy as np
 from spom.core.arrays import Floats, Ints
 from spom.errors import Unsupported
 from spom.penalties.forms import NO_ELASTIC, Elastic
-from spom.solvers.structured.chains.data import Singles, Tokens
 from spom.solvers.structured.chains.dispatch import fixed_strength, of_norms, selection_form
-from spom.solvers.structured.chains.field import Expectations, Field
+from spom.solvers.structured.chains.field import Expectations
 from spom.solvers.structured.gap import Certificate, Part, certify
 
 
@@ -73,17 +72,3 @@ def has_bound(penalty: Any, count: int, transitions: str | None) -> bool:
     except Unsupported:
         return False
     return transitions is None or terms.together or max(terms.chain) > 0.0
-
-
-def duality_gap(
-    tokens: Tokens, y: Ints, weights: tuple[Singles, Floats], penalty: Any, chain_penalty: Any, forbidden: Floats
-) -> Certificate:
-    """Bounds on min of Omega(w) + Omega_0(chain) + the mean loss, for elastic penalties of weights and of the chain."""
-    W, chain = weights
-    forms = [penalty.elastic(), chain_penalty.elastic()]
-    if any(form is None or max(form) == 0.0 for form in forms):
-        raise Unsupported("the gap takes L1, ElasticNet or SquaredL2 above zero on the weights and on the chain")
-    found, n = Field(tokens, y, forbidden).at(W, chain), max(1, len(tokens))
-    plain = np.asarray(W[:, : chain.shape[1]], dtype=np.float64)
-    parts = [Part(plain, found.gradient / n, forms[0]), Part(chain, found.chain_gradient / n, forms[1])]
-    return certify(found.losses, found.entropies, parts)

@@ -25,11 +25,11 @@ from spom.solvers.structured.chains.data import (
     block_weights,
     check_gold,
     check_sentence_weights,
-    entries,
 )
 from spom.solvers.structured.chains.dispatch import (
     Combination,
     Engine,
+    block_norms,
     chain_step,
     chain_update,
     make_engine,
@@ -302,12 +302,6 @@ class OnlineChain:
             internal=internal,
             random=self.random.bit_generator.state,  # type: ignore[arg-type]  # numpy types it as a Mapping
         )
-
-
-def block_norms(W: Any, starts: Ints) -> Floats:
-    """norm2 of the rows of each block."""
-    parts = (entries(W, a, b) for a, b in pairwise(starts.tolist()))
-    return np.asarray(np.sqrt([float(np.dot(part, part)) for part in parts]))
 
 
 def _features(rows: Any) -> int:

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from spom.core.arrays import Floats, Ints, aligned_singles
+from spom.core.arrays import Floats, Ints, aligned_singles, read_only
 from spom.core.jit import kernel
 from spom.errors import Unsupported
-from spom.features.arc_spaces import longest_sentence, read_only, sentence_of
+from spom.features.arc_spaces import longest_sentence, sentence_of
 from spom.features.arcs import ArcCodes
 from spom.penalties import Zero
 from spom.penalties.forms import NO_ELASTIC, compiled_prox

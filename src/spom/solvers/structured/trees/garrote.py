@@ -14,9 +14,9 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from spom.core.arrays import Floats, Ints
+from spom.core.arrays import Floats, Ints, read_only
 from spom.core.jit import kernel
-from spom.features.arc_spaces import longest_sentence, read_only, sentence_of
+from spom.features.arc_spaces import longest_sentence, sentence_of
 from spom.features.arcs import ArcCodes
 from spom.solvers.structured.trees.learning import Task
 from spom.solvers.structured.trees.model import ArcModel, corpus_of

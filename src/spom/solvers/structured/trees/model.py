@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from spom.core.arrays import Floats, Ints, aligned_singles
-from spom.features.arc_spaces import AT, LENGTHS, START, WIDE, Corpus, Shorts, read_only
+from spom.core.arrays import Floats, Ints, aligned_singles, read_only
+from spom.features.arc_spaces import AT, LENGTHS, START, WIDE, Corpus, Shorts
 from spom.features.arcs import ArcCodes, ArcLayout, ArcTemplates
 from spom.solvers.structured.trees.scoring import parse_sentences
 from spom.solvers.structured.trees.space import Layout, Singles, layout_of

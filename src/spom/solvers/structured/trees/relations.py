@@ -10,10 +10,10 @@ from typing import Any, Self, cast
 
 import numpy as np
 
-from spom.core.arrays import Floats, Ints, aligned_singles, check_restored, restore_random
+from spom.core.arrays import Floats, Ints, aligned_singles, check_restored, read_only, restore_random
 from spom.core.registry import register
 from spom.core.state import Counters, State
-from spom.features.arc_spaces import LINE, read_only
+from spom.features.arc_spaces import LINE
 from spom.features.arcs import ArcCodes, ArcLayout, ArcTemplates
 from spom.solvers import examples
 from spom.solvers.structured.trees.arc_filter import words_of

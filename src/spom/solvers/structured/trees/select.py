@@ -17,10 +17,10 @@ from typing import Any
 
 import numpy as np
 
-from spom.core.arrays import Floats, Ints, aligned_singles
+from spom.core.arrays import Floats, Ints, aligned_singles, read_only
 from spom.core.jit import kernel
 from spom.errors import Unsupported
-from spom.features.arc_spaces import longest_sentence, read_only, sentence_of
+from spom.features.arc_spaces import longest_sentence, sentence_of
 from spom.features.arcs import ArcCodes, ArcTemplates
 from spom.penalties.forms import compiled_prox
 from spom.solvers.structured.chains.dispatch import selection_form

@@ -8,12 +8,21 @@ from typing import Any, cast
 
 import numpy as np
 
-from spom.core.arrays import Floats, Ints, aligned_singles, check_positive, check_radius, check_restored, restore_random
+from spom.core.arrays import (
+    Floats,
+    Ints,
+    aligned_singles,
+    check_positive,
+    check_radius,
+    check_restored,
+    read_only,
+    restore_random,
+)
 from spom.core.jit import kernel
 from spom.core.registry import register
 from spom.core.state import Counters, State
 from spom.errors import Unsupported
-from spom.features.arc_spaces import AT, BASE, LENGTHS, START, WIDE, Shorts, read_only
+from spom.features.arc_spaces import AT, BASE, LENGTHS, START, WIDE, Shorts
 from spom.features.arcs import ArcCodes, ArcTemplates
 from spom.penalties import Zero
 from spom.penalties.forms import compiled_prox

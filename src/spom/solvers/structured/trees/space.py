@@ -7,7 +7,7 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from spom.core.arrays import Ints
+from spom.core.arrays import Ints, read_only
 from spom.core.jit import kernel
 from spom.features.arc_spaces import (
     LIMITS,
@@ -19,7 +19,6 @@ from spom.features.arc_spaces import (
     addends,
     candidates,
     pair_codes,
-    read_only,
     side_codes,
     tags_between,
 )

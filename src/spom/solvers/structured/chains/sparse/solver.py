@@ -1,23 +1,20 @@
-"""Learning chains with many labels, pass after pass."""
+"""Learning chains with many labels: `OnlineChain` with candidates, and the weights of the pairs it has found."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from spom.core.arrays import check_positive
-from spom.solvers.structured.chains.adaptive_engine import Rates
-from spom.solvers.structured.chains.data import Tokens, as_blocks, check_gold
-from spom.solvers.structured.chains.sentence import Rounds
-from spom.solvers.structured.chains.solver import Epoch, forbidden_scores
+from spom.features.rows import Blocks
+from spom.penalties import L1
+from spom.solvers.structured.chains.data import Tokens
+from spom.solvers.structured.chains.solver import Epoch, OnlineChain
 from spom.solvers.structured.chains.sparse.decoding import SparseWeights
-from spom.solvers.structured.chains.sparse.engine import NO_STRUCTURE, Candidates, PairEngine
+from spom.solvers.structured.chains.sparse.engine import Candidates, PairEngine
 from spom.solvers.structured.chains.sparse.pairs import Pairs
-from spom.solvers.structured.structures import LOG, Loss
 
 
 class SparseChain:
@@ -45,11 +42,8 @@ class SparseChain:
         features: int,
         parts: Any = None,
         l1: float = 0.0,
-        l2: float = 0.0,
         loss: str = "log",
         cost: float = 1.0,
-        eta: float = 0.5,
-        delta: float = 0.1,
         skip: float = 0.999,
         reach: float = 10.0,
         width: int = 16,
@@ -57,31 +51,35 @@ class SparseChain:
         epochs: int = 6,
         random_state: Any = None,
     ) -> None:
-        self.tokens, self.labels, self.epochs = tokens, int(labels), int(epochs)
-        self.y = check_gold(y, tokens, self.labels)
-        check_positive(delta, "delta", zero=False)
-        rates = Rates(l1, l2, l1, l2, float(delta), True, bool(transitions))
-        nothing, blocks = forbidden_scores(None, self.labels), as_blocks(None, features)
-        self.engine = PairEngine((tokens, self.y), blocks, nothing, rates, Candidates(reach, width, parts), loss)
-        self.cost, self.skip, self.eta = check_positive(cost, "cost"), skip, float(eta)
-        seed = random_state
-        self.random = seed if isinstance(seed, np.random.Generator) else np.random.default_rng(seed)
-        self.done, self.seconds = 0, 0.0
+        self.chain = OnlineChain(
+            tokens,
+            y,
+            labels,
+            blocks=Blocks(("features",), np.array([0, features], dtype=np.int64)),
+            loss=loss,
+            penalty=L1(l1),
+            transitions="learnt" if transitions else None,
+            cost=cost,
+            skip=skip,
+            epochs=epochs,
+            random_state=random_state,
+            candidates=Candidates(reach, width, parts),
+        )
+
+    @property
+    def engine(self) -> PairEngine:
+        """The pairs, with their sums and rates."""
+        engine = self.chain.engine
+        assert isinstance(engine, PairEngine)  # it is what candidates ask for
+        return engine
 
     def passes(self) -> Iterator[Epoch]:
         """Pass after pass up to `epochs`."""
-        while self.done < self.epochs:
-            yield self.one_pass()
+        return self.chain.passes()
 
     def one_pass(self) -> Epoch:
         """One pass over the sentences."""
-        begin, n = time.perf_counter(), len(self.tokens)
-        order, loss = self.random.permutation(n), Loss(LOG, self.cost)
-        rounds = Rounds(self.tokens, self.y, order, np.full(n, self.eta), NO_STRUCTURE, loss, self.skip, 0)
-        total, touched = self.engine.run(rounds)
-        self.done += 1
-        self.seconds += time.perf_counter() - begin
-        return Epoch(self.done, total / max(1, n), touched / max(1, self.tokens.total), self.eta, self.seconds)
+        return self.chain.one_pass()
 
     def weights(self) -> SparseWeights:
         """The weights now; pairs whose weight is zero are left out."""

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from spom.core.arrays import Ints, aligned_singles
-from spom.features.arc_spaces import Shorts, read_only
+from spom.core.arrays import Ints, aligned_singles, read_only
+from spom.features.arc_spaces import Shorts
 from spom.features.arcs import ArcCodes
 from spom.solvers.structured.trees.model import ArcModel, Entries, corpus_of, in_threads, weight_count
 from spom.solvers.structured.trees.second_order.learning import PartModel, parse_parts

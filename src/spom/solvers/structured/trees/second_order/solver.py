@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from spom.core.arrays import Ints, aligned_singles
+from spom.core.arrays import Ints, aligned_singles, read_only
 from spom.core.registry import register
 from spom.errors import Unsupported
-from spom.features.arc_spaces import Shorts, read_only
+from spom.features.arc_spaces import Shorts
 from spom.features.arcs import ArcCodes, ArcTemplates
 from spom.solvers import examples
 from spom.solvers.structured.structures import Loss, loss_code

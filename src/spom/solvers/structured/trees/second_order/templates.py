@@ -17,10 +17,10 @@ from typing import Annotated, NamedTuple
 
 import numpy as np
 
-from spom.core.arrays import Ints
+from spom.core.arrays import Ints, read_only
 from spom.errors import DataError
 from spom.features.arc_sets import COLUMNS
-from spom.features.arc_spaces import TABLE, VECTOR, read_only
+from spom.features.arc_spaces import TABLE, VECTOR
 from spom.features.arcs import ArcTemplates
 
 # The weights of a row.

@@ -1,0 +1,111 @@
+"""What the online solvers with kernels share: their parameters, the rule of a round, and how a state names its run."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+from spom.core.arrays import Ints, check_positive, check_radius
+from spom.core.jit import pointer
+from spom.core.state import State
+from spom.errors import DataError, Unsupported
+from spom.penalties import SparseMKL
+from spom.solvers.mkl.errors import Rule
+from spom.solvers.mkl.norms import on_norms
+from spom.solvers.mkl.problem import KernelProblem
+from spom.solvers.structured.structures import HINGE, LOG, PERCEPTRON, Loss, structure
+
+LOSSES = {"hinge": HINGE, "log": LOG, "perceptron": PERCEPTRON}
+# Expected labels of the log loss that are this close to the gold ones are left as they are.
+TOLERANCE = 1e-3
+
+
+class KernelSolver:
+    """The parameters of both solvers; their own are beside their names.
+
+    Parameters
+    ----------
+    problem : a `KernelProblem`.
+    loss : `"hinge"` (the cost is the number of wrong tokens), `"log"` (a conditional random field) or `"perceptron"`.
+    penalty : one that is a function of block norms (`on_rows` of `spom.penalties.forms`): `SparseMKL` (default),
+        `LqMKL`, `ElasticNetMKL`, `GroupLasso`, `SquaredL2` (the sum of the kernels), `L2`, `Zero`. Its groups are the
+        blocks, whatever it says itself.
+    transitions : `"fixed"` puts strength/2 norm(theta_0)^2 on the transitions beside the penalty (beta_0 = 1),
+        `"learnt"` makes them one more block of it.
+    radius : an upper bound of norm(theta) that each round projects to.
+    slots : how many rows are kept where Gram matrices are computed; see `spom.kernels.memory`.
+    copies : whether states own their arrays; without, they are good until the next pass begins.
+    start : a state to resume from, to the same bits.
+    """
+
+    method: ClassVar[str]
+    outputs: ClassVar[tuple[str, ...]]  # the first is the default
+
+    def __init__(
+        self,
+        problem: KernelProblem,
+        *,
+        loss: str = "hinge",
+        penalty: Any = None,
+        transitions: str = "fixed",
+        epochs: int = 20,
+        output: str | None = None,
+        cost: float = 1.0,
+        radius: float = np.inf,
+        shuffle: bool = True,
+        slots: int | None = None,
+        tolerance: float = TOLERANCE,
+        random_state: Any = None,
+        copies: bool = True,
+        start: State | None = None,
+    ) -> None:
+        self.problem, self.loss, self.epochs = problem, loss, epochs
+        self.output = self.outputs[0] if output is None else output
+        self._check_choices(transitions)
+        self.learnt = transitions == "learnt" and problem.transitions
+        self.count = problem.n_blocks + self.learnt
+        self.penalty = on_norms(SparseMKL(self._default_strength()) if penalty is None else penalty, self.count)
+        self.strength = float(getattr(self.penalty, "strength", 0.0))
+        self.cost, self.radius = check_positive(cost, "cost"), check_radius(radius)
+        self.tolerance = check_positive(tolerance, "tolerance") if loss == "log" else 0.0
+        self.shuffle, self.slots, self.copies = shuffle, slots, copies
+        self.random_state, self.start = random_state, start
+
+    def _default_strength(self) -> float:
+        raise NotImplementedError  # every solver has its own
+
+    def _check_choices(self, transitions: str) -> None:
+        """An error that names the choices there are."""
+        given = {"loss": (self.loss, tuple(LOSSES)), "output": (self.output, self.outputs)}
+        for name, (choice, choices) in given.items():
+            if choice not in choices:
+                raise Unsupported(f"{name} must be one of {', '.join(choices)}; it is {choice!r}")
+        if transitions not in ("fixed", "learnt"):
+            raise Unsupported(f"transitions must be 'fixed' or 'learnt'; it is {transitions!r}")
+        if not isinstance(self.epochs, (int, np.integer)) or isinstance(self.epochs, bool) or self.epochs < 1:
+            raise ValueError(f"epochs must be a whole number >= 1; it is {self.epochs!r}")
+
+    def _rule(self, limit: float, radius: float = np.inf) -> Rule:
+        kernel, reals, ints = self.penalty.compiled((self.count,))
+        loss, prox = Loss(LOSSES[self.loss], self.cost), pointer(kernel)
+        decoding = (structure("chain", loss), loss, self.tolerance)
+        return Rule(*decoding, prox, reals, ints, self.learnt, self.strength, limit, radius)
+
+    def _order(self, random: np.random.Generator) -> Ints:
+        """The sequences of one pass."""
+        n = self.problem.n_sequences
+        return random.permutation(n) if self.shuffle else np.arange(n)
+
+    def _settings(self) -> Any:
+        """The run that a state is of, as bytes: a state of another run is refused."""
+        p, features = self.problem, [block.n_features for block in self.problem.explicit]
+        words = (self.method, p.n_tokens, p.n_labels, len(p.grams), features, p.transitions, self.loss, self.output)
+        return np.frombuffer(repr(words).encode(), dtype=np.uint8).copy()
+
+    def _check_settings(self, state: State) -> None:
+        """An error where the state is of another run."""
+        found = state.internal.get("settings", np.zeros(0, dtype=np.uint8)).tobytes()
+        if found != self._settings().tobytes():
+            text = found.decode(errors="replace")
+            raise DataError(f"the state to start from is of another run: {text or 'no kernels'}")

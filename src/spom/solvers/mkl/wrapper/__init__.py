@@ -1,1 +1,0 @@
-"""Wrapper methods of multiple-kernel learning: Gauss-Seidel and SimpleMKL."""
