@@ -12,6 +12,7 @@ from pathlib import Path
 
 import benchmarks
 from benchmarks.common import MISSED, TABLES
+from benchmarks.freshness import stamp
 
 RESULTS = Path(__file__).parent / "results"
 
@@ -59,7 +60,8 @@ def keep(wanted: str, first: int) -> None:
     """Store the tables from number `first` on under the benchmark's name."""
     RESULTS.mkdir(exist_ok=True)
     tables = [{"title": t.title, "settings": t.settings, "rows": t.rows} for t in TABLES[first:]]
-    text = json.dumps({"benchmark": wanted, "day": time.strftime("%Y-%m-%d"), "tables": tables}, indent=1)
+    whole = {"benchmark": wanted, "day": time.strftime("%Y-%m-%d"), "probe": stamp(wanted), "tables": tables}
+    text = json.dumps(whole, indent=1)
     (RESULTS / f"{wanted.replace(':', '-')}.json").write_text(text + "\n", encoding="utf-8")
 
 

@@ -213,18 +213,16 @@ def groups(folder: Path) -> None:
 
 def spacy(folder: Path) -> None:
     """Tags and trees beside spaCy from scratch."""
-    from benchmarks.spacy_peer import installed, trees
+    from benchmarks.spacy_peer import trees
 
-    if installed():
-        trees(folder)
+    trees(folder)
 
 
 def spacy_entities(folder: Path) -> None:
     """Named entities beside spaCy from scratch."""
-    from benchmarks.spacy_peer import ENTITIES, entities, installed
+    from benchmarks.spacy_peer import ENTITIES, entities
 
-    if installed():
-        entities(folder, ENTITIES)
+    entities(folder, ENTITIES)
 
 
 PARTS = {f.__name__: f for f in (chunking, upos, landsat, thousand, shuffled, groups, spacy, spacy_entities)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -10,6 +11,7 @@ from types import ModuleType
 import pytest
 from benchmarks import __main__ as program
 from benchmarks.common import MISSED, Table
+from benchmarks.freshness import PROBES, SHOWN, changed
 
 
 @pytest.mark.parametrize("reached", [True, False, None])
@@ -64,3 +66,19 @@ def test_rows_of_the_present_code_are_not_run_again(tmp_path: Path, monkeypatch:
     assert rows.is_stored("tagging", "some", "columns", 0)
     monkeypatch.setenv("SPOM_AGAIN", "1")
     assert not rows.is_stored("tagging", "some", "columns", 0)
+
+
+STORED = {benchmark: program.RESULTS / f"{benchmark.replace(':', '-')}.json" for benchmark in SHOWN}
+
+
+@pytest.mark.parametrize("probe", PROBES)
+def test_stored_tables_are_of_the_present_code(probe: str) -> None:
+    now = PROBES[probe]()
+    for benchmark in (name for name, shown in SHOWN.items() if shown == probe):
+        stored = json.loads(STORED[benchmark].read_text(encoding="utf-8"))["probe"][probe]
+        again = f"python -m benchmarks --keep {benchmark}, then python tools/readme.py"
+        assert not changed(stored, now), f"a tiny fit gives {now}, and {stored} when the table was stored: run {again}"
+
+
+def test_every_table_of_the_readme_has_a_probe() -> None:
+    assert sorted(program.RESULTS.glob("beside-*.json")) == sorted(STORED.values())

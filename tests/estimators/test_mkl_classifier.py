@@ -18,8 +18,11 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import spom
 from spom import MKLClassifier
 from spom.errors import DataError, Unsupported
+from spom.estimators.mkl.training import grams_of
 from spom.kernels import BSpline, Function, Gaussian, Linear, Nystroem, Polynomial
+from spom.kernels.gram import DenseGram
 from spom.penalties import ElasticNetMKL, GroupLasso, LqMKL, SparseMKL, SquaredL2
+from spom.solvers.mkl.store import stacked
 
 DIGITS = load_digits(return_X_y=True)
 X, Y = DIGITS[0][:400] / 16.0, DIGITS[1][:400]
@@ -63,6 +66,20 @@ def test_precomputed_matrices_give_what_the_kernels_give() -> None:
     tests = [kernel.block(X_TEST, several) for kernel in KERNELS]
     np.testing.assert_allclose(given.decision_function(tests), rows.decision_function(X_TEST), atol=1e-8)
     np.testing.assert_array_equal(given.predict(tests), rows.predict(X_TEST))
+
+
+def test_parts_of_larger_matrices_are_copied_once_into_one_array() -> None:
+    X, _ = load_iris(return_X_y=True)
+    whole = [kernel.block(X, X) for kernel in (Linear(), Gaussian(2.0))]
+    blocks = grams_of([K[:60, :60] for K in whole])
+    first, second = (gram.values for gram in blocks.grams if isinstance(gram, DenseGram))
+    assert first.base is second.base
+    assert first.base.shape == (2, 60, 60)
+    assert stacked(blocks.grams, 60, np.dtype(np.float64)).base is first.base
+    assert np.array_equal(second, whole[1][:60, :60])
+    # Matrices of different types stay as they are.
+    mixed = grams_of([whole[0], whole[1].astype(np.float32)])
+    assert [gram.dtype for gram in mixed.grams] == [np.float64, np.float32]
 
 
 def test_only_what_carries_weight_is_kept() -> None:

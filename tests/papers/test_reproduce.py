@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import math
 import sys
@@ -16,7 +17,7 @@ from spom.papers import Result, list_experiments, run
 from spom.papers.catalogue import find
 from spom.papers.command import reproduce
 from spom.papers.experiment import Experiment
-from spom.papers.freshness import PROBE_SEED, leaves, stale
+from spom.papers.freshness import PROBE_SEED, _meaning, leaves, stale
 from spom.papers.page import html, rst
 from spom.papers.running import draw
 
@@ -55,6 +56,17 @@ def test_tiny(experiment: Experiment, tmp_path: Path, request: pytest.FixtureReq
     assert draw(again)[:4] == b"\x89PNG"
     if id not in NOT_STORED:
         assert stale(experiment, Result.load(STORED / f"{id}.json"), leaves(result.numbers)) is None
+
+
+def test_what_makes_a_stored_result_stale() -> None:
+    """A module that moves does not; a number, or a function that computes, does."""
+    before = (
+        '"""Text."""\nfrom spom.a import f\nN = 3\ndef compute():\n    """Text."""\n    return f(N)\ndef draw(): pass\n'
+    )
+    moved = before.replace("spom.a", "spom.b.a").replace("Text", "Other text").replace("pass", "return 1")
+    assert _meaning(ast.parse(moved)) == _meaning(ast.parse(before))
+    for was, now in (("3", "4"), ("f(N)", "f(N + 1)")):
+        assert _meaning(ast.parse(before.replace(was, now))) != _meaning(ast.parse(before))
 
 
 def test_same_seed_same_numbers(tmp_path: Path) -> None:

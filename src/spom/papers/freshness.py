@@ -3,7 +3,7 @@
 A full run takes minutes, so results are kept in a file. A kept result is stale when
 
 - the files of the experiment changed: the digest of its module and of the modules of `spom.papers` that it imports
-  differs (comments, docstrings, tables and drawings apart: they are rebuilt from the numbers);
+  differs (comments, docstrings and imports apart, and tables and drawings, which are rebuilt from the numbers);
 - the library behind it gives other numbers: a run of a second or so (the settings `TINY` of the experiment), whose
   numbers were kept beside the result, is made again and compared.
 
@@ -71,17 +71,18 @@ def _imported(module: str, seen: set[str]) -> set[str]:
 
 
 def _meaning(tree: ast.Module) -> str:
-    """The code without comments, docstrings, and the functions that only show numbers."""
+    """The code without comments, docstrings, imports, and the functions that only show numbers.
+
+    A module of the library that moves changes an import and no number; one that gives other numbers is the probe's.
+    """
     tree.body = [node for node in tree.body if getattr(node, "name", "") not in _SHOWN]
     for node in ast.walk(tree):
         body = getattr(node, "body", None)
-        if (
-            isinstance(body, list)
-            and body
-            and isinstance(body[0], ast.Expr)
-            and isinstance(body[0].value, ast.Constant)
-        ):
+        if not isinstance(body, list):
+            continue
+        if body and isinstance(body[0], ast.Expr) and isinstance(body[0].value, ast.Constant):
             del body[0]
+        body[:] = [part for part in body if not isinstance(part, ast.Import | ast.ImportFrom)]
     return ast.dump(tree)
 
 

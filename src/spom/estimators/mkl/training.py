@@ -338,6 +338,16 @@ def grams_of(given: Sequence[Any], names: str = "Gram matrix") -> Blocks:
     """Precomputed Gram matrices as blocks."""
     from spom.kernels.gram import as_gram
 
-    grams = [as_gram(gram, f"{names} {m}", among=len(given)) for m, gram in enumerate(given)]
+    grams = [as_gram(gram, f"{names} {m}", among=len(given)) for m, gram in enumerate(_one_array(given))]
     single = [g for g in grams if isinstance(g, (DenseGram, SparseGram))]
     return Blocks([], list(single), [], [], list(range(len(single))), None, f"{len(single)} precomputed Gram matrices")
+
+
+def _one_array(given: Sequence[Any]) -> Sequence[Any]:
+    """Dense matrices of one shape and type as parts of one array, which solvers take as it is: one copy, not two."""
+    first = given[0] if len(given) > 1 else None
+    if not isinstance(first, np.ndarray) or first.dtype not in (np.float32, np.float64) or first.ndim != 2:
+        return given
+    if not all(isinstance(a, np.ndarray) and a.shape == first.shape and a.dtype == first.dtype for a in given):
+        return given
+    return list(np.stack(given))
