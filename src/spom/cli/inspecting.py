@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from spom.cli.record import size
+from spom.cli.training import size
 from spom.core.container import Header
 from spom.core.registry import suggestion
 from spom.errors import Unsupported

@@ -18,6 +18,7 @@ from spom.errors import Unsupported
 from spom.estimators.tagger import defaults
 from spom.estimators.tagger.inputs import (
     Features,
+    Task,
     as_columns,
     label_codes,
     label_names,
@@ -26,8 +27,7 @@ from spom.estimators.tagger.inputs import (
     split_labels,
 )
 from spom.estimators.tagger.model import metric
-from spom.estimators.tagger.tagger import _Task as Task
-from spom.estimators.tagger.training import NONE, ChainLearner
+from spom.estimators.tagger.tagger import NONE, ChainLearner
 from spom.estimators.training import Trainer, all_or_nothing, described
 from spom.features.templates import Templates
 from spom.scale.chain_merge import Change, change_of, merge_changes

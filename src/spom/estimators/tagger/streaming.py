@@ -12,7 +12,7 @@ from spom.core.state import State
 from spom.errors import Unsupported
 from spom.estimators.tagger import defaults
 from spom.estimators.tagger.inputs import as_columns, label_names, make_features, split_labels
-from spom.estimators.tagger.training import NONE, ChainLearner
+from spom.estimators.tagger.tagger import NONE, ChainLearner
 from spom.estimators.training import Trainer, described
 from spom.estimators.training.streams import Stream, windows_of
 from spom.features.templates import Templates
