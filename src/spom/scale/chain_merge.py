@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from spom.core.arrays import Arrays, Floats, Ints
 from spom.errors import Unsupported
-from spom.solvers.structured.chains.dispatch import of_norms
+from spom.penalties.forms import of_norms
 from spom.solvers.structured.chains.scaled_engine import BlockEngine
 from spom.solvers.structured.chains.scaled_rounds import SCALE, SUM
 

@@ -22,8 +22,7 @@ from spom.core.jit import kernel
 from spom.errors import Unsupported
 from spom.features.arc_spaces import longest_sentence, sentence_of
 from spom.features.arcs import ArcCodes, ArcTemplates
-from spom.penalties.forms import compiled_prox
-from spom.solvers.structured.chains.dispatch import selection_form
+from spom.penalties.forms import compiled_prox, selection_form
 from spom.solvers.structured.structures import LOG, Loss, Parts, residual, structure
 from spom.solvers.structured.trees.arc_filter import arc_limits
 from spom.solvers.structured.trees.learning import (
