@@ -53,7 +53,7 @@ class Stopping:
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> Self:
-        # Handlers of signals can be set in the main thread alone; elsewhere signals are somebody else's.
+        # Handlers of signals can be set in the main thread only; other threads leave them alone.
         if threading.current_thread() is threading.main_thread():
             self._before = {number: signal.signal(number, self._called) for number in SIGNALS}
         return self

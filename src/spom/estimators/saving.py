@@ -146,7 +146,7 @@ def _history(kept: dict[str, Any]) -> Any:
     return history
 
 
-# Blocks that are listed; nobody reads more of them beside a diagram.
+# Blocks that are listed, at most.
 MOST = 8
 
 
@@ -165,7 +165,7 @@ def summary_html(estimator: Any) -> str:
 
 
 def summary(estimator: Any) -> list[tuple[str, str]]:
-    """(name, HTML) of what there is to tell of a fitted estimator."""
+    """(name, HTML) of each line of a fitted estimator's summary."""
     if not _is_fitted(estimator):
         return []
     found: list[tuple[str, str]] = []

@@ -100,7 +100,7 @@ def grouped(templates: Iterable[Template]) -> dict[str, list[Template]]:
 
 
 def resolved(columns: Columns, stream: Stream) -> int:
-    """The column that a stream reads, or an error that names what asks for it; without tokens any column will do."""
+    """The column that a stream reads, or an error that names the stream; without tokens any column works."""
     if columns.n_tokens == 0:
         return 0
     try:
@@ -188,7 +188,7 @@ def _rewritten(spans: Spans, kind: int) -> Spans:
 
 @kernel(f"boolean({BYTES}, {OFFSETS}, {LENGTHS})")
 def all_ascii(buffer: Bytes, start: Ints, length: Codes) -> bool:
-    """Whether the spans have no byte of 128 or more: then the small tables of characters will do."""
+    """Whether the spans have no byte of 128 or more: then the small tables of characters are enough."""
     for i in range(start.size):
         for j in range(start[i], start[i] + length[i]):
             if buffer[j] >= 128:

@@ -1,4 +1,4 @@
-"""What a model tells of itself: its blocks, the top features of its labels, its transitions."""
+"""The summary of a model: its blocks, the top features of its labels, its transitions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from spom.report.contents import Block, Features, Matrix
 
 # A linear model may have millions of blocks; this many of the largest are listed.
 MOST_BLOCKS = 2000
-# Nobody reads the features of more labels than these.
+# Labels whose features are listed, at most.
 MOST_LABELS = 60
 # Features of a label are searched among this many times as many as are shown.
 WIDER = 20

@@ -20,7 +20,7 @@ class Common:
     """What all tasks of a phase share: the fit, the driver's version, what is to be done, and hashes of the shards.
 
     `fit` is the name of the fit and the number of the lesson. `stamps` are None before the first pass, and for shards
-    whose contents nobody asked for. `siblings` are the processes of this executor on one machine.
+    whose contents were not asked for. `siblings` are the processes of this executor on one machine.
     """
 
     fit: tuple[str, int]
@@ -169,7 +169,7 @@ def read(common: Common, shard: Any, index: int) -> Any:
 
 
 def look(common: Common, state: Any, shard: Any, index: int) -> Any:
-    """(stamp, what the lesson says of the shard, None where it is empty); one that cannot be read is told of."""
+    """(stamp, what the lesson says of the shard, None where it is empty); one that cannot be read is reported."""
     try:
         loaded = read(common, shard, index)
         stamp = shard.stamp(loaded) if shard.outside or common.stamped else None

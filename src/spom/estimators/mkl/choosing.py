@@ -1,6 +1,6 @@
 """The strength of a kernel classifier's penalty, from rows that are held out in turn.
 
-Strengths are told as C = 1 / (strength N). Rows are held out as for linear models (`estimators.linear.strength`) and
+Strengths are given as C = 1 / (strength N). Rows are held out as for linear models (`estimators.linear.strength`) and
 judged by the log-loss of their scores after the best single factor. The default C is kept unless another one is better
 by more than half a standard error of the difference, row by row.
 

@@ -105,7 +105,7 @@ class Blocks:
 
 @dataclass(frozen=True)
 class Making:
-    """How blocks are made: the memory there is, what else will need some of it, and who is told about it."""
+    """How blocks are made: the memory available, what else needs some of it, and who is notified."""
 
     memory: Any
     labels: int
@@ -160,7 +160,7 @@ def blocks_of(given: Sequence[Kernel], X: Any, making: Making) -> Blocks:
 
 
 def tell(message: str, verbose: int, label: str) -> None:
-    """Log a message, and show it to somebody who is looking on."""
+    """Log a message, and show it where `verbose` is set."""
     log.info(message)
     if verbose and sys.stderr.isatty():
         print(f"{label}: {message}", file=sys.stderr)

@@ -345,7 +345,7 @@ class DependencyParser(TakesCallbacks, SavingParser, BaseEstimator):  # type: ig
         self.__dict__.update(found)
 
     def _continued(self, run: Run, codes: ArcCodes, gold: Ints) -> tuple[Any, ...]:
-        """Learners that go on from the model: its mean weights are their first ones."""
+        """Learners that resume from the model: they start at its mean weights."""
         found: list[Any] = []
         for model in (self.arcs_, self.second_):
             solver: Any = None

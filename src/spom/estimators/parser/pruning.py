@@ -7,10 +7,10 @@ budget that makes a parser with a fifth of the templates four times as fast.
 
 A number of templates or a share of them is kept as asked. `"auto"` asks the treebank: sentences are divided into three
 runs, and parsers learn from two of them, for each run in turn, with all templates and with the best half. The half is
-taken where it will do on the held-out runs (`estimators.comparing`; heads that are right). Then small weights go, and
-nothing is learnt again: the least share of the largest weights is kept with which the trees of the held-out runs will
-do beside those of the whole parser, and the same for the weights of relations. With a second stage or trees of second
-order the weights of arcs all stay.
+taken where it is good enough on the held-out runs (`estimators.comparing`; heads that are right). Then small weights
+are dropped, and nothing is learnt again: the least share of the largest weights is kept whose trees of the held-out
+runs are good enough beside those of the whole parser, and the same for the weights of relations. With a second stage
+or trees of second order all weights of arcs are kept.
 """
 
 from __future__ import annotations
@@ -157,7 +157,7 @@ def right_words(right: NDArray[np.bool_], codes: ArcCodes, sentences: Ints) -> I
 
 
 def smallest_share(full: Ints, models: list[Judged], what: str = "arcs") -> tuple[float, list[str]]:
-    """The least share of the largest weights that will do beside `full`, and the figures; 1 where none will."""
+    """The least share of the largest weights that is good enough beside `full`, and the figures; 1 where none is."""
     figures = []
     for share in WEIGHTS:
         smaller = np.concatenate([model.counts(largest_share(model.weights, share)) for model in models])

@@ -81,7 +81,7 @@ class SavingParser(Saving):
             shared = templates.vocabularies if shared is None else shared
             templates.vocabularies = shared
             if stage == "arcs" and templates.guided:
-                # Compiled code would look for a tree that nobody has found yet.
+                # Compiled code would read a tree that does not exist yet.
                 raise ModelFileError("the templates of the arcs look at a tree of a first stage: the file is damaged")
             layout = templates.layout(apart=stage == "labels")
             if stage == "labels":

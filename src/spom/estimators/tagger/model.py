@@ -1,4 +1,4 @@
-"""A fitted tagger: labels, probabilities, the best few sequences, scores; what it tells of itself; its model file."""
+"""A fitted tagger: labels, probabilities, the best few sequences, scores; its summary; its model file."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ class TaggerModel(Saving, BaseEstimator):  # type: ignore[misc]  # scikit-learn 
     def _scores_of_chain(self) -> Floats:
         return np.asarray(self.chain_ + self._forbidden)
 
-    # --- what it tells of itself -----------------------------------------------------------------------------
+    # --- its summary -----------------------------------------------------------------------------------------
 
     @property
     def block_weights_(self) -> Floats:

@@ -12,7 +12,7 @@ With `"auto"` weights and templates go only where held-out sentences say that th
    these the largest two thirds of the weights alone; then with the largest half, two thirds and four fifths of the
    weights of all templates; and without learning again, where two thirds, four fifths or nine tenths of all weights
    stay that matter most, by size times the root of how often their feature is seen. From the smallest on, the first
-   that will do (`estimators.comparing`) is taken; otherwise everything stays.
+   that is good enough (`estimators.comparing`) is taken; otherwise everything stays.
 
 Under a penalty of templates single weights are not chosen: the templates of most evidence are compared with all.
 """
@@ -334,7 +334,7 @@ def _strongest(evidence: Floats, W: Any, blocks: Blocks, share: float) -> Ints:
 
 
 def _compared(trial: Trial, parts: list[_Part], wanted: Smaller) -> tuple[bool, str]:
-    """Whether the smaller model will do, and the figures; parts after one that is clearly worse are not asked."""
+    """Whether the smaller model is good enough, and the figures; parts after a clearly worse one are skipped."""
     full, smaller, weights = [], [], np.zeros(2, dtype=np.int64)
     for part in parts:
         found = trial.smaller(part.learnt, part.full, wanted)

@@ -28,7 +28,7 @@ class StreamChain(ChainLearner):
 
     def __init__(self, make: Callable[[State | None], OnlineChain], windows: Iterator[Any], encode: Any) -> None:
         super().__init__(make, 0)
-        # Nobody knows how many windows there are.
+        # The number of windows is unknown.
         self.epochs: int | None = None
         self.windows, self.encode, self.seen = windows, encode, 0
 

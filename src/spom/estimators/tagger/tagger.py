@@ -68,8 +68,8 @@ class SequenceTagger(TakesCallbacks, TaggerModel):
     The weights minimise Omega(w) + (1/N) sum_i L(w; x_i, y_i), sentence by sentence. With the defaults that is a
     conditional random field with a margin under an l1 penalty, by dual averaging with AdaGrad's rates: most weights are
     exactly zero, and features without a weight are left out of the model. What is `"auto"` follows from the data by
-    rules (`spom.estimators.tagger.defaults`), is kept with a trailing underscore, and is told by `settings_`; the
-    guide's page on tagging says how each rule was chosen.
+    rules (`spom.estimators.tagger.defaults`), is stored with a trailing underscore, and is summarised by `settings_`;
+    the guide's page on tagging says how each rule was chosen.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ class SequenceTagger(TakesCallbacks, TaggerModel):
         `ElasticNetMKL`), as an object, or by name with a strength from the number of sentences. `"auto"` is
         `L1(.4 / N)` for phrases, `L1(.4 / (N + 1000))` for other labels; None is no penalty. Losses are means over the
         N sentences.
-    solver : `"online"`; `"batch"` goes on from there to the optimum of the log loss; with kernels `"frank-wolfe"`
+    solver : `"online"`; `"batch"` continues from there to the optimum of the log loss; with kernels `"frank-wolfe"`
         does. `"auto"` is online.
     tol : `"batch"` stops where the duality gap is at most tol times the objective (None: 1e-3). Online, under the log
         loss, None is no certificate while learning; with a number `history_` has the gap of each epoch, at the cost of
@@ -95,7 +95,7 @@ class SequenceTagger(TakesCallbacks, TaggerModel):
     epochs : passes over the sentences; `"auto"` is 6, and up to 20 where there are fewer than 833 sentences.
     update, step, average, cost, shuffle : see `spom.solvers.structured.chains.OnlineChain`.
     prune : choose templates first and learn with what was kept: `"auto"` (templates and small weights go where held-out
-        sentences say that a smaller model will do, see `spom.estimators.tagger.pruning`), a
+        sentences say that a smaller model is good enough, see `spom.estimators.tagger.pruning`), a
         number of templates, a strength (a float), or `{"false_discovery_rate": 0.1}`: those that stand out against
         knockoffs, so that at most that share of them is expected to be noise (`solvers.structured.chains.knockoffs`).
         `pruning_` tells which went, and why.

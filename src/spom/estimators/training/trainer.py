@@ -36,7 +36,7 @@ DAMAGE = (ArithmeticError, AttributeError, LookupError, MemoryError, TypeError, 
 class Learner:
     """What the trainer runs: a solver, and what an epoch of it is called, weighs and scores.
 
-    `epochs` is how many states there will be, those before a resume included, or None where nobody knows. `rule` stops
+    `epochs` is how many states there will be, those before a resume included, or None where it is unknown. `rule` stops
     the run after a state, as those of `spom.solvers.iterate` do; after a resume it is asked about the earlier states
     again, which then have `k` and `objective` alone. `columns` are the names that every entry has.
     """
@@ -109,7 +109,7 @@ class Trainer:
     Parameters
     ----------
     estimator : whose `callbacks`, `verbose` and parameters count; the checkpoint carries its name.
-    contents : gives the fields of the fingerprint that tell of data, labels and templates; called only where a
+    contents : gives the fields of the fingerprint for data, labels and templates; called only where a
         checkpoint is written or read.
     patience : stop a stage after this many epochs in a row without a strictly better score (one that is better by more
         than `tol`); None makes all epochs.
@@ -163,7 +163,7 @@ class Trainer:
 
     @property
     def over(self) -> bool:
-        """Whether somebody wants the run to end: a callback, or Ctrl-C."""
+        """Whether a callback or Ctrl-C asked the run to end."""
         return self.callbacks.stopped or self.stopped == "interrupted"
 
     def seed(self, draw: Callable[[], int]) -> int:
@@ -193,7 +193,7 @@ class Trainer:
         model = learner.model(begun.state) if begun.best is None else begun.best
         self._done[stage], self._asked[stage] = model, learner.epochs
         if self._writer is None:
-            # Nobody asks for the state again: its memory is for the next stage.
+            # The state is not needed again: free its memory for the next stage.
             self._stage, self._learner = _Stage(stage), None
         return Outcome(model, reason, begun.epochs)
 
@@ -315,7 +315,7 @@ class Trainer:
                 stage.best, stage.best_score = model, score
         entry["seconds"] = time.perf_counter() - self._begin
         if learner.epochs is None and len(self.history) >= MANY_ENTRIES:
-            # Nobody knows how long a stream is: every other entry goes, and memory does not grow.
+            # A stream may be endless: drop every other entry, so that memory does not grow.
             del self.history[::2]
         self.history.append(entry)
 
@@ -428,7 +428,7 @@ class _Interrupts:
 
 
 # The share of a run's time that checkpoints may take, and seconds that are always allowed: with the first checkpoint,
-# whose cost nobody knows before, a run of a few seconds stays below 3 %. `benchmarks/checkpoints.py` measures it.
+# whose cost is unknown, a run of a few seconds stays below 3 %. `benchmarks/checkpoints.py` measures it.
 SHARE, ALLOWED = 0.015, 0.05
 
 
@@ -437,7 +437,7 @@ class Writer:
 
     So does one that would make the run slower by more than `SHARE`: each costs the time in which the state is copied,
     and the writing thread's share of the machine. A write that fails does not end the run: `failed` keeps the error
-    until the trainer has told of it.
+    until the trainer has reported it.
     """
 
     def __init__(self, path: Path, every: int | float | str, written: Callable[[Path], None]) -> None:

@@ -149,7 +149,7 @@ class _Columns:
         raise NotImplementedError  # sparse and dense have their own
 
     def solve(self, w: Floats, g: Floats, tol: float, rounds: int = 10) -> None:
-        """Minimise in place from w, where the gradient of the loss is g, to residuals of `tol` or a bit worse.
+        """Minimise in place from w, where the gradient of the loss is g, to residuals of about `tol`.
 
         A pass over all blocks is followed by passes over those that are not zero.
         """

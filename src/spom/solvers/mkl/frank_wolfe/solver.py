@@ -271,7 +271,7 @@ class FrankWolfeMKL:
     def _lengthen(self, b: Floats, free: float) -> float:
         """The best length t of theta: the least of the loss at t theta, and h(t b) + t^2 free. The loss at t = 1.
 
-        Where the rows can be told apart and the kernels are large beside the strength, the optimum has next to no loss,
+        Where the rows are separable and the kernels are large beside the strength, the optimum has next to no loss,
         and a theta that is a little too short has most of its objective there. The loss is convex in t: tangents bound
         it from below, and the next t is the best for all of them.
         """

@@ -163,7 +163,7 @@ def block_weights(tokens: Tokens, blocks: Blocks) -> Floats:
     squares = np.concatenate([[0.0], np.cumsum(share * share)])[blocks.starts]
     root = np.sqrt(np.sqrt(np.maximum(np.diff(squares), 0.0)))
     mean = float(root.mean()) if root.size else 1.0
-    # A block without a feature in these sentences has no gradient either: any weight will do.
+    # A block without a feature in these sentences has no gradient either: any weight works.
     return np.where(root > 0.0, root, 1.0) / mean if mean > 0.0 else np.ones(root.size)
 
 
