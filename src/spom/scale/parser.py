@@ -17,18 +17,17 @@ from spom.estimators.parser.parser import LABEL_BITS
 from spom.estimators.parser.pruning import Pruning, select_templates
 from spom.estimators.parser.stages import ArcLearner, Held, RelationLearner, Run, gold_relations, share
 from spom.features.arc_sets import LABELS
-from spom.features.arcs import ArcCodes, ArcTemplates
+from spom.features.arcs import ArcCodes, ArcTemplates, with_roots
 from spom.scale.averaged_merge import Averaged, Both, Room, Singles, Whole, changed, merge_into, put_back
 from spom.scale.executor import Threads
 from spom.scale.pruning import MOST
 from spom.scale.team import Team
 from spom.scale.worker import learn
-from spom.solvers.structured.trees.arc_filter import arc_limits, with_roots
 from spom.solvers.structured.trees.learning import SUM
 from spom.solvers.structured.trees.model import ArcModel
 from spom.solvers.structured.trees.relations import LabelLearner, LabelModel, rows_of
 from spom.solvers.structured.trees.solver import ArcSolver
-from spom.solvers.structured.trees.space import FILTER
+from spom.solvers.structured.trees.space import FILTER, arc_limits
 
 
 @dataclass(frozen=True)

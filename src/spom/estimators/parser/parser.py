@@ -29,9 +29,8 @@ from spom.estimators.parser.stages import Held, Run, crossed_guides, gold_relati
 from spom.estimators.training import Trainer, digest
 from spom.estimators.training.streams import as_stream, is_iterator
 from spom.features.arc_sets import LABELS, guided_templates
-from spom.features.arcs import ArcCodes, ArcTemplates
+from spom.features.arcs import ArcCodes, ArcTemplates, with_roots, words_of
 from spom.metrics.attachment import Attachment, attachment
-from spom.solvers.structured.trees.arc_filter import with_roots, words_of
 from spom.solvers.structured.trees.gap import tree_gap
 from spom.solvers.structured.trees.model import ArcModel
 from spom.solvers.structured.trees.relations import LabelLearner, LabelModel

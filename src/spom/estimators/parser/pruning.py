@@ -29,8 +29,7 @@ from spom.data.treebank import Treebank
 from spom.estimators.comparing import FEWEST, is_worse, runs, will_do
 from spom.estimators.parser.stages import Run, gold_relations
 from spom.features.arc_spaces import HEAD, MODIFIER, PAIR, SALT
-from spom.features.arcs import ArcCodes, ArcLayout, ArcTemplates
-from spom.solvers.structured.trees.arc_filter import with_roots
+from spom.features.arcs import ArcCodes, ArcLayout, ArcTemplates, with_roots
 from spom.solvers.structured.trees.garrote import best_templates
 from spom.solvers.structured.trees.relations import LabelLearner, LabelModel
 from spom.solvers.structured.trees.space import Singles

@@ -12,9 +12,8 @@ from spom.core.arrays import Ints, aligned_singles
 from spom.core.state import State
 from spom.data.treebank import Treebank
 from spom.estimators.training import Arrays, Learner, Trainer
-from spom.features.arcs import ArcCodes, ArcTemplates
+from spom.features.arcs import ArcCodes, ArcTemplates, with_roots, words_of
 from spom.solvers.iterate import take
-from spom.solvers.structured.trees.arc_filter import with_roots, words_of
 from spom.solvers.structured.trees.model import ArcModel
 from spom.solvers.structured.trees.relations import LabelLearner, LabelModel
 from spom.solvers.structured.trees.second_order.model import left_heads

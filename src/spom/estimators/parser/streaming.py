@@ -16,7 +16,7 @@ from spom.estimators.parser.defaults import chosen_projective
 from spom.estimators.parser.stages import Held, gold_relations
 from spom.estimators.training import Arrays, Learner, described
 from spom.estimators.training.streams import Stream, windows_of
-from spom.solvers.structured.trees.arc_filter import with_roots
+from spom.features.arcs import with_roots
 from spom.solvers.structured.trees.model import ArcModel
 from spom.solvers.structured.trees.relations import LabelLearner, LabelModel
 from spom.solvers.structured.trees.solver import ArcSolver

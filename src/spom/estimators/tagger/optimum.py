@@ -14,7 +14,8 @@ from spom.core.state import State
 from spom.errors import Unsupported
 from spom.estimators.training import Arrays, Learner
 from spom.features.rows import Blocks
-from spom.solvers.batch.path import warn_of_zeros, with_strength
+from spom.penalties.base import with_strength
+from spom.solvers.batch.path import warn_of_zeros
 from spom.solvers.structured.chains.batch import BatchChain
 from spom.solvers.structured.chains.data import Tokens, padded
 from spom.solvers.structured.chains.field import Field

@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike
 from spom.core.arrays import Floats, as_finite, check_positive
 from spom.core.state import State
 from spom.errors import SpomError, Unsupported
+from spom.penalties.base import with_strength
 from spom.solvers.batch.datafit import LinearSmooth, column_squares
 from spom.solvers.batch.duality import balance, feasible
 from spom.solvers.batch.problem import Solution, constant_theta, gradient_at_zero, solve
@@ -161,11 +162,6 @@ def _solve_kept(smooth: LinearSmooth, penalty: Any, theta: Floats, kept: Any, op
     whole = np.zeros(smooth.shape)
     whole[rows] = found.theta
     return Solution(**{**vars(found), "theta": whole})
-
-
-def with_strength(penalty: Any, strength: float) -> Any:
-    """The same penalty with another strength."""
-    return type(penalty)(**{**penalty.get_params(deep=False), "strength": strength})
 
 
 def check_grid(strengths: ArrayLike) -> Floats:

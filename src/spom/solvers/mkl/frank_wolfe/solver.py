@@ -24,7 +24,7 @@ from spom.core.state import Counters, State
 from spom.errors import DataError
 from spom.penalties import SparseMKL
 from spom.solvers import examples
-from spom.solvers.mkl.frank_wolfe.gram import Mixture, parts_of
+from spom.solvers.mkl.frank_wolfe.gram import Mixture
 from spom.solvers.mkl.frank_wolfe.passes import (
     Dual,
     Numbers,
@@ -39,7 +39,7 @@ from spom.solvers.mkl.frank_wolfe.passes import (
 )
 from spom.solvers.mkl.frank_wolfe.penalties import BlockPenalty, KernelWeights, block_penalty
 from spom.solvers.mkl.frank_wolfe.pool import Pool
-from spom.solvers.mkl.problem import KernelProblem
+from spom.solvers.mkl.problem import KernelProblem, parts_of
 
 # An output without weight is dropped after so many passes in which it was not the best.
 PATIENCE = 10

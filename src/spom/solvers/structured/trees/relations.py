@@ -14,9 +14,8 @@ from spom.core.arrays import Floats, Ints, aligned_singles, check_restored, read
 from spom.core.registry import register
 from spom.core.state import Counters, State
 from spom.features.arc_spaces import LINE
-from spom.features.arcs import ArcCodes, ArcLayout, ArcTemplates
+from spom.features.arcs import ArcCodes, ArcLayout, ArcTemplates, words_of
 from spom.solvers import examples
-from spom.solvers.structured.trees.arc_filter import words_of
 from spom.solvers.structured.trees.model import Entries, corpus_of, in_threads
 from spom.solvers.structured.trees.relation_kernels import (
     LabelSums,

@@ -28,10 +28,9 @@ from spom.penalties import Zero
 from spom.penalties.forms import compiled_prox
 from spom.solvers import examples
 from spom.solvers.structured.structures import Loss, loss_code, structure
-from spom.solvers.structured.trees.arc_filter import arc_limits
 from spom.solvers.structured.trees.learning import ACTIVE, NORM, PROGRESS, SCALE, SUM, Learnt, Task, TreeRule, learn
 from spom.solvers.structured.trees.model import ArcModel, corpus_of
-from spom.solvers.structured.trees.space import FILTER, Layout, Singles, layout_of
+from spom.solvers.structured.trees.space import FILTER, Layout, Singles, arc_limits, layout_of
 
 # The first step of each loss times the number of templates; for MIRA the largest step. How flat the
 # optimum is was not recorded.
