@@ -22,7 +22,7 @@ WIDER = 20
 
 @dataclass(frozen=True)
 class Described:
-    """What a model tells; `count` blocks there are, of which `blocks` has the largest or all."""
+    """The summary of a model with `count` blocks; `blocks` has all of them, or the largest."""
 
     block: str = "block"
     blocks: Sequence[Block] = ()
@@ -35,7 +35,7 @@ class Described:
 
 
 def described(model: Any, top: int = 12, name_of: Callable[[int], str] | None = None) -> Described:
-    """What there is to tell. `name_of` names the features of a model that has no names for them."""
+    """Summarise a model. `name_of` names the features of a model that has no names for them."""
     if hasattr(model, "coef_"):
         return _linear(model, top, name_of or (lambda i: f"x{i}"))
     if hasattr(model, "chain_"):

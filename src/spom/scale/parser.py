@@ -170,9 +170,7 @@ class ShardedArcs(ArcLearner):
     def states(self, start: State | None, done: int) -> Iterator[State]:
         """One state for each pass."""
         solver = self.solver
-        if start is not None:
-            solver.restore(start)
-            self._before = solver.seconds
+        self.restore(start)
         assert self.epochs is not None
         for epoch in range(done, self.epochs):
             if _forgets(epoch):
@@ -195,10 +193,8 @@ class ShardedRelations(RelationLearner):
 
     def states(self, start: State | None, done: int) -> Iterator[State]:
         """One state for each pass."""
-        learner = self.learner
-        if start is not None:
-            learner.restore(start)
-            self._before = learner.seconds
+        learner = self.solver
+        self.restore(start)
         assert self.epochs is not None
         for epoch in range(done, self.epochs):
             if _forgets(epoch):
