@@ -1,4 +1,4 @@
-"""Callbacks: objects that look on while an estimator learns, and may stop it.
+"""Callbacks: objects that follow an estimator while it learns, and may stop it.
 
 A callback is any object with one or more of these methods; there is nothing to derive from:
 

@@ -44,7 +44,7 @@ def contents_from_run(path: str | Path, top: int = 12) -> Contents:
 def _model(folder: Path, record: dict[str, Any], top: int) -> tuple[Described, list[str]]:
     name = os.path.basename(str(record.get("model") or ""))
     if not name or not (folder / name).is_file():
-        return Described(), [f"The model {name or 'of this run'} is not there: its features are not shown."]
+        return Described(), [f"The model {name or 'of this run'} is missing: its features are not shown."]
     try:
         # An svmlight file counts its features from one, and so does the command.
         return described(load_model(folder / name), top, lambda i: str(i + 1)), []

@@ -64,7 +64,7 @@ def merge_changes(solver: Any, before: Arrays, parts: Iterator[Change]) -> Merge
     engine = solver.engine
     if not isinstance(engine, BlockEngine) or engine.rule.dual:
         raise Unsupported(
-            "dual averaging of blocks is not there for shards: take update='forward-backward', or a penalty of single "
+            "shards do not support dual averaging of blocks: take update='forward-backward', or a penalty of single "
             "weights such as L1"
         )
     averaged, block = engine.averaged, engine.scaled.block

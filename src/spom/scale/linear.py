@@ -91,7 +91,7 @@ def _check(estimator: Any, dev: Any) -> None:
     if estimator.tol is not None and dev is None:
         raise Unsupported("tol= asks for the objective of each pass, which shards do not compute: give dev=(X, y)")
     if estimator.warm_start:
-        raise Unsupported("warm_start is not there for shards: use checkpoint= and resume=True")
+        raise Unsupported("shards do not support warm_start: use checkpoint= and resume=True")
 
 
 def prepared(

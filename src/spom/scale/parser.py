@@ -271,7 +271,7 @@ def _check(estimator: Any) -> None:
         raise Unsupported("second_stage and order=2 need all sentences at once: use fit of the parser, or leave it out")
     if estimator.penalty is not None:
         raise Unsupported(
-            "a penalty of templates is not there for shards of trees: use fit of the parser, or penalty=None"
+            "shards of trees do not support a penalty of templates: use fit of the parser, or penalty=None"
         )
 
 

@@ -81,7 +81,7 @@ def sentences_of(loaded: tuple[Any, Any, Any]) -> tuple[Columns, Any]:
     """(columns, labels) of what a shard gives."""
     X, y, weight = loaded
     if weight is not None:
-        raise Unsupported("weights of sentences are not there for shards: leave sample_weight out")
+        raise Unsupported("shards of sentences take no sample weights: leave sample_weight out")
     X, y = split_labels(X, y)
     X = X.columns if isinstance(X, Treebank) else X
     if not isinstance(X, Columns):

@@ -102,7 +102,7 @@ class Cache:
         self._kept: OrderedDict[tuple[Hashable, ...], tuple[Any, int]] = OrderedDict()
 
     def get(self, key: tuple[Hashable, ...], make: Callable[[], Any], limit: int) -> Any:
-        """The value of a key, made where it is not there."""
+        """The value of a key, made on first use."""
         with self._lock:
             if key in self._kept:
                 self._kept.move_to_end(key)

@@ -134,7 +134,7 @@ def any_of(*rules: Rule) -> Rule:
     return lambda state: sum(bool(rule(state)) for rule in rules) > 0
 
 
-# --- looking on ------------------------------------------------------------------------------------
+# --- watching ------------------------------------------------------------------------------------
 
 
 def tee(states: States, function: Callable[[State], Any]) -> Iterator[State]:

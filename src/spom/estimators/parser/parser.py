@@ -55,8 +55,8 @@ class DependencyParser(TakesCallbacks, SavingParser, BaseEstimator):  # type: ig
     projective : True: trees without crossing arcs only (Eisner); False: all trees (maximum spanning arborescence);
         `"auto"`: the former where at most a quarter of the treebank's trees have crossing arcs. Trees always have one
         root. `projective_` has the choice, `trees_` the reason.
-    loss : `"mira"` (the smallest step that mends the cost-augmented hinge, at most `step`), `"hinge"`, `"perceptron"`
-        or `"log"` (a random field over trees).
+    loss : `"mira"` (the smallest step that makes the cost-augmented hinge zero, at most `step`), `"hinge"`,
+        `"perceptron"` or `"log"` (a random field over trees).
     penalty : None, or a penalty on the blocks' norms: `SparseMKL` (SPOM), `GroupLasso`, `LqMKL`, `ElasticNetMKL`.
     update : `"auto"` (each sentence's step, then the prox of the penalty), or `"select"`: one pass of group dual
         averaging under the penalty (also `TreeGroupLasso` over templates and sums of block norms) switches templates

@@ -100,7 +100,7 @@ def fit_stream(tagger: Any, stream: Stream, classes: Any, dev: Any, make_trainer
 def labelled(window: Any) -> tuple[Any, Any]:
     """(sentences, labels) of a window."""
     if isinstance(window, tuple) and len(window) == 3 and window[2] is not None:
-        raise Unsupported("weights of sentences are not there for streams of sentences: leave them out")
+        raise Unsupported("streams of sentences take no sample weights: leave them out")
     found: tuple[Any, Any] = split_labels(*window[:2]) if isinstance(window, tuple) else split_labels(window, None)
     return found
 

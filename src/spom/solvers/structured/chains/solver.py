@@ -199,7 +199,7 @@ class OnlineChain:
         if self._kind == "partial-chain":
             for i, (a, b) in enumerate(pairwise(offsets.tolist())):
                 if b > a and not agrees(self.forbidden, y[a:b]):
-                    what = "the known labels break the constraints; mend them, or set constraints=None"
+                    what = "the known labels break the constraints; correct them, or set constraints=None"
                     raise DataError(f"sentence {i}: {what}")
             return
         bad = self.forbidden[y[:-1], y[1:]] < 0 if y.size else np.zeros(0, dtype=bool)
@@ -211,7 +211,9 @@ class OnlineChain:
             token = int(np.argmax(bad))
             i = int(np.searchsorted(offsets, token, side="right")) - 1
             where = f"sentence {i}, token {token - int(offsets[i])}"
-            raise DataError(f"{where}: the gold labels break the constraints there; mend them, or set constraints=None")
+            raise DataError(
+                f"{where}: the gold labels break the constraints there; correct them, or set constraints=None"
+            )
 
     def _set_up(self) -> None:
         seed = self.random_state

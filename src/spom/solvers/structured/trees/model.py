@@ -176,6 +176,6 @@ def block_view(weights: Singles, layout: ArcLayout, f: int, slot: int) -> Single
 
 
 def weight_count(templates: ArcTemplates, layout: ArcLayout) -> int:
-    """How many weights the templates have; places in memory that are there for alignment alone do not count."""
+    """How many weights the templates have; padding does not count."""
     rows = layout.counts
     return sum(rows[f] * LENGTHS[slot] for f, slot in templates.places)

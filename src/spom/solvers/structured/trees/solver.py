@@ -65,7 +65,7 @@ def averages(layout: Layout, learnt: Learnt, rounds: float, out: Singles) -> Non
 class ArcSolver:
     """min over theta of Omega(theta) + (1/N) sum_i L(theta; sentence i, tree i), one sentence after another.
 
-    `loss` is `"mira"` (the smallest step that mends the cost-augmented hinge, at most `step`), `"hinge"`,
+    `loss` is `"mira"` (the smallest step that makes the cost-augmented hinge zero, at most `step`), `"hinge"`,
     `"perceptron"` or `"log"` (a random field over trees). `penalty` is None or one of the block norms (`SparseMKL`:
     SPOM, `GroupLasso`, `LqMKL`, `ElasticNetMKL`, ...), each template a block. `step` defaults to a multiple of one over
     the number of templates, and falls as one over the square root of the epoch for all losses but MIRA. With `ranking`
