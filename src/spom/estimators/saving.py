@@ -10,13 +10,12 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
+from spom.core.arrays import Arrays as Arrays
 from spom.core.container import check_indices, check_offsets, check_shape, take
 from spom.errors import ModelFileError
 from spom.losses.base import Loss
 from spom.models.loading import save_model
 from spom.solvers.iterate import History
-
-Arrays = dict[str, np.ndarray[Any, Any]]
 
 # What `fit` leaves behind in a linear model besides its weights and its history.
 FITTED = (

@@ -8,17 +8,17 @@ from typing import Any, cast
 
 import numpy as np
 
-from spom.core.arrays import Ints
+from spom.core.arrays import Ints, Singles
 from spom.core.state import State
 from spom.data.treebank import Treebank
 from spom.errors import DataError, Unsupported
 from spom.estimators.parser.defaults import CROSSING, SAMPLE, crossing_share
 from spom.estimators.parser.parser import LABEL_BITS
 from spom.estimators.parser.pruning import Pruning, select_templates
-from spom.estimators.parser.stages import ArcLearner, Held, RelationLearner, Run, gold_relations, share
+from spom.estimators.parser.stages import ArcLearner, Held, RelationLearner, Stages, gold_relations, share
 from spom.features.arc_sets import LABELS
 from spom.features.arcs import ArcCodes, ArcTemplates, with_roots
-from spom.scale.averaged_merge import Averaged, Both, Room, Singles, Whole, changed, merge_into, put_back
+from spom.scale.averaged_merge import Averaged, Both, Room, Whole, changed, merge_into, put_back
 from spom.scale.executor import Threads
 from spom.scale.pruning import MOST
 from spom.scale.team import Team
@@ -275,7 +275,7 @@ def _check(estimator: Any) -> None:
         )
 
 
-def _pruned(run: Run, templates: ArcTemplates, prune: Any, of: tuple[Team, int]) -> tuple[ArcTemplates, Pruning]:
+def _pruned(run: Stages, templates: ArcTemplates, prune: Any, of: tuple[Team, int]) -> tuple[ArcTemplates, Pruning]:
     """The templates to keep, ranked as on one machine by sentences drawn from all shards."""
     team, total = of
     parts: list[tuple[ArcCodes, Ints]] = list(_passes(team, ("draw", min(1.0, MOST / total)), (0, 1)))
@@ -310,7 +310,7 @@ def _projective(given: Any, seen: list[SeenTrees]) -> tuple[bool, str]:
     return projective, f"{'projective' if projective else 'all'} trees: {100 * found:.1f} % have crossing arcs"
 
 
-def _arcs(run: Run, templates: ArcTemplates, limits: Any, how: tuple[Any, Team, Any]) -> ArcModel:
+def _arcs(run: Stages, templates: ArcTemplates, limits: Any, how: tuple[Any, Team, Any]) -> ArcModel:
     """The stage of arcs."""
     estimator, team, dev = how
     codes = templates.transform(Treebank.from_sentences([]))
@@ -322,7 +322,7 @@ def _arcs(run: Run, templates: ArcTemplates, limits: Any, how: tuple[Any, Team, 
     return ArcModel(templates, solver.layout, solver.limits, found.model["weights"])
 
 
-def _relations(run: Run, labels: ArcTemplates, names: tuple[str, ...], how: tuple[Any, Team]) -> LabelModel:
+def _relations(run: Stages, labels: ArcTemplates, names: tuple[str, ...], how: tuple[Any, Team]) -> LabelModel:
     """The stage of relations."""
     estimator, team = how
     learner = LabelLearner(labels, names, run.settings["seed"], copies=False)

@@ -7,10 +7,10 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from spom.core.arrays import under
+from spom.core.arrays import Arrays, under
 from spom.core.container import check_indices, check_shape, take
 from spom.errors import ModelFileError
-from spom.estimators.saving import Arrays, Saving
+from spom.estimators.saving import Saving
 from spom.estimators.training import last_entry
 from spom.features.arcs import ArcTemplates
 from spom.solvers.structured.trees.model import ArcModel, Entries, weight_count

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from spom.core.arrays import Ints, aligned_singles
+from spom.core.arrays import Arrays, Ints, aligned_singles
 from spom.core.state import State
 from spom.data.treebank import Treebank
-from spom.estimators.training import Arrays, Learner, Trainer
+from spom.estimators.training import Learner, Trainer
 from spom.features.arcs import ArcCodes, ArcTemplates, with_roots, words_of
 from spom.solvers.iterate import take
 from spom.solvers.structured.trees.model import ArcModel
@@ -25,7 +25,7 @@ Held = tuple[Treebank, ArcCodes, Any]
 
 
 @dataclass
-class Run:
+class Stages:
     """What the stages share: settings of the solver, and the trainer."""
 
     settings: dict[str, Any]
@@ -158,7 +158,7 @@ def share(parts: list[ArcTemplates], more: Iterable[str] = ()) -> None:
         templates.also = tuple(sorted(columns))
 
 
-def crossed_guides(run: Run, templates: ArcTemplates, codes: ArcCodes, gold: Ints, folds: int, epochs: int) -> Ints:
+def crossed_guides(run: Stages, templates: ArcTemplates, codes: ArcCodes, gold: Ints, folds: int, epochs: int) -> Ints:
     """Trees of the first stage for its own training data, each from a model that did not see the sentence.
 
     Folds are runs of sentences, so that a document is hardly ever on both sides.

@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import optimize, sparse
 
-from spom.core.arrays import Floats, Ints
+from spom.core.arrays import Floats, Ints, Singles
 from spom.errors import Unsupported
 from spom.estimators.comparing import FEWEST, is_worse, runs, will_do
 from spom.estimators.tagger.inputs import Task, Weights
@@ -36,7 +36,7 @@ from spom.estimators.tagger.model import metric
 from spom.features.rows import Blocks
 from spom.metrics.phrases import counts_by_sentence
 from spom.solvers.structured.chains.adaptive_engine import AdaptiveEngine
-from spom.solvers.structured.chains.data import Singles, Tokens
+from spom.solvers.structured.chains.data import Tokens
 from spom.solvers.structured.chains.knockoffs import Discovery, discover
 from spom.solvers.structured.chains.predict import largest, marginals, tag
 from spom.solvers.structured.chains.select import Selection, select

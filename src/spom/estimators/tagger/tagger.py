@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
-from spom.core.arrays import Floats, Ints, check_dev, is_sparse
+from spom.core.arrays import Arrays, Floats, Ints, check_dev, is_sparse
 from spom.core.callbacks import TakesCallbacks
 from spom.core.registry import register
 from spom.core.state import State
@@ -49,7 +49,7 @@ from spom.estimators.tagger.pruning import (
     share_of,
     without_small,
 )
-from spom.estimators.training import Arrays, Learner, Trainer, all_or_nothing, described, digest
+from spom.estimators.training import Learner, Trainer, all_or_nothing, described, digest
 from spom.estimators.training.streams import as_stream, is_iterator
 from spom.solvers.batch.path import check_grid
 from spom.solvers.steps import InverseSqrtEpoch, LinearDecay

@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from spom.core.arrays import Floats, Ints, is_sparse
+from spom.core.arrays import Singles as Singles
 from spom.core.jit import kernel
 from spom.data.columns import gather
 from spom.errors import DataError
 from spom.features.rows import Blocks
 
 Ids = NDArray[np.int32]
-Singles = NDArray[np.float32]
 
 # Labels are padded to whole vectors of this many: then inner loops have no remainder.
 LANES = 8

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from spom.core.arrays import Floats, Ints, check_positive, check_radius, check_restored, restore_random, under
+from spom.core.arrays import Floats, Ints, Singles, check_positive, check_radius, check_restored, restore_random, under
 from spom.core.registry import make, register
 from spom.core.state import Counters, State
 from spom.decoders.schemes import Constraints
@@ -23,7 +23,6 @@ from spom.solvers import examples
 from spom.solvers.steps import AdaGrad, Auto, Constant, LinearDecay, Step, as_step
 from spom.solvers.structured.chains.adaptive_engine import AdaptiveEngine, Rates
 from spom.solvers.structured.chains.data import (
-    Singles,
     Summary,
     Tokens,
     as_blocks,

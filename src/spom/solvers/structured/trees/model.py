@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from spom.core.arrays import Floats, Ints, aligned_singles, read_only
+from spom.core.arrays import Floats, Ints, Singles, aligned_singles, read_only
 from spom.features.arc_spaces import AT, LENGTHS, START, WIDE, Corpus, Shorts
 from spom.features.arcs import ArcCodes, ArcLayout, ArcTemplates
 from spom.solvers.structured.trees.scoring import parse_sentences
-from spom.solvers.structured.trees.space import Layout, Singles, layout_of
+from spom.solvers.structured.trees.space import Layout, layout_of
 
 NO_GUIDES: Ints = np.empty(0, dtype=np.int64)
 

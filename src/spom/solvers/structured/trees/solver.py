@@ -11,6 +11,7 @@ import numpy as np
 from spom.core.arrays import (
     Floats,
     Ints,
+    Singles,
     aligned_singles,
     check_positive,
     check_radius,
@@ -30,7 +31,7 @@ from spom.solvers import examples
 from spom.solvers.structured.structures import Loss, loss_code, structure
 from spom.solvers.structured.trees.learning import ACTIVE, NORM, PROGRESS, SCALE, SUM, Learnt, Task, TreeRule, learn
 from spom.solvers.structured.trees.model import ArcModel, corpus_of
-from spom.solvers.structured.trees.space import FILTER, Layout, Singles, arc_limits, layout_of
+from spom.solvers.structured.trees.space import FILTER, Layout, arc_limits, layout_of
 
 # The first step of each loss times the number of templates; for MIRA the largest step. How flat the
 # optimum is was not recorded.

@@ -26,7 +26,6 @@ from spom.features.arc_spaces import (
 )
 from spom.features.arcs import ArcCodes, ArcLayout, ArcTemplates
 
-Singles = NDArray[np.float32]
 Places = NDArray[np.uint64]
 WEIGHTS = "Array(float32, 1, 'C', readonly=True)"
 # The rows of `Space.arcs`: head, modifier, direction, bin of direction and distance.
