@@ -244,8 +244,7 @@ def order(files: dict[str, Path]) -> None:
 def growth(files: dict[str, Path]) -> None:
     """Seconds an epoch by sentences and by templates."""
     from spom.data import read_conllu
-    from spom.features.arcs import ArcTemplates
-    from spom.solvers.structured.trees.arc_filter import with_roots
+    from spom.features.arcs import ArcTemplates, with_roots
     from spom.solvers.structured.trees.solver import ArcSolver
 
     train = read_conllu(files["train"])

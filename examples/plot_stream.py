@@ -79,7 +79,7 @@ print(f"{found} of the {useful} useful features, and {len(model.selected_) - fou
 # %%
 # More data later
 # ---------------
-# ``partial_fit`` goes on from there, one block at a time.
+# ``partial_fit`` continues from there, one block at a time.
 for X, y in SvmlightFile(path, block_rows=2000):
     model.partial_fit(X, y)
 print(f"{model.n_rounds_} rounds, accuracy on the last block {model.score(X, y):.3f}")

@@ -1,6 +1,6 @@
 """The pictures of the architecture: the packages in their layers, and how data flow through them.
 
-The layers are those that import-linter enforces (pyproject.toml), and a package that is not there yet is drawn
+The layers are those that import-linter enforces (pyproject.toml), and a package that does not exist yet is drawn
 with a dashed line: the picture cannot differ from the code. Plain SVG in the colours of the page around it,
 so that it reads in light and in dark.
 """

@@ -12,7 +12,7 @@ import architecture
 import catalogue
 import usage
 
-# The packages of the reference in the order of reading; one that is not there yet, or has no names yet, is left out.
+# The packages of the reference in the order of reading; one that does not exist yet, or has no names yet, is left out.
 PACKAGES = (
     "estimators",
     "solvers",

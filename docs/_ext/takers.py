@@ -1,7 +1,7 @@
 """Which solver takes an operator: the solvers are asked, on a problem of twelve examples and six features.
 
 A solver that does not take an operator says so with `Unsupported` before it works, so one round is enough
-to know. The rule behind the answers is told in `RULES`, which the page of operators shows.
+to know. The rule behind the answers is in `RULES`, which the page of operators shows.
 """
 
 from __future__ import annotations

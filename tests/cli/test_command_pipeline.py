@@ -39,6 +39,9 @@ def test_raw_text_words_and_trees(folder: Path) -> None:
         assert len(found) == sentences
 
 
+STAGES = ("characters", "multiword", "tags", "lemmas", "trees")
+
+
 def test_evaluate_and_inspect(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     test = str(folder / "test.conllu")
     assert main(["evaluate", "--model", str(folder / "m"), "--raw", test, "--json"]) == 0
@@ -48,7 +51,9 @@ def test_evaluate_and_inspect(folder: Path, capsys: pytest.CaptureFixture[str]) 
     )
     assert main(["inspect", str(folder / "m")]) == 0
     shown = capsys.readouterr().out
-    assert all(stage in shown for stage in ("characters", "multiword", "tags", "lemmas", "trees"))
+    stages = [line.split()[0] for line in shown.splitlines() if line.startswith("  ")]
+    assert [name for name in stages if name in STAGES] == list(STAGES)
+    assert shown.startswith(str(folder / "m"))
 
 
 def test_words_are_written_as_valid_sentences(folder: Path) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import spom as library
-from spom.cli import live
+from spom.cli import training
 from spom.cli.sentences import load_tagging
 from spom.core.ordered import in_order
 from spom.data import read_conll, read_conllu
@@ -232,14 +232,14 @@ def test_a_tagger_that_was_stopped_goes_on_to_the_same_bits(
 ) -> None:
     words = ["train", "tagger", "--train", here / "train.txt", "--columns", "w,shelf,label", "--epochs", "5"]
     spom.well(*words, "--model", tmp_path / "whole")
-    on_epoch = live.Live.on_epoch
+    on_epoch = training.Live.on_epoch
 
-    def interrupted(self: live.Live, info: dict[str, object]) -> bool:
+    def interrupted(self: training.Live, info: dict[str, object]) -> bool:
         self.stopping.number = signal.SIGINT if info["epoch"] == 2 else None
         return on_epoch(self, info)
 
     with monkeypatch.context() as patched:
-        patched.setattr(live.Live, "on_epoch", interrupted)
+        patched.setattr(training.Live, "on_epoch", interrupted)
         done = spom(*words, "--model", tmp_path / "parts")
     assert done.status == 130, done.err
     assert library.load_model(tmp_path / "parts").n_epochs_ == 2
@@ -406,16 +406,16 @@ def test_a_parser_resumes_to_the_same_file(
     words = ["train", "parser", "--train", here / "train.conllu", "--set", "min_count=1", "--set", "table_bits=10"]
     words += ["--epochs", 3]
     spom.well(*words, "--model", tmp_path / "whole")
-    on_epoch = live.Live.on_epoch
+    on_epoch = training.Live.on_epoch
 
-    def interrupted(self: live.Live, info: dict[str, object]) -> bool:
+    def interrupted(self: training.Live, info: dict[str, object]) -> bool:
         if info["epoch"] == 2:
             self.stopping.number = signal.SIGTERM
         return on_epoch(self, info)
 
     state = tmp_path / "state"
     with monkeypatch.context() as patched:
-        patched.setattr(live.Live, "on_epoch", interrupted)
+        patched.setattr(training.Live, "on_epoch", interrupted)
         assert spom(*words, "--model", tmp_path / "rest", "--checkpoint", state).status == 143
     assert state.exists()
     spom.well(*words, "--model", tmp_path / "rest", "--checkpoint", state, "--resume")

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import spom as library
-from spom.cli import live
+from spom.cli import training
 from spom.models import read_run
 from tests.cli.common import Command
 
@@ -22,15 +22,15 @@ def test_a_run_that_was_stopped_goes_on_to_the_same_bits(
 ) -> None:
     words = ["train", "classifier", "--train", here / "train.svm", "--epochs", "6"]
     spom.well(*words, "--model", tmp_path / "whole")
-    on_epoch = live.Live.on_epoch
+    on_epoch = training.Live.on_epoch
 
-    def interrupted(self: live.Live, info: dict[str, object]) -> bool:
+    def interrupted(self: training.Live, info: dict[str, object]) -> bool:
         if info["epoch"] == 2:
             self.stopping.number = int(signal.SIGINT)
         return on_epoch(self, info)
 
     with monkeypatch.context() as patched:
-        patched.setattr(live.Live, "on_epoch", interrupted)
+        patched.setattr(training.Live, "on_epoch", interrupted)
         done = spom(*words, "--model", tmp_path / "parts")
     assert done.status == 130
     assert "stopped by SIGINT; to continue, run the same command with --resume" in done.err
@@ -101,13 +101,13 @@ def test_the_table_is_live_on_a_terminal() -> None:
             return True
 
     shown = Terminal()
-    with live.Live(3, stream=shown, unit="rows/s") as table:
+    with training.Live(3, stream=shown, unit="rows/s") as table:
         for epoch in (1, 2):
             table.on_epoch({"epoch": epoch, "objective": 0.5, "dev": 0.9, "nonzeros": 1234, "per_second": 1e6})
     text = shown.getvalue()
     for word in ("epoch", "objective", "dev", "non-zeros", "rows/s", "time left", "1,234", "0.9000"):
         assert word in text
     silent = io.StringIO()
-    with live.Live(3, stream=silent) as table:
+    with training.Live(3, stream=silent) as table:
         table.on_epoch({"epoch": 1})
     assert silent.getvalue() == ""

@@ -13,7 +13,7 @@ from rich.console import Console
 
 import spom as library
 from spom.cli import options as names
-from spom.cli.live import Live, kept_epochs
+from spom.cli.training import Live, kept_epochs
 from spom.core import registry
 from spom.features.arc_sets import SETS as ARC_SETS
 from spom.features.ready import SETS

@@ -1,4 +1,4 @@
-"""Who waits is told why, and who does not wait is told nothing."""
+"""A user who waits is shown why, and one who does not wait is shown nothing."""
 
 from __future__ import annotations
 

@@ -207,7 +207,7 @@ def test_the_best_tree_of_many_words_beats_every_change_of_one_head() -> None:
 
 @pytest.mark.parametrize("decoder", DECODERS, ids=repr)
 def test_equal_scores_count_trees(decoder: Trees) -> None:
-    """(n + 1)^(n - 1) trees, n^(n - 1) with a single root (Cayley); the best of equals is always the same."""
+    """(n + 1)^(n - 1) trees, n^(n - 1) with a single root (Cayley); ties always go to the same tree."""
     for n in (1, 2, 3, 4, 7, 20):
         zero = np.zeros((n + 1, n + 1))
         z = decoder.marginals(zero)[1]

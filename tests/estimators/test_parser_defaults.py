@@ -1,4 +1,4 @@
-"""What a parser chooses where it is told nothing."""
+"""What a parser chooses where nothing is given."""
 
 from __future__ import annotations
 

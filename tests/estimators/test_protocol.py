@@ -16,7 +16,7 @@ RNG = np.random.default_rng(0)
 X = RNG.standard_normal((40, 3))
 SENTENCES = [["the", "cat", "sleeps"], ["dogs", "bark"]] * 5
 TAGS = [["D", "N", "V"], ["N", "V"]] * 5
-# Words that are told apart by their forms alone, so that there is something to learn.
+# Words that differ in their forms alone, so that there is something to learn.
 TREES = [{"a": 2, "b": 0, "c": 2, "d": 3}, {"b": 3, "d": 3, "a": 0, "c": 3}, {"c": 0, "a": 1, "d": 4, "b": 2}]
 BANK = Treebank.from_sentences(
     [{"form": w, "upos": "X", "head": h, "deprel": "dep" if h else "root"} for w, h in tree.items()] for tree in TREES

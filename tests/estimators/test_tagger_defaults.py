@@ -1,4 +1,4 @@
-"""What a tagger chooses where it is told nothing."""
+"""What a tagger chooses where nothing is given."""
 
 from __future__ import annotations
 

@@ -10,7 +10,6 @@ import pytest
 MODULES = [
     "estimators.tagger.tagger",
     "solvers.structured.chains.solver",
-    "solvers.structured.chains.dispatch",
     "solvers.structured.trees.solver",
     "solvers.structured.trees.relations",
     "solvers.structured.structures",

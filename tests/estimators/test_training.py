@@ -24,7 +24,7 @@ from spom.core.atomic import previous, remove_stale, replacing
 from spom.data import Treebank
 from spom.errors import DataError, ModelFileError, SpomError
 from spom.estimators.training import Checkpoint
-from spom.estimators.training.checkpoint import Writer
+from spom.estimators.training.trainer import Writer
 from spom.kernels import Gaussian, Linear
 from spom.penalties import L1, SparseMKL
 

@@ -1,4 +1,4 @@
-"""Callbacks of the online estimators: what they are told, and how they end a run."""
+"""Callbacks of the online estimators: what they are given, and how they end a run."""
 
 from __future__ import annotations
 

@@ -13,7 +13,6 @@ MODULES = [
     "spom.metrics.phrases",
     "spom.features.streams",
     "spom.features.clusters",
-    "spom.features.derive",
     "spom.features.dicts",
     "spom.features.matrices",
     "spom.features.ready",

@@ -134,7 +134,7 @@ def test_certificates_and_what_p_must_be(pair: str) -> None:
 
 
 def test_a_wrong_point_has_a_gap() -> None:
-    """The certificate can fail: a result with another p or x is told apart."""
+    """The certificate can fail: it rejects a result with another p or x."""
     from dataclasses import replace
 
     u, z, L, _ = draws(1)[0]

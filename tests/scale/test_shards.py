@@ -16,7 +16,7 @@ from spom.scale import Shards
 
 
 def sentences(count: int) -> list[str]:
-    """Sentences of one to five tokens, the k-th of which is told by its words."""
+    """Sentences of one to five tokens, the k-th of which is known by its words."""
     return ["".join(f"w{k}.{t} T{t % 3}\n" for t in range(1 + k % 5)) for k in range(count)]
 
 

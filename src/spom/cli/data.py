@@ -36,7 +36,7 @@ def list_sets(json: o.Json = False, debug: o.Debug = False) -> None:
     from dataclasses import asdict
 
     from spom.cli.options import print_json
-    from spom.cli.record import size
+    from spom.cli.training import size
     from spom.data.catalogue import ABOUT, CATALOGUE
     from spom.data.fetching import data_folder
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from spom import load_model
 from spom.cli.inspecting import bars
-from spom.cli.record import size
+from spom.cli.training import size
 from spom.cli.warmup import compiling
 from spom.data import read_conll
 from spom.data.generated import ingredients

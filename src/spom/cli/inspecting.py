@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from spom.cli.record import size
+from spom.cli.training import size
 from spom.core.container import Header
 from spom.core.registry import suggestion
 from spom.errors import Unsupported
@@ -25,7 +25,7 @@ _BAR = 30
 
 
 def from_header(header: Header) -> dict[str, Any]:
-    """What the header says."""
+    """The contents of the header."""
     arrays = {
         name: {"dtype": str(d), "shape": list(s), "bytes": b - a} for name, (d, s, a, b) in header.entries.items()
     }
@@ -57,7 +57,7 @@ def _shown(value: Any) -> Any:
 
 
 def from_model(model: Any, top: int) -> dict[str, Any]:
-    """What the weights say."""
+    """The contents of the weights."""
     kinds = {"SequenceTagger": _tagger, "DependencyParser": _parser, "MKLClassifier": _kernels}
     kinds["Pipeline"] = _pipeline
     return kinds.get(type(model).__name__, _linear)(model, top)
@@ -69,7 +69,7 @@ def _kernels(model: Any, top: int) -> dict[str, Any]:
 
 
 def _named_blocks(model: Any) -> dict[str, Any]:
-    """The blocks of a model of structures, from the one that weighs most on."""
+    """The blocks of a model of structures, largest weight first."""
     weights = model.block_weights_
     order = np.argsort(-weights, kind="stable").tolist()
     return {
@@ -197,7 +197,7 @@ def _top(model: Any, coef: Any, top: int) -> dict[str, list[list[Any]]]:
 
 
 def print_csv(found: dict[str, Any]) -> None:
-    """The blocks, a line each."""
+    """The blocks, one per line."""
     writer = csv.writer(sys.stdout, lineterminator="\n")
     writer.writerow(["block", "weight"])
     for block in found.get("blocks", []):
@@ -228,9 +228,7 @@ def print_text(found: dict[str, Any], view: View) -> None:
 
 
 def _lines(found: dict[str, Any], view: View) -> list[str]:
-    lines = _about(found, view)
-    for name, text in found.get("stages", {}).items():
-        print(f"  {name:12} {text}")
+    lines = _about(found, view) + [f"  {name:12} {text}" for name, text in found.get("stages", {}).items()]
     if "blocks" not in found:
         arrays = found["arrays"].items()
         shapes = [(name, a["dtype"], "x".join(map(str, a["shape"])), size(a["bytes"])) for name, a in arrays]
@@ -250,8 +248,8 @@ def _about(found: dict[str, Any], view: View) -> list[str]:
     first = f"{found['path']}: {found['estimator']}, {size(found['bytes'])}, format {found['format']}{checked}"
     shown = {k: v for k, v in found["parameters"].items() if v is not None}
     lines = [_bold(first, view), "  " + ", ".join(f"{k}={v}" for k, v in shown.items())]
-    told = {k: v for k, v in found["training"].items() if v is not None and not isinstance(v, (dict, list))}
-    return [*lines, "  trained: " + ", ".join(f"{k} {v}" for k, v in told.items())] if told else lines
+    facts = {k: v for k, v in found["training"].items() if v is not None and not isinstance(v, (dict, list))}
+    return [*lines, "  trained: " + ", ".join(f"{k} {v}" for k, v in facts.items())] if facts else lines
 
 
 def _blocks(found: dict[str, Any], view: View) -> list[str]:
@@ -271,7 +269,7 @@ def _blocks(found: dict[str, Any], view: View) -> list[str]:
 
 
 def _top_features(found: dict[str, Any], view: View) -> list[str]:
-    """The features of each label: a line each, or with --label and --all a line per feature."""
+    """The features of each label: one line per label, or one per feature with --label and --all."""
     top = found.get("top", {})
     if view.label is not None and view.label not in top:
         raise Unsupported(f"there is no label {view.label!r} in this model; {suggestion(view.label, list(top))}")

@@ -19,8 +19,8 @@ import typer
 from spom.cli import data, demo, evaluate, inspect, predict, report, warmup
 from spom.cli import train_parser as trees
 from spom.cli import train_vectors as vectors
-from spom.cli.live import Stopped, end_on_sigterm
 from spom.cli.train_tagger import tagger
+from spom.cli.training import Stopped, end_on_sigterm
 
 ABOUT = """Learn taggers, parsers, pipelines, classifiers and regressors, and the features they need.
 

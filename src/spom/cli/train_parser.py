@@ -22,7 +22,7 @@ from spom.cli.options import (
 from spom.errors import DataError, Unsupported
 
 if TYPE_CHECKING:
-    from spom.cli.record import Run
+    from spom.cli.training import Run
 
 # Sentences of the dev data whose trees, gold and predicted, the record keeps.
 EXAMPLES = 8
@@ -68,8 +68,8 @@ def parser(o: dict[str, Any]) -> None:
     Losses are mira (default), hinge, perceptron and log; there is no penalty unless one is asked for.
     """
     from spom import DependencyParser
-    from spom.cli.record import Run
     from spom.cli.scores import tree_scores
+    from spom.cli.training import Run
 
     if o["format"] not in (None, "conllu"):
         raise Unsupported(f"parsers take CoNLL-U, not {o['format']!r}")
@@ -104,8 +104,8 @@ def pipeline(o: dict[str, Any]) -> None:
       spom train pipeline --train en_ewt-ud-train.conllu.gz --model small.spom --size 5MB
     """
     from spom import Pipeline
-    from spom.cli.record import Run
     from spom.cli.scores import pipeline_scores
+    from spom.cli.training import Run
 
     if o["format"] not in (None, "conllu"):
         raise Unsupported(f"pipelines are learnt from CoNLL-U, not {o['format']!r}")

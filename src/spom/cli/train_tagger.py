@@ -68,9 +68,9 @@ def tagger(o: dict[str, Any]) -> None:
     Losses are softmax-margin (default), log, hinge and perceptron. The default penalty is l1 with a strength from the
     number of sentences; --penalty none is none.
     """
-    from spom.cli.record import Run
     from spom.cli.scores import tag_scores
     from spom.cli.sentences import like_training, read_tagged
+    from spom.cli.training import Run
     from spom.estimators.tagger.tagger import SequenceTagger
 
     with Run("tagger", o, "tokens/s") as run:

@@ -12,7 +12,7 @@ from spom.cli.options import FILES, LEARNING, RUNNING, SOLVERS, completing, name
 from spom.errors import DataError, Unsupported
 
 if TYPE_CHECKING:
-    from spom.cli.record import Run
+    from spom.cli.training import Run
     from spom.cli.vectors import Layout, Vectors
 
 # The most blocks whose names and weights the record of a run holds.
@@ -115,8 +115,8 @@ def _train(task: str, o: dict[str, Any]) -> None:
     """Read, learn, score, write."""
     import numpy as np
 
-    from spom.cli.record import Run
     from spom.cli.scores import vector_scores
+    from spom.cli.training import Run
 
     real, online = task == "regressor", o["solver"] == "online"
     with Run(task, o, "rows/s", shards=online and not o["stream"]) as run:

@@ -15,6 +15,7 @@ from spom.errors import DataError, ModelFileError
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+Singles = NDArray[np.float32]
 Array = NDArray[Any]
 # What states, checkpoints and model files hold.
 Arrays = dict[str, Array]

@@ -41,7 +41,7 @@ def replacing(path: str | Path, keep: bool = False) -> Iterator[BinaryIO]:
     if not target.parent.is_dir():
         raise FileNotFoundError(2, "there is no such folder; make it first", str(target.parent))
     temporary = _temporary(target)
-    # 0o666 less the user's mask, as for any new file: mkstemp would leave a file that nobody else can read.
+    # 0o666 less the user's mask, as for any new file: mkstemp would leave a file that other users cannot read.
     handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
     try:
         with os.fdopen(handle, "wb") as file:

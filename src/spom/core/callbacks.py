@@ -1,4 +1,4 @@
-"""Callbacks: objects that look on while an estimator learns, and may stop it.
+"""Callbacks: objects that follow an estimator while it learns, and may stop it.
 
 A callback is any object with one or more of these methods; there is nothing to derive from:
 
@@ -48,12 +48,12 @@ from typing import Any, Protocol
 
 from spom.errors import Unsupported
 
-# The log of the whole library; what nobody asked for is not shown.
+# The log of the whole library; silent by default.
 LOG = logging.getLogger("spom")
 LOG.addHandler(logging.NullHandler())
 
 METHODS = ("on_epoch", "on_checkpoint", "on_problem", "on_end")
-# What a line of the log tells of an epoch, in this order.
+# What a line of the log shows of an epoch, in this order.
 _LOGGED = ("epoch", "objective", "loss", "dev", "blocks_kept", "nonzeros", "per_second", "seconds")
 
 
@@ -87,7 +87,7 @@ class Callbacks:
 
     @property
     def wanted(self) -> bool:
-        """Whether anybody looks on: where nobody does, what an epoch tells need not be computed."""
+        """Whether there is a callback or a log to write: without one, the entry of an epoch need not be computed."""
         return bool(self._watching) or (self.log and LOG.isEnabledFor(logging.INFO))
 
     @property
@@ -99,7 +99,7 @@ class Callbacks:
         """Whether a callback asks to stop; all of them are called first."""
         self._last = dict(info)
         self._write("", info)
-        # A list, not any(): the second callback is told even when the first has said stop.
+        # A list, not any(): the second callback is called even when the first asked to stop.
         answers = self._tell("on_epoch", lambda: dict(info))
         self.stopped = self.stopped or any(answers)
         return self.stopped
@@ -156,7 +156,7 @@ def as_callbacks(given: Any) -> list[Any]:
 
 
 class _Line:
-    """A line of the log, written only where somebody reads it."""
+    """A line of the log, formatted only where it is shown."""
 
     def __init__(self, label: str, what: str, info: Mapping[str, Any]) -> None:
         self.label, self.what, self.info = label, what, info

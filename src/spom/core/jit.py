@@ -134,7 +134,7 @@ class Kernel:
         return next((str(name) for name, value in scope.items() if value is self), None)
 
     def _ready(self) -> Callable[..., Any]:
-        """Load the compiled code, compiling it first if it is not there."""
+        """Load the compiled code, compiling it first if it is missing."""
         if self._run is None:
             if switched_off():
                 self._run = self.function

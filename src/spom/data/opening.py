@@ -108,4 +108,4 @@ class _Checked:
             return
         if self.given > limit * max(1, taken):
             what = f"{taken} bytes became more than {self.given}, over {limit:g} times as many"
-            raise DataError(f"{what}; set SPOM_MAX_RATIO to a larger number to read it all the same", self.name)
+            raise DataError(f"{what}; set SPOM_MAX_RATIO to a larger number to read it anyway", self.name)

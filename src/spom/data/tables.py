@@ -107,7 +107,7 @@ def read_table(
 def read_table_fast(content: bytes, target: str | None) -> tuple[tuple[str, ...], Floats, list[str], str] | None:
     """(names of the features, their numbers, the target as text, its name) of a whole CSV file, by pandas.
 
-    None where pandas is not there, or finds anything that `read_table` should tell of: it knows the line.
+    None where pandas is missing, or finds a fault: `read_table` then reports it with its line.
     """
     try:
         import pandas

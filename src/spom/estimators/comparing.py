@@ -1,6 +1,6 @@
-"""Whether a smaller model will do, from what it and the whole one get right on held-out sentences.
+"""Whether a smaller model is good enough, from what it and the whole one get right on held-out sentences.
 
-It will where its score is lower by at most .002 at a risk of one in forty (paired sentence by sentence: fall + 1.96
+It is where its score is lower by at most .002 at a risk of one in forty (paired sentence by sentence: fall + 1.96
 standard errors), where a gain counts as no fall: the noise of the difference will be as large on other sentences. It
 will, too, where its score is higher at a risk of one in a thousand.
 """
@@ -11,8 +11,8 @@ import numpy as np
 
 from spom.core.arrays import Ints
 
-# The risk as a normal quantile, what the score may fall by, and the quantile of a clear gain. How they were chosen is
-# told in the guide's page on defaults.
+# The risk as a normal quantile, what the score may fall by, and the quantile of a clear gain. The guide's page on
+# defaults says how they were chosen.
 QUANTILE, FALL, CLEAR = 1.96, 0.002, 3.09
 # The parts that sentences are divided into, how many of them judge at most, and how many there must be.
 PARTS, JUDGED, FEWEST = 3, 4000, 60
@@ -53,13 +53,13 @@ def paired_fall(full: Ints, smaller: Ints) -> tuple[float, float]:
 
 
 def is_worse(full: Ints, smaller: Ints) -> bool:
-    """Whether more sentences will hardly change the verdict that the smaller model will not do."""
+    """Whether the smaller model is clearly worse: more sentences would hardly change the verdict."""
     fall, error = paired_fall(full, smaller)
     return fall - QUANTILE * error > FALL
 
 
 def will_do(full: Ints, smaller: Ints) -> tuple[bool, str]:
-    """Whether the smaller model will do, and the figures.
+    """Whether the smaller model is good enough, and the figures.
 
     >>> will_do(np.array([[9, 9, 9], [9, 9, 8]]), np.array([[9, 9, 9], [9, 9, 7]]))
     (False, 'score 0.9444 to 0.8889, at most 0.0770 of noise at a risk of .025')

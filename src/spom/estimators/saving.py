@@ -10,13 +10,12 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
+from spom.core.arrays import Arrays as Arrays
 from spom.core.container import check_indices, check_offsets, check_shape, take
 from spom.errors import ModelFileError
 from spom.losses.base import Loss
 from spom.models.loading import save_model
 from spom.solvers.iterate import History
-
-Arrays = dict[str, np.ndarray[Any, Any]]
 
 # What `fit` leaves behind in a linear model besides its weights and its history.
 FITTED = (
@@ -146,7 +145,7 @@ def _history(kept: dict[str, Any]) -> Any:
     return history
 
 
-# Blocks that are listed; nobody reads more of them beside a diagram.
+# Blocks that are listed, at most.
 MOST = 8
 
 
@@ -165,7 +164,7 @@ def summary_html(estimator: Any) -> str:
 
 
 def summary(estimator: Any) -> list[tuple[str, str]]:
-    """(name, HTML) of what there is to tell of a fitted estimator."""
+    """(name, HTML) of each line of a fitted estimator's summary."""
     if not _is_fitted(estimator):
         return []
     found: list[tuple[str, str]] = []

@@ -307,3 +307,16 @@ def affixes(buffer: Bytes, start: Ints, length: Codes, k: int, last: bool, begin
                 count += (buffer[at] & 0xC0) != 0x80
                 at += 1
             begin[t, 0], size[t, 0] = a, at - a
+
+
+def with_roots(heads: Ints, codes: ArcCodes) -> Ints:
+    """Numbers of words laid out as the codes are: with a zero for the root of each sentence."""
+    out = np.zeros(codes.codes.shape[1], dtype=np.int64)
+    out[words_of(codes)] = heads
+    return out
+
+
+def words_of(codes: ArcCodes) -> Ints:
+    """The place of each word in the layout of the codes."""
+    total, count = int(codes.sizes.sum()), codes.first.size
+    return np.arange(total) + np.repeat(np.arange(count), codes.sizes) + 1

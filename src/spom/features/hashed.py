@@ -14,9 +14,8 @@ from spom.data.columns import Columns
 from spom.data.interning import BYTES, Bytes, Codes, distinct, hash_bytes
 from spom.errors import ModelFileError
 from spom.features.clusters import Clusters
-from spom.features.derive import LENGTHS, OFFSETS, Spans, derived
 from spom.features.rows import NO_VALUES, Blocks, Rows
-from spom.features.streams import Stream, Template, resolved
+from spom.features.streams import LENGTHS, OFFSETS, Spans, Stream, Template, derived, resolved
 
 
 class Hashed:

@@ -1,24 +1,22 @@
-"""Templates as text, and the streams of codes that they read: columns and what is derived from them, as integers."""
+"""Templates as text, and the streams that they read: columns, and the strings that are derived from them."""
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from spom.core.arrays import Ints, under
-from spom.core.container import check_indices, check_shape, take
+from spom.core.arrays import Ints
 from spom.core.jit import kernel
 from spom.data.columns import Columns
-from spom.data.interning import Codes, distinct
+from spom.data.interning import BYTES, Bytes, Codes
 from spom.errors import DataError
 from spom.features.clusters import Clusters
-from spom.features.derive import Spans, derived
-from spom.features.vocabulary import Vocabulary
 
 _ATOM = re.compile(r"(?P<column>[^\[\]|.:\s]+)(?P<steps>(\.[a-z]+\d*)*)\[(?P<offset>[+-]?\d+)\]")
 
@@ -101,137 +99,8 @@ def grouped(templates: Iterable[Template]) -> dict[str, list[Template]]:
     return blocks
 
 
-Padded = NDArray[np.int32]
-
-
-class Coder:
-    """The values of streams as codes: 0 unknown, 1 to 2 reach the markers beyond a sentence, then the strings.
-
-    A string is derived from a word once: for known words the codes are kept by word (`maps`), for the distinct unknown
-    words of a call they are computed there, so that the suffix of a new word is known where the suffix is.
-    """
-
-    def __init__(self, streams: tuple[Stream, ...], reach: int, boundaries: bool, clusters: Clusters | None) -> None:
-        self.streams, self.reach, self.boundaries, self.clusters = streams, reach, boundaries, clusters
-        self.words: dict[int | str, Vocabulary] = {}
-        self.values: dict[Stream, Vocabulary] = {}
-        self.maps: dict[Stream, Codes] = {}
-
-    @property
-    def sizes(self) -> list[int]:
-        """How many codes each stream may have, that of the unknown included."""
-        return [2 * self.reach + 1 + len(self.values[stream]) for stream in self.streams]
-
-    def fit(self, columns: Columns) -> Padded:
-        """Learn the strings of `columns`, and give their codes as `transform` does."""
-        self.words, self.values, self.maps = {stream.column: Vocabulary() for stream in self.streams}, {}, {}
-        return self._padded(columns, grow=True)
-
-    def transform(self, columns: Columns) -> Padded:
-        """One row of codes per stream, sentence after sentence, each with `reach` markers before and after it."""
-        return self._padded(columns, grow=False)
-
-    def _padded(self, columns: Columns, grow: bool) -> Padded:
-        out = np.empty((len(self.streams), columns.n_tokens + 2 * self.reach * len(columns)), dtype=np.int32)
-        offsets = np.ascontiguousarray(columns.offsets)
-        for column in self.words:
-            mine = [(k, stream) for k, stream in enumerate(self.streams) if stream.column == column]
-            at = resolved(columns, mine[0][1])
-            local, first = distinct(columns.buffer, columns.start, columns.length, at)
-            spans = Spans(columns.buffer, columns.start[first, at], columns.length[first, at])
-            words = self.words[column].add(*spans) if grow else self.words[column].lookup(*spans)
-            unknown = np.flatnonzero(words == 0)
-            for k, stream in mine:
-                if grow:
-                    self._learn(stream)
-                codes = self._codes(stream, spans, words, unknown)
-                pad(local, codes, offsets, self.reach, self.boundaries, out[k])
-        return out
-
-    def _learn(self, stream: Stream) -> None:
-        """The strings that a stream derives from the words of its column."""
-        words = self.words[stream.column]
-        if not stream.steps:
-            self.values[stream] = words
-            return
-        found, values = derived(Spans(*words.spans()), stream.steps, self.clusters), Vocabulary()
-        codes, there = np.zeros(len(words) + 1, dtype=np.int32), np.flatnonzero(found.length >= 0)
-        codes[there + 1] = values.add(found.buffer, found.start[there], found.length[there])
-        self.values[stream], self.maps[stream] = values, codes
-
-    def _codes(self, stream: Stream, spans: Spans, words: Codes, unknown: Ints) -> Codes:
-        """The vocabulary's code of each of some strings; `words` are those of the column, 0 for the `unknown` ones."""
-        codes = words
-        if stream.steps:
-            codes = self.maps[stream][words]
-            if unknown.size:
-                new = Spans(spans.buffer, spans.start[unknown], spans.length[unknown])
-                found = derived(new, stream.steps, self.clusters)
-                code = self.values[stream].lookup(found.buffer, found.start, np.maximum(found.length, 0))
-                code[found.length < 0] = 0
-                codes[unknown] = code
-        return codes
-
-    def only(self, kept: list[int], used: list[Ints]) -> Coder:
-        """A coder of some streams, and of the strings `used` (sorted codes of its vocabulary) of each.
-
-        Words that no kept template asks for by themselves are forgotten; what is derived from them is computed again.
-        """
-        streams = tuple(self.streams[k] for k in kept)
-        coder = Coder(streams, self.reach, self.boundaries, self.clusters)
-        words: dict[int | str, Ints] = {}
-        for column in dict.fromkeys(stream.column for stream in streams):
-            itself = Stream(column)
-            words[column] = used[streams.index(itself)] if itself in streams else np.empty(0, dtype=np.int64)
-            coder.words[column] = self.words[column].subset(words[column])
-        for k, stream in enumerate(streams):
-            if not stream.steps:
-                coder.values[stream] = coder.words[stream.column]
-                continue
-            codes = used[k]
-            coder.values[stream] = self.values[stream].subset(codes)
-            renumber = np.zeros(len(self.values[stream]) + 1, dtype=np.int32)
-            renumber[codes] = np.arange(1, codes.size + 1)
-            kept_words = np.concatenate([[0], words[stream.column]])
-            coder.maps[stream] = renumber[self.maps[stream][kept_words]]
-        return coder
-
-    def string(self, k: int, code: int) -> str:
-        """What a code of stream k stands for."""
-        if code > 2 * self.reach:
-            return self.values[self.streams[k]][code - 2 * self.reach]
-        return f"_B-{code}" if code <= self.reach else f"_B+{code - self.reach}"
-
-    def arrays(self) -> dict[str, Any]:
-        """Everything as arrays."""
-        out: dict[str, Any] = {}
-        for column, words in self.words.items():
-            out.update({f"words.{column}.{key}": value for key, value in words.arrays().items()})
-        for stream in self.streams:
-            if stream.steps:
-                out.update({f"values.{stream}.{key}": value for key, value in self.values[stream].arrays().items()})
-                out[f"maps.{stream}"] = self.maps[stream]
-        if self.clusters is not None:
-            out.update({f"clusters.{key}": value for key, value in self.clusters.arrays().items()})
-        return out
-
-    def restore(self, arrays: dict[str, Any]) -> None:
-        """Take what `arrays()` gave."""
-        for stream in self.streams:
-            if stream.column not in self.words:
-                self.words[stream.column] = Vocabulary.from_arrays(under(arrays, f"words.{stream.column}."))
-            if stream.steps:
-                self.values[stream] = Vocabulary.from_arrays(under(arrays, f"values.{stream}."))
-                name = f"maps.{stream}"
-                codes = check_indices(take(arrays, name, "i"), len(self.values[stream]) + 1, name)
-                check_shape(codes, (len(self.words[stream.column]) + 1,), name)
-                self.maps[stream] = np.ascontiguousarray(codes, dtype=np.int32)
-            else:
-                self.values[stream] = self.words[stream.column]
-
-
 def resolved(columns: Columns, stream: Stream) -> int:
-    """The column that a stream reads, or an error that names what asks for it; without tokens any column will do."""
+    """The column that a stream reads, or an error that names the stream; without tokens any column works."""
     if columns.n_tokens == 0:
         return 0
     try:
@@ -240,18 +109,237 @@ def resolved(columns: Columns, stream: Stream) -> int:
         raise DataError(f"a template reads {stream}, but {error.what}", error.source) from None
 
 
-@kernel("void(int32[::1], int32[::1], int64[::1], int64, boolean, int32[::1])")
-def pad(local: Codes, codes: Codes, offsets: Ints, reach: int, boundaries: bool, out: Codes) -> None:
-    """out = markers, shifted codes[local], markers of each sentence; at distance j it is j before, reach + j after."""
-    p = 0
-    for i in range(offsets.size - 1):
-        for j in range(reach, 0, -1):
-            out[p] = j if boundaries else 0
-            p += 1
-        for t in range(offsets[i], offsets[i + 1]):
-            code = codes[local[t]]
-            out[p] = code + 2 * reach if code > 0 else 0
-            p += 1
-        for j in range(1, reach + 1):
-            out[p] = reach + j if boundaries else 0
-            p += 1
+# --- derived strings: computed once for each distinct string, on bytes, in compiled code ------------------------
+
+OFFSETS = "Array(int64, 1, 'C', readonly=True)"
+LENGTHS = "Array(int32, 1, 'C', readonly=True)"
+
+_REWRITES = {"lower": 0, "pattern": 1, "shape": 2, "length": 3, "digit": 4, "case": 5}
+_SUMMARIES = np.frombuffer(b"none all  some loweruppertitlemixed", dtype=np.uint8).reshape(7, 5)
+_NARROW = re.compile(r"(prefix|suffix)([1-9]\d*)")
+_CLUSTER = re.compile(r"cluster(\d*)")
+
+
+class Spans(NamedTuple):
+    """Strings as spans of a buffer of UTF-8; a negative length means that there is no value."""
+
+    buffer: Bytes
+    start: Ints
+    length: Codes
+
+
+def derived(spans: Spans, steps: tuple[str, ...], clusters: Clusters | None = None) -> Spans:
+    """The strings after each step in turn: lower, prefixK, suffixK, shape, pattern, length, digit, case, clusterK.
+
+    >>> word = np.frombuffer(b"McDonald-42", dtype=np.uint8)
+    >>> one = Spans(word, np.zeros(1, dtype=np.int64), np.array([11], dtype=np.int32))
+    >>> for step in ("lower", "prefix2", "suffix3", "shape", "pattern", "length", "digit", "case"):
+    ...     found = derived(one, (step,))
+    ...     at, long = found.start[0], found.length[0]
+    ...     print(step, bytes(found.buffer[at : at + long]).decode())
+    lower mcdonald-42
+    prefix2 Mc
+    suffix3 -42
+    shape XxXx-d
+    pattern XxXxxxxx-dd
+    length 11
+    digit some
+    case mixed
+    """
+    for step in steps:
+        narrow, cluster = _NARROW.fullmatch(step), _CLUSTER.fullmatch(step)
+        if step in _REWRITES:
+            spans = _rewritten(spans, _REWRITES[step])
+        elif narrow:
+            spans = _narrowed(spans, int(narrow[2]), narrow[1] == "suffix")
+        elif cluster and clusters is not None:
+            spans = Spans(*clusters.of(*spans))
+            if cluster[1]:
+                spans = _narrowed(spans, int(cluster[1]), False)
+    return spans
+
+
+def check_step(step: str, text: str, clusters: bool) -> None:
+    """An error that names the steps there are, where `step` is none of them."""
+    if step in _REWRITES or _NARROW.fullmatch(step):
+        return
+    if not _CLUSTER.fullmatch(step):
+        known = ", ".join([*_REWRITES, "prefixK", "suffixK", "cluster", "clusterK"])
+        raise DataError(f"template {text!r}: there is no {step!r}; what can be derived from a column: {known}")
+    if not clusters:
+        raise DataError(f"template {text!r} needs clusters: give clusters=, a file of word<TAB>cluster")
+
+
+def _narrowed(spans: Spans, k: int, from_end: bool) -> Spans:
+    start, length = spans.start.copy(), spans.length.copy()
+    narrow(spans.buffer, start, length, k, from_end)
+    return Spans(spans.buffer, start, length)
+
+
+def _rewritten(spans: Spans, kind: int) -> Spans:
+    lower, classes = character_tables(all_ascii(*spans))
+    # The lower case of a character can take one byte more than the character; a number or a word takes up to 20.
+    capacity = 2 * int(np.maximum(spans.length, 0).sum()) + 20 * spans.length.size
+    out = np.empty(capacity, dtype=np.uint8)
+    start, length = np.empty_like(spans.start), np.empty_like(spans.length)
+    used = rewrite(kind, *spans, lower, classes, Written(out, start, length))
+    return Spans(out[:used].copy(), start, length)
+
+
+@kernel(f"boolean({BYTES}, {OFFSETS}, {LENGTHS})")
+def all_ascii(buffer: Bytes, start: Ints, length: Codes) -> bool:
+    """Whether the spans have no byte of 128 or more: then the small tables of characters are enough."""
+    for i in range(start.size):
+        for j in range(start[i], start[i] + length[i]):
+            if buffer[j] >= 128:
+                return False
+    return True
+
+
+@kernel(f"void({BYTES}, int64[::1], int32[::1], int64, boolean)")
+def narrow(buffer: Bytes, start: Ints, length: Codes, k: int, from_end: bool) -> None:
+    """Cut each span to its first (or last) k characters; a shorter one stays whole."""
+    for i in range(start.size):
+        at, stop = start[i], start[i] + length[i]
+        count = 0
+        if from_end:
+            j = stop
+            while j > at and count < k:
+                j -= 1
+                count += (buffer[j] & 0xC0) != 0x80
+            start[i] = j
+            length[i] = stop - j if length[i] >= 0 else -1
+        else:
+            j = at
+            while j < stop:
+                if (buffer[j] & 0xC0) != 0x80:
+                    if count == k:
+                        break
+                    count += 1
+                j += 1
+            length[i] = j - at if length[i] >= 0 else -1
+
+
+@kernel(f"int64({BYTES}, int64, int64)")
+def code_point(buffer: Bytes, i: int, stop: int) -> int:
+    """The character at byte i of valid UTF-8."""
+    first = int(buffer[i])
+    if first < 0x80:
+        return first
+    more = 1 if first < 0xE0 else 2 if first < 0xF0 else 3
+    point = first & (0x3F >> more)
+    for j in range(i + 1, min(i + 1 + more, stop)):
+        point = (point << 6) | (int(buffer[j]) & 0x3F)
+    return point
+
+
+@kernel("int64(uint8[::1], int64, int64)")
+def put_point(out: Bytes, end: int, point: int) -> int:
+    """Write a character as UTF-8; where it ends."""
+    if point < 0x80:
+        out[end] = point
+        return end + 1
+    if point < 0x800:
+        out[end], out[end + 1] = 0xC0 | (point >> 6), 0x80 | (point & 0x3F)
+        return end + 2
+    if point < 0x10000:
+        out[end], out[end + 1] = 0xE0 | (point >> 12), 0x80 | ((point >> 6) & 0x3F)
+        out[end + 2] = 0x80 | (point & 0x3F)
+        return end + 3
+    out[end], out[end + 1] = 0xF0 | (point >> 18), 0x80 | ((point >> 12) & 0x3F)
+    out[end + 2], out[end + 3] = 0x80 | ((point >> 6) & 0x3F), 0x80 | (point & 0x3F)
+    return end + 4
+
+
+@kernel("int64(uint8[::1], int64, int64, int64[::1], int64)")
+def put_summary(out: Bytes, end: int, kind: int, counts: Ints, first: int) -> int:
+    """Write the length (3), which part is digits (4), or the case (5), from the counts of the classes."""
+    total, upper, lower, digits = counts.sum(), counts[1], counts[2], counts[3]
+    if kind == 3:
+        power = 1
+        while power * 10 <= total:
+            power *= 10
+        while power > 0:
+            out[end] = 48 + (total // power) % 10
+            power //= 10
+            end += 1
+        return end
+    if kind == 4:
+        name = 0 if digits == 0 else 1 if digits == total else 2
+    elif upper == 0:
+        name = 3 if lower > 0 else 0
+    elif lower == 0:
+        name = 4
+    else:
+        name = 5 if upper == 1 and first == 1 else 6
+    for k in range(5):
+        if _SUMMARIES[name, k] != 32:
+            out[end] = _SUMMARIES[name, k]
+            end += 1
+    return end
+
+
+class Written(NamedTuple):
+    """Spans that are written one after another."""
+
+    out: Annotated[Bytes, "uint8[::1]"]
+    start: Annotated[Ints, "int64[::1]"]
+    length: Annotated[Codes, "int32[::1]"]
+
+
+@kernel(f"int64(int64, {BYTES}, {OFFSETS}, {LENGTHS}, int32[::1], uint8[::1], Written)")
+def rewrite(
+    kind: int, buffer: Bytes, start: Ints, length: Codes, lower: NDArray[Any], classes: Bytes, written: Written
+) -> int:
+    """Write lower (0), pattern (1), shape (2), or a summary (3, 4, 5) of each span; return where the last ends."""
+    out, new_start, new_length = written
+    end, counts = 0, np.zeros(4, dtype=np.int64)
+    for i in range(start.size):
+        new_start[i], new_length[i] = end, -1
+        if length[i] < 0:
+            continue
+        begin, at, stop = end, start[i], start[i] + length[i]
+        counts[:] = 0
+        last, first = -1, -1
+        while at < stop:
+            point = code_point(buffer, at, stop)
+            at += 1 if point < 0x80 else 2 if point < 0x800 else 3 if point < 0x10000 else 4
+            known = point < lower.size
+            c = int(classes[point]) if known else 0
+            if kind == 0:
+                end = put_point(out, end, lower[point] if known else point)
+            elif kind <= 2:
+                symbol = 88 if c == 1 else 120 if c == 2 else 100 if c == 3 else point
+                if kind == 1 or symbol != last:
+                    end = put_point(out, end, symbol)
+                last = symbol
+            else:
+                counts[c] += 1
+                first = c if first < 0 else first
+        if kind >= 3:
+            end = put_summary(out, end, kind, counts, first)
+        new_length[i] = end - begin
+    return end
+
+
+# Every character that has case, and every digit, is below this.
+_CASED = 0x20000
+OTHER, UPPER, LOWER, DIGIT = range(4)
+
+
+@functools.cache
+def character_tables(ascii_only: bool) -> tuple[NDArray[np.int32], NDArray[np.uint8]]:
+    """(the lower case of each code point; its class: other, upper case, lower case or any other letter, digit)."""
+    count = 128 if ascii_only else _CASED
+    lower, kind = np.arange(count, dtype=np.int32), np.zeros(count, dtype=np.uint8)
+    for point in range(count):
+        c = chr(point)
+        if c.isalpha():
+            small = c.lower()
+            kind[point] = UPPER if c.isupper() or c.istitle() else LOWER
+            # A lower case of several characters is left out: one character stays one character.
+            if small != c and len(small) == 1:
+                lower[point] = ord(small)
+        elif c.isdigit():
+            kind[point] = DIGIT
+    return lower, kind

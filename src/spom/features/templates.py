@@ -14,12 +14,11 @@ from spom.data.columns import Columns
 from spom.data.treebank import Treebank
 from spom.errors import DataError, ModelFileError, Unsupported
 from spom.features.clusters import Clusters
-from spom.features.conjunctions import Conjunctions
-from spom.features.derive import check_step
+from spom.features.conjunctions import Coder, Conjunctions
 from spom.features.hashed import Hashed
 from spom.features.ready import SETS, read_templates, ready
 from spom.features.rows import Blocks, Rows, check_kind, opening, read_spec, write_spec
-from spom.features.streams import Coder, Template, grouped
+from spom.features.streams import Template, check_step, grouped
 
 _VERSION = 1
 _FAR = 1 << 16

@@ -1,4 +1,4 @@
-"""Model files and run records: one safetensors file a model, written atomically, loaded without running code."""
+"""Model files and run records: one safetensors file per model, written atomically, loaded without running code."""
 
 from __future__ import annotations
 

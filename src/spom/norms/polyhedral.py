@@ -27,7 +27,7 @@ from spom.penalties.zero import Zero
 
 
 @dataclass(frozen=True)
-class Rows:
+class Matrices:
     """The matrices of a polyhedral penalty."""
 
     A: Any
@@ -71,7 +71,7 @@ class Polyhedral(Penalty):
         finite = np.isfinite(A.data).all() and np.isfinite(B.data).all() and np.isfinite(cost).all()
         if not finite or np.isnan(lower).any() or np.isnan(upper).any():
             raise ValueError("A, B and cost must be finite, and lower and upper must not be NaN")
-        self._rows = Rows(A, B, cost, lower, upper)
+        self._rows = Matrices(A, B, cost, lower, upper)
 
     def _value(self, w: Floats) -> float:
         rows = self._rows
@@ -112,7 +112,7 @@ def is_polyhedral(penalty: Any) -> bool:
     return isinstance(penalty, known)
 
 
-def as_rows(penalty: Any, p: int) -> Rows:
+def as_rows(penalty: Any, p: int) -> Matrices:
     """The matrices of a penalty of p coordinates."""
     if isinstance(penalty, Polyhedral):
         if penalty._rows.A.shape[1] != p:
@@ -143,30 +143,30 @@ def as_rows(penalty: Any, p: int) -> Rows:
     raise Unsupported(f"{type(penalty).__name__} is not known to be polyhedral; give it as Polyhedral(A, B, cost)")
 
 
-def _plain(A: Any, lower: Any, upper: Any) -> Rows:
+def _plain(A: Any, lower: Any, upper: Any) -> Matrices:
     rows = A.shape[0]
     low, high = (np.broadcast_to(np.asarray(b, dtype=np.float64), rows) for b in (lower, upper))
-    return Rows(sparse.csr_matrix(A), sparse.csr_matrix((rows, 0)), np.zeros(0), low, high)
+    return Matrices(sparse.csr_matrix(A), sparse.csr_matrix((rows, 0)), np.zeros(0), low, high)
 
 
-def _split(atoms: Any, penalty: Any, p: int) -> Rows:
+def _split(atoms: Any, penalty: Any, p: int) -> Matrices:
     """x = atoms (w+ - w-), at a cost for each unit, or with a budget for all."""
     m = atoms.shape[1]
     A, B = sparse.identity(p, format="csr"), sparse.hstack([-atoms, atoms], format="csr")
     if not penalty.indicator:
-        return Rows(A, B, np.full(2 * m, float(penalty.strength)), np.zeros(p), np.zeros(p))
+        return Matrices(A, B, np.full(2 * m, float(penalty.strength)), np.zeros(p), np.zeros(p))
     A = sparse.vstack([A, sparse.csr_matrix((1, p))], format="csr")
     B = sparse.vstack([B, np.ones((1, 2 * m))], format="csr")
-    return Rows(A, B, np.zeros(2 * m), np.append(np.zeros(p), 0.0), np.append(np.zeros(p), penalty.radius))
+    return Matrices(A, B, np.zeros(2 * m), np.append(np.zeros(p), 0.0), np.append(np.zeros(p), penalty.radius))
 
 
-def _cover(cover: Any, cost: Floats, A: Any = None) -> Rows:
+def _cover(cover: Any, cost: Floats, A: Any = None) -> Matrices:
     """abs(A x) <= cover w."""
     cover = sparse.csr_matrix(cover)
     A = sparse.identity(cover.shape[0], format="csr") if A is None else A
     rows = 2 * cover.shape[0]
     upper = np.zeros(rows)
-    return Rows(
+    return Matrices(
         sparse.vstack([A, -A], format="csr"),
         sparse.vstack([-cover, -cover], format="csr"),
         cost,
@@ -175,7 +175,7 @@ def _cover(cover: Any, cost: Floats, A: Any = None) -> Rows:
     )
 
 
-def _group_rows(penalty: Any, p: int) -> Rows:
+def _group_rows(penalty: Any, p: int) -> Matrices:
     """abs(x_i) <= w_m for each i of group m; a coordinate may be in several groups of a tree."""
     groups, weights, _ = penalty._structure((p,))
     members = [groups.members(m) for m in range(groups.count)]
@@ -186,10 +186,10 @@ def _group_rows(penalty: Any, p: int) -> Rows:
     return _cover(cover, penalty.strength * weights, A)
 
 
-def _stack(parts: list[Rows], p: int) -> Rows:
+def _stack(parts: list[Matrices], p: int) -> Matrices:
     if not parts:
         return _plain(sparse.csr_matrix((0, p)), np.zeros(0), np.zeros(0))
-    return Rows(
+    return Matrices(
         sparse.vstack([part.A for part in parts], format="csr"),
         sparse.block_diag([part.B for part in parts], format="csr"),
         np.concatenate([part.cost for part in parts]),

@@ -18,7 +18,7 @@ from spom.core.lp import LinearProgram
 from spom.norms.atomic import AtomicPenalty
 from spom.norms.base import Norm, ProxResult, Question, finish
 from spom.norms.greedy import too_near
-from spom.norms.polyhedral import Polyhedral, Rows, as_rows
+from spom.norms.polyhedral import Matrices, Polyhedral, as_rows
 from spom.norms.search import Cut, tangent_search
 
 
@@ -27,7 +27,7 @@ class PolyhedralProx:
 
     def __init__(self, penalty: Any, norm: Norm, atoms: Any, p: int) -> None:
         self.penalty, self.norm, self.p = penalty, norm, p
-        self.rows: Rows = as_rows(penalty, p)
+        self.rows: Matrices = as_rows(penalty, p)
         self.box = atoms is None
         self.bounds = _bounds(self.rows)
         self.what = f"the program of {type(penalty).__name__} in the {norm.name} norm"
@@ -139,7 +139,7 @@ class PolyhedralProx:
         return conjugate
 
 
-def _bounds(rows: Rows) -> tuple[Floats, Floats]:
+def _bounds(rows: Matrices) -> tuple[Floats, Floats]:
     """The bounds on single coordinates that rows with one entry set."""
     p = rows.A.shape[1]
     lower, upper = np.full(p, -np.inf), np.full(p, np.inf)

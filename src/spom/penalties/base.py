@@ -239,3 +239,8 @@ def _slope(h: Any, norms: Floats, m: int) -> float:
         moved[m] *= factor
         values.append(float(h.value(moved)))
     return (values[0] - values[1]) / (2e-5 * float(norms[m]))
+
+
+def with_strength(penalty: Any, strength: float) -> Any:
+    """The same penalty with another strength."""
+    return type(penalty)(**{**penalty.get_params(deep=False), "strength": strength})

@@ -85,7 +85,7 @@ class ElasticNetMKL(Grouped):
         return Elastic(0.0, float(self.strength)) if self.l1_ratio == 0.0 else None
 
     def own_blocks(self, shape: tuple[int, ...]) -> OwnBlocks | None:
-        """None where a coordinate is in no group: it is penalised all the same."""
+        """None where a coordinate is in no group: it is penalised too."""
         found = super().own_blocks(shape)
         return found if self._uncovered(np.zeros(shape)).size == 0 else None
 

@@ -34,6 +34,7 @@ import numpy as np
 
 from spom.core.arrays import Floats, Ints
 from spom.core.jit import PROX, pointer
+from spom.errors import Unsupported
 
 if TYPE_CHECKING:
     from spom.penalties.base import Penalty
@@ -108,3 +109,75 @@ def compiled_prox(penalty: Any, *shape: int) -> Prox:
     """The prox of a penalty of arrays of this shape as loops take it."""
     function, reals, ints = penalty.compiled(shape)
     return Prox(pointer(function), reals, ints)
+
+
+# --- forms for structured solvers, whose blocks are templates, beside the block of a chain ---------------------
+
+
+def selection_form(penalty: Any, count: int) -> Split:
+    """The penalty as a part on single weights and a part on the norms of `count` blocks, or on groups of blocks."""
+    every = getattr(penalty, "terms", [penalty])
+    given = [term for term in every if getattr(term, "groups", None) is not None]
+    forms = [term.elastic() for term in every if not any(term is one for one in given)]
+    if len(given) == 1 and None not in forms:
+        # First single weights, then groups of blocks: the order of Lemma 2.
+        norms = given[0].on_rows(count)
+        elastic = Elastic(sum(form.l1 for form in forms), sum(form.l2 for form in forms))
+        found: Split | None = None if norms is None else Split(elastic, norms)
+    else:
+        found = penalty.split(count)
+    if found is None:
+        raise Unsupported(
+            f"update='select' takes a penalty of block norms, of groups of blocks, or a sum of one such and of single "
+            f"weights whose order of proxes is exact (Lemma 2 of SPOM); not {penalty!r}"
+        )
+    # A squared l2 norm beside the norms acts on the weights that are left.
+    terms = getattr(found.norms, "terms", [found.norms])
+    plain = [term.elastic() for term in terms]
+    others = [term for term, form in zip(terms, plain, strict=True) if form is None]
+    if len(others) != 1:
+        return found
+    l2 = found.elastic.l2 + sum(form.l2 for form in plain if form is not None)
+    return Split(Elastic(found.elastic.l1, l2), others[0])
+
+
+def fixed_strength(penalty: Any) -> float:
+    """The strength s of s/2 norm2(theta_0)^2, what a chain whose weight is fixed at one pays (section 4.1 of SPOM).
+
+    It is the penalty of one block alone, where that is a square; others leave the chain free, and so do l1 parts.
+    """
+    elastic, one = penalty.elastic(), norms_form(penalty, 1)
+    if elastic is not None:
+        return float(elastic.l2)
+    if one is None:
+        return 0.0
+    at_one, at_two = float(one.value([1.0])), float(one.value([2.0]))
+    return 2.0 * at_one if abs(at_two - 4.0 * at_one) <= 1e-12 * at_two else 0.0
+
+
+def of_norms(penalty: Any, count: int, learnt: bool) -> Any:
+    """The penalty as a function of the norms of `count` blocks, and of the chain's where it is learnt.
+
+    Weights of blocks are one for each; a learnt chain has the weight one where none was given for it.
+    """
+    weights = getattr(penalty, "weights", None)
+    if weights is None:
+        return penalty.on_norms(count + learnt)
+    d = np.asarray(weights, dtype=np.float64)
+    if d.shape == (count,) and learnt:
+        d = np.append(d, 1.0)
+    if d.shape != (count + learnt,):
+        raise ValueError(f"weights has shape {d.shape}; there must be one for each of the {count} blocks")
+    return _reweighted(penalty, d).on_norms(count + learnt)
+
+
+def _reweighted(penalty: Any, weights: Any) -> Any:
+    """The penalty with other weights of blocks, where it has any."""
+    if getattr(penalty, "weights", None) is None:
+        return penalty
+    return type(penalty)(**{**penalty.get_params(deep=False), "weights": weights})
+
+
+def norms_form(penalty: Any, count: int) -> Any:
+    """The form on the norms of `count` blocks, with weights of one: those that were given are checked later."""
+    return _reweighted(penalty, None).on_norms(count)

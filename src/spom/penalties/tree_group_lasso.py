@@ -9,6 +9,7 @@ import numpy as np
 from spom.core.arrays import Floats, Ints
 from spom.core.jit import PROX, kernel
 from spom.core.registry import register
+from spom.penalties.base import with_strength
 from spom.penalties.forms import NormSum
 from spom.penalties.grouped import Grouped
 from spom.penalties.groups import Groups
@@ -112,7 +113,7 @@ class TreeGroupLasso(Grouped):
         return 0.0 if not self.prox(y, 1.0 + 1e-10).any() else np.inf
 
     def _max_strength(self, g: Floats) -> float:
-        return zero_threshold(type(self)(**{**self.get_params(deep=False), "strength": 1.0}), g)
+        return zero_threshold(with_strength(self, 1.0), g)
 
 
 def leaves_to_root(groups: Groups) -> Ints:

@@ -1,4 +1,4 @@
-"""What a page shows, as plain data: whoever fills this in gets a page, and what stays empty is left out of it."""
+"""What a page shows, as plain data; fields that are empty are left out of the page."""
 
 from __future__ import annotations
 

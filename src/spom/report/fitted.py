@@ -27,7 +27,7 @@ FORM, UPOS, HEAD, DEPREL = 1, 3, 6, 7
 
 
 def contents_of(estimator: Any, X: Any = None, y: Any = None, title: str | None = None, top: int = 12) -> Contents:
-    """What a fitted estimator tells of itself and, with X and y, how it does on them.
+    """The summary of a fitted estimator and, with X and y, its scores on them.
 
     `top` features are shown for each label.
 

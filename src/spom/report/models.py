@@ -1,4 +1,4 @@
-"""What a model tells of itself: its blocks, the top features of its labels, its transitions."""
+"""The summary of a model: its blocks, the top features of its labels, its transitions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from spom.report.contents import Block, Features, Matrix
 
 # A linear model may have millions of blocks; this many of the largest are listed.
 MOST_BLOCKS = 2000
-# Nobody reads the features of more labels than these.
+# Labels whose features are listed, at most.
 MOST_LABELS = 60
 # Features of a label are searched among this many times as many as are shown.
 WIDER = 20
@@ -22,7 +22,7 @@ WIDER = 20
 
 @dataclass(frozen=True)
 class Described:
-    """What a model tells; `count` blocks there are, of which `blocks` has the largest or all."""
+    """The summary of a model with `count` blocks; `blocks` has all of them, or the largest."""
 
     block: str = "block"
     blocks: Sequence[Block] = ()
@@ -35,7 +35,7 @@ class Described:
 
 
 def described(model: Any, top: int = 12, name_of: Callable[[int], str] | None = None) -> Described:
-    """What there is to tell. `name_of` names the features of a model that has no names for them."""
+    """Summarise a model. `name_of` names the features of a model that has no names for them."""
     if hasattr(model, "coef_"):
         return _linear(model, top, name_of or (lambda i: f"x{i}"))
     if hasattr(model, "chain_"):

@@ -26,8 +26,7 @@ def contents_from_run(path: str | Path, top: int = 12) -> Contents:
     """What there is to show of the run whose record, or whose model, is at `path`.
 
     The blocks, features and transitions are those of the model; where it is gone or cannot be read, a note says so, and
-    the page shows what the record alone tells. A model without a record, such as `estimator.save` writes, tells of
-    itself.
+    the page shows the record alone. A model without a record, such as `estimator.save` writes, is shown alone.
     """
     given = Path(path)
     if given.suffix != ".json" and given.is_file() and not run_path(given).exists():
@@ -45,7 +44,7 @@ def contents_from_run(path: str | Path, top: int = 12) -> Contents:
 def _model(folder: Path, record: dict[str, Any], top: int) -> tuple[Described, list[str]]:
     name = os.path.basename(str(record.get("model") or ""))
     if not name or not (folder / name).is_file():
-        return Described(), [f"The model {name or 'of this run'} is not there: its features are not shown."]
+        return Described(), [f"The model {name or 'of this run'} is missing: its features are not shown."]
     try:
         # An svmlight file counts its features from one, and so does the command.
         return described(load_model(folder / name), top, lambda i: str(i + 1)), []

@@ -15,13 +15,10 @@ from collections.abc import Iterable
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from spom.core.arrays import Floats, Ints
+from spom.core.arrays import Floats, Ints, Singles
 from spom.core.jit import kernel
 from spom.core.ordered import in_order
-
-Singles = NDArray[np.float32]
 
 
 class Averaged(NamedTuple):

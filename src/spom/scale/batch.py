@@ -9,16 +9,16 @@ from typing import Any
 import numpy as np
 from sklearn.base import is_classifier
 
-from spom.core.arrays import Floats
+from spom.core.arrays import Arrays, Floats
 from spom.core.state import State
 from spom.errors import SpomError, Unsupported
 from spom.estimators.checking import loss_for, regression_loss
 from spom.estimators.linear.choosing import is_auto
 from spom.estimators.linear.proximal import warn_if_not
-from spom.estimators.training import Arrays, Learner, Trainer, all_or_nothing, described
+from spom.estimators.training import Learner, Trainer, all_or_nothing, described
 from spom.losses import Squared
 from spom.scale.linear import choose_from_shards, prepared, scaled
-from spom.scale.linear_data import Rows
+from spom.scale.linear_data import Preparation
 from spom.scale.team import Team
 from spom.scale.worker import learn
 from spom.solvers.batch.datafit import LinearSmooth
@@ -35,7 +35,7 @@ FLOOR = 1e-11
 class BatchLesson:
     """The mean loss of a shard and its gradient."""
 
-    rows: Rows
+    rows: Preparation
     loss: Any
     intercept: bool
     outputs: int | None

@@ -8,15 +8,12 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from spom.core.arrays import Arrays, Floats, Ints
+from spom.core.arrays import Arrays, Floats, Ints, Singles
 from spom.errors import Unsupported
-from spom.solvers.structured.chains.dispatch import of_norms
+from spom.penalties.forms import of_norms
 from spom.solvers.structured.chains.scaled_engine import BlockEngine
 from spom.solvers.structured.chains.scaled_rounds import SCALE, SUM
-
-Rows = NDArray[np.float32]
 
 
 @dataclass(frozen=True)
@@ -24,7 +21,7 @@ class Change:
     """What a shard made of the tables: those rows of the large ones that changed, and the small ones whole."""
 
     rows: Ints
-    large: dict[str, Rows]
+    large: dict[str, Singles]
     small: Arrays
     sentences: int
     loss: float
@@ -64,7 +61,7 @@ def merge_changes(solver: Any, before: Arrays, parts: Iterator[Change]) -> Merge
     engine = solver.engine
     if not isinstance(engine, BlockEngine) or engine.rule.dual:
         raise Unsupported(
-            "dual averaging of blocks is not there for shards: take update='forward-backward', or a penalty of single "
+            "shards do not support dual averaging of blocks: take update='forward-backward', or a penalty of single "
             "weights such as L1"
         )
     averaged, block = engine.averaged, engine.scaled.block

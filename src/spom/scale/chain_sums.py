@@ -13,10 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from spom.core.arrays import Arrays, Floats, Ints, aligned_singles
+from spom.core.arrays import Arrays, Floats, Ints, Singles, aligned_singles
 from spom.core.jit import kernel
 from spom.solvers.structured.chains.adaptive_engine import GRADIENTS, RATES, AdaptiveEngine
-from spom.solvers.structured.chains.data import Singles
 
 
 @dataclass(frozen=True)

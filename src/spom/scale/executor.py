@@ -74,7 +74,7 @@ class Executor(Protocol):
         ...
 
     def cancel(self, handles: Sequence[Any]) -> None:
-        """Give up tasks that nobody waits for."""
+        """Drop tasks whose results are not awaited."""
         ...
 
     def everywhere(self, function: Callable[..., Any], *arguments: Any) -> None:

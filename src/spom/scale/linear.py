@@ -16,12 +16,12 @@ from spom.estimators.linear.running import Dev, LinearLearner
 from spom.estimators.linear.strength import Choice, Examples, choose
 from spom.estimators.training import all_or_nothing, described, digest
 from spom.penalties import SquaredL2
-from spom.scale.linear_data import LinearLook, Rows, Seen, classes_of, fresh, one_width, weights_of_classes
+from spom.penalties.base import with_strength
+from spom.scale.linear_data import LinearLook, Preparation, Seen, classes_of, fresh, one_width, weights_of_classes
 from spom.scale.linear_merge import Part, merge
 from spom.scale.moments import scaling_of
 from spom.scale.team import Team
 from spom.scale.worker import learn, read
-from spom.solvers.batch.path import with_strength
 from spom.solvers.iterate import last
 
 
@@ -30,7 +30,7 @@ class OnlineLesson:
     """A pass of an online linear model over a shard, from a state that all shards share."""
 
     estimator: Any
-    rows: Rows
+    rows: Preparation
     outputs: int | None
 
     def prepare(self, loaded: Any) -> Any:
@@ -91,12 +91,12 @@ def _check(estimator: Any, dev: Any) -> None:
     if estimator.tol is not None and dev is None:
         raise Unsupported("tol= asks for the objective of each pass, which shards do not compute: give dev=(X, y)")
     if estimator.warm_start:
-        raise Unsupported("warm_start is not there for shards: use checkpoint= and resume=True")
+        raise Unsupported("shards do not support warm_start: use checkpoint= and resume=True")
 
 
 def prepared(
     estimator: Any, team: Team, classes: Any, start: Callable[..., None] | None = None
-) -> tuple[list[Seen], Rows]:
+) -> tuple[list[Seen], Preparation]:
     """What the first pass says, and how rows are prepared; `start(estimator, classes)` sets loss and penalty."""
     classifies = is_classifier(estimator)
     moments = isinstance(estimator.penalty, str) if is_auto(estimator.scale) else bool(estimator.scale)
@@ -106,14 +106,14 @@ def prepared(
     begin = type(estimator)._start if start is None else start
     if not classifies:
         begin(estimator)
-        return seen, Rows(features, None, None, None, "real")
+        return seen, Preparation(features, None, None, None, "real")
     found = classes_of(seen, classes)
     begin(estimator, found)
     by_class = weights_of_classes(estimator.class_weight, found, seen)
-    return seen, Rows(features, found, by_class, None, estimator.loss_.target)
+    return seen, Preparation(features, found, by_class, None, estimator.loss_.target)
 
 
-def choose_from_shards(estimator: Any, team: Team, seen: list[Seen], how: tuple[Rows, int | None, int]) -> None:
+def choose_from_shards(estimator: Any, team: Team, seen: list[Seen], how: tuple[Preparation, int | None, int]) -> None:
     """Scale from all shards, strength from the first one that has rows; sets `penalty_`, `loss_` and `scale_`.
 
     A strength of a squared penalty is proportional to one over the number of rows, and is converted to all of them.
@@ -149,7 +149,7 @@ class ChoosingLesson:
     """The choice of a strength and a loss on the rows of one shard."""
 
     estimator: Any
-    rows: Rows
+    rows: Preparation
     outputs: int | None
     penalty: Any
 
@@ -167,9 +167,9 @@ def chosen(common: Any, state: Any, shard: Any, index: int, seed: int) -> tuple[
     return Choice(found.penalty, found.loss, found.calibration, found.held), X.shape[0]
 
 
-def scaled(rows: Rows, estimator: Any) -> Rows:
+def scaled(rows: Preparation, estimator: Any) -> Preparation:
     """Rows with the scaling and the loss that were chosen."""
-    return Rows(rows.features, rows.classes, rows.by_class, estimator._scaling, estimator.loss_.target)
+    return Preparation(rows.features, rows.classes, rows.by_class, estimator._scaling, estimator.loss_.target)
 
 
 def _noted(state: State, epoch: int) -> State:

@@ -66,7 +66,7 @@ class LinearLook:
 
 
 @dataclass(frozen=True)
-class Rows:
+class Preparation:
     """How rows become what a solver takes: width, classes, weights of classes, scaling, and the loss's targets."""
 
     features: int

@@ -3,9 +3,9 @@
 Sums (dual averaging). A state is a table of sums over rounds: what shards added is added up in the order of shards, and
 the weights are computed from the sums afterwards, so that the prox sees all gradients and zeros are exact. Sums of
 gradients, of squares and of rounds are all divided by the number of shards P. The weights are then those of the whole
-sums at steps that are smaller by sqrt(P): shards that all mend the same error would otherwise mend it P times. On 3,000
-sentences of CoNLL-2000 with 8 shards the plain sums diverge in the second pass (F1 on held-out sentences .93, .68,
-.59), those divided by sqrt(P) in the fourth; divided by P they are with one machine after three passes (.935).
+sums at steps that are smaller by sqrt(P): shards that all correct the same error would otherwise do it P times. On
+3,000 sentences of CoNLL-2000 with 8 shards the plain sums diverge in the second pass (F1 on held-out sentences .93,
+.68, .59), those divided by sqrt(P) in the fourth; divided by P they are with one machine after three passes (.935).
 
 Means (iterative parameter mixing; McDonald, Hall and Mann 2010). Each shard makes a pass of its own from the same
 point; the mean of the points, weighted by the size of shards, is the next one, after one more proximal step.

@@ -55,7 +55,7 @@ class Dask:
 
     def hold(self, value: Any) -> Any:
         """The value as the result of a task: a worker that needs it asks another for it, and the scheduler has it."""
-        with suppress(Exception):  # a scheduler that is gone is told of below
+        with suppress(Exception):  # a scheduler that is gone is reported below
             there = self.client.nthreads()
             known = [address for address in self._workers if address in there]
             self._workers = known + sorted(set(there) - set(known))
@@ -167,7 +167,7 @@ class Dask:
             self.client.cancel([handle for handle in handles if not handle.done()])
 
     def everywhere(self, function: Callable[..., Any], *arguments: Any) -> None:
-        """Call it on all workers that are there; nobody waits for it."""
+        """Call it on all present workers, without waiting for it."""
         with suppress(Exception):
             self.client.run(_soon, function, *arguments, wait=False)
 

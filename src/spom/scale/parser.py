@@ -8,27 +8,26 @@ from typing import Any, cast
 
 import numpy as np
 
-from spom.core.arrays import Ints
+from spom.core.arrays import Ints, Singles
 from spom.core.state import State
 from spom.data.treebank import Treebank
 from spom.errors import DataError, Unsupported
 from spom.estimators.parser.defaults import CROSSING, SAMPLE, crossing_share
 from spom.estimators.parser.parser import LABEL_BITS
 from spom.estimators.parser.pruning import Pruning, select_templates
-from spom.estimators.parser.stages import ArcLearner, Held, RelationLearner, Run, gold_relations, share
+from spom.estimators.parser.stages import ArcLearner, Held, RelationLearner, Stages, gold_relations, share
 from spom.features.arc_sets import LABELS
-from spom.features.arcs import ArcCodes, ArcTemplates
-from spom.scale.averaged_merge import Averaged, Both, Room, Singles, Whole, changed, merge_into, put_back
+from spom.features.arcs import ArcCodes, ArcTemplates, with_roots
+from spom.scale.averaged_merge import Averaged, Both, Room, Whole, changed, merge_into, put_back
 from spom.scale.executor import Threads
 from spom.scale.pruning import MOST
 from spom.scale.team import Team
 from spom.scale.worker import learn
-from spom.solvers.structured.trees.arc_filter import arc_limits, with_roots
 from spom.solvers.structured.trees.learning import SUM
 from spom.solvers.structured.trees.model import ArcModel
 from spom.solvers.structured.trees.relations import LabelLearner, LabelModel, rows_of
 from spom.solvers.structured.trees.solver import ArcSolver
-from spom.solvers.structured.trees.space import FILTER
+from spom.solvers.structured.trees.space import FILTER, arc_limits
 
 
 @dataclass(frozen=True)
@@ -171,9 +170,7 @@ class ShardedArcs(ArcLearner):
     def states(self, start: State | None, done: int) -> Iterator[State]:
         """One state for each pass."""
         solver = self.solver
-        if start is not None:
-            solver.restore(start)
-            self._before = solver.seconds
+        self.restore(start)
         assert self.epochs is not None
         for epoch in range(done, self.epochs):
             if _forgets(epoch):
@@ -196,10 +193,8 @@ class ShardedRelations(RelationLearner):
 
     def states(self, start: State | None, done: int) -> Iterator[State]:
         """One state for each pass."""
-        learner = self.learner
-        if start is not None:
-            learner.restore(start)
-            self._before = learner.seconds
+        learner = self.solver
+        self.restore(start)
         assert self.epochs is not None
         for epoch in range(done, self.epochs):
             if _forgets(epoch):
@@ -276,11 +271,11 @@ def _check(estimator: Any) -> None:
         raise Unsupported("second_stage and order=2 need all sentences at once: use fit of the parser, or leave it out")
     if estimator.penalty is not None:
         raise Unsupported(
-            "a penalty of templates is not there for shards of trees: use fit of the parser, or penalty=None"
+            "shards of trees do not support a penalty of templates: use fit of the parser, or penalty=None"
         )
 
 
-def _pruned(run: Run, templates: ArcTemplates, prune: Any, of: tuple[Team, int]) -> tuple[ArcTemplates, Pruning]:
+def _pruned(run: Stages, templates: ArcTemplates, prune: Any, of: tuple[Team, int]) -> tuple[ArcTemplates, Pruning]:
     """The templates to keep, ranked as on one machine by sentences drawn from all shards."""
     team, total = of
     parts: list[tuple[ArcCodes, Ints]] = list(_passes(team, ("draw", min(1.0, MOST / total)), (0, 1)))
@@ -315,7 +310,7 @@ def _projective(given: Any, seen: list[SeenTrees]) -> tuple[bool, str]:
     return projective, f"{'projective' if projective else 'all'} trees: {100 * found:.1f} % have crossing arcs"
 
 
-def _arcs(run: Run, templates: ArcTemplates, limits: Any, how: tuple[Any, Team, Any]) -> ArcModel:
+def _arcs(run: Stages, templates: ArcTemplates, limits: Any, how: tuple[Any, Team, Any]) -> ArcModel:
     """The stage of arcs."""
     estimator, team, dev = how
     codes = templates.transform(Treebank.from_sentences([]))
@@ -327,7 +322,7 @@ def _arcs(run: Run, templates: ArcTemplates, limits: Any, how: tuple[Any, Team, 
     return ArcModel(templates, solver.layout, solver.limits, found.model["weights"])
 
 
-def _relations(run: Run, labels: ArcTemplates, names: tuple[str, ...], how: tuple[Any, Team]) -> LabelModel:
+def _relations(run: Stages, labels: ArcTemplates, names: tuple[str, ...], how: tuple[Any, Team]) -> LabelModel:
     """The stage of relations."""
     estimator, team = how
     learner = LabelLearner(labels, names, run.settings["seed"], copies=False)

@@ -18,7 +18,7 @@ Paths = str | Path | Sequence[str | Path]
 SENTENCE, LINE = (b"\n\n", b"\n\r\n"), (b"\n",)
 
 
-class Blocks:
+class LoadedShards:
     """(X, y) or (X, y, sample_weight) of each shard that is not empty; `Columns` and treebanks as they are."""
 
     def __init__(self, shards: Sequence[Shard]) -> None:
@@ -60,9 +60,9 @@ class Shards:
     def __repr__(self) -> str:
         return f"Shards({len(self)}: {self.shards[0]}, ...)"
 
-    def blocks(self) -> Blocks:
+    def blocks(self) -> LoadedShards:
         """What the shards load, one after another: a source for a `Stream`, which can be read again."""
-        return Blocks(self.shards)
+        return LoadedShards(self.shards)
 
     @classmethod
     def arrays(cls, X: Any, y: Any = None, n: int = 8, sample_weight: Any = None) -> Shards:

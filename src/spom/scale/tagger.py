@@ -18,6 +18,7 @@ from spom.errors import Unsupported
 from spom.estimators.tagger import defaults
 from spom.estimators.tagger.inputs import (
     Features,
+    Task,
     as_columns,
     label_codes,
     label_names,
@@ -26,8 +27,7 @@ from spom.estimators.tagger.inputs import (
     split_labels,
 )
 from spom.estimators.tagger.model import metric
-from spom.estimators.tagger.tagger import _Task as Task
-from spom.estimators.tagger.training import NONE, ChainLearner
+from spom.estimators.tagger.tagger import NONE, ChainLearner
 from spom.estimators.training import Trainer, all_or_nothing, described
 from spom.features.templates import Templates
 from spom.scale.chain_merge import Change, change_of, merge_changes
@@ -81,7 +81,7 @@ def sentences_of(loaded: tuple[Any, Any, Any]) -> tuple[Columns, Any]:
     """(columns, labels) of what a shard gives."""
     X, y, weight = loaded
     if weight is not None:
-        raise Unsupported("weights of sentences are not there for shards: leave sample_weight out")
+        raise Unsupported("shards of sentences take no sample weights: leave sample_weight out")
     X, y = split_labels(X, y)
     X = X.columns if isinstance(X, Treebank) else X
     if not isinstance(X, Columns):

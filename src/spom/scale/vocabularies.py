@@ -15,8 +15,7 @@ import numpy as np
 from spom.core.arrays import Ints
 from spom.errors import Unsupported
 from spom.features import tables
-from spom.features.conjunctions import Block, Conjunctions, Stage
-from spom.features.streams import Coder
+from spom.features.conjunctions import Block, Coder, Conjunctions, Stage
 from spom.features.templates import Templates
 from spom.features.vocabulary import Vocabulary
 

@@ -20,7 +20,7 @@ class Common:
     """What all tasks of a phase share: the fit, the driver's version, what is to be done, and hashes of the shards.
 
     `fit` is the name of the fit and the number of the lesson. `stamps` are None before the first pass, and for shards
-    whose contents nobody asked for. `siblings` are the processes of this executor on one machine.
+    whose contents were not asked for. `siblings` are the processes of this executor on one machine.
     """
 
     fit: tuple[str, int]
@@ -102,7 +102,7 @@ class Cache:
         self._kept: OrderedDict[tuple[Hashable, ...], tuple[Any, int]] = OrderedDict()
 
     def get(self, key: tuple[Hashable, ...], make: Callable[[], Any], limit: int) -> Any:
-        """The value of a key, made where it is not there."""
+        """The value of a key, made on first use."""
         with self._lock:
             if key in self._kept:
                 self._kept.move_to_end(key)
@@ -169,7 +169,7 @@ def read(common: Common, shard: Any, index: int) -> Any:
 
 
 def look(common: Common, state: Any, shard: Any, index: int) -> Any:
-    """(stamp, what the lesson says of the shard, None where it is empty); one that cannot be read is told of."""
+    """(stamp, what the lesson says of the shard, None where it is empty); one that cannot be read is reported."""
     try:
         loaded = read(common, shard, index)
         stamp = shard.stamp(loaded) if shard.outside or common.stamped else None

@@ -50,8 +50,7 @@ def two_sentences() -> tuple[Any, Any, int]:
 def two_trees() -> tuple[Any, Any, Any]:
     """(templates, codes, gold heads) of two small trees."""
     from spom.data.treebank import Treebank
-    from spom.features.arcs import ArcTemplates
-    from spom.solvers.structured.trees.arc_filter import with_roots
+    from spom.features.arcs import ArcTemplates, with_roots
 
     words = [("the", "DET", 2, "det"), ("dog", "NOUN", 3, "nsubj"), ("barks", "VERB", 0, "root")]
     named = [dict(zip(("form", "upos", "head", "deprel"), word, strict=True)) for word in words]

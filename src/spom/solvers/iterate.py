@@ -134,7 +134,7 @@ def any_of(*rules: Rule) -> Rule:
     return lambda state: sum(bool(rule(state)) for rule in rules) > 0
 
 
-# --- looking on ------------------------------------------------------------------------------------
+# --- watching ------------------------------------------------------------------------------------
 
 
 def tee(states: States, function: Callable[[State], Any]) -> Iterator[State]:
@@ -354,7 +354,7 @@ class Line:
         self._handle: Any = None
 
     def show(self, text: str, done: float | None = None) -> None:
-        """Show this text; `done` is the share of the bar, None where nobody knows."""
+        """Show this text; `done` is the share of the bar, None where it is unknown."""
         from IPython.display import HTML, display  # type: ignore[import-not-found]  # there in a notebook
 
         share = "" if done is None else f" max='1' value='{done:.3f}'"

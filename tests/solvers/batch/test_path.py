@@ -9,8 +9,9 @@ from sklearn.linear_model import enet_path, lasso_path
 
 from spom import losses, penalties
 from spom.errors import Unsupported
+from spom.penalties.base import with_strength
 from spom.solvers.batch.datafit import LinearSmooth
-from spom.solvers.batch.path import check_grid, gap_safe, path, strength_grid, with_strength
+from spom.solvers.batch.path import check_grid, gap_safe, path, strength_grid
 from spom.solvers.batch.problem import constant_scores, solve
 
 RNG = np.random.default_rng(5)

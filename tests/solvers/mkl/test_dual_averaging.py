@@ -15,8 +15,7 @@ from spom.penalties import L1, L2, ElasticNetMKL, GroupLasso, LqMKL, SparseMKL, 
 from spom.solvers.iterate import last, take
 from spom.solvers.mkl.dual_averaging.rounds import READ, SCALE, SPREAD, SQUARE
 from spom.solvers.mkl.dual_averaging.solver import DualAveragingKernels
-from spom.solvers.mkl.norms import reach
-from spom.solvers.mkl.problem import ExplicitBlock, KernelProblem
+from spom.solvers.mkl.problem import ExplicitBlock, KernelProblem, reach
 from tests.solvers.mkl.naive_dual_averaging import naive_dual_averaging
 from tests.solvers.mkl.test_online_kernels import EPOCHS, LENGTHS, OFFSETS, K, data, on_norms, orders, problem_of, wide
 

@@ -60,7 +60,7 @@ def set_up() -> None:
 
 
 def _no_address(library: Any, name: str) -> int:
-    """Nothing is called here: any address will do."""
+    """Nothing is called here: any address works."""
     library._ensure_finalized()
     return 1
 

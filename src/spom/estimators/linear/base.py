@@ -1,4 +1,4 @@
-"""What fitted linear models share: scores, predictions, and what they tell of their blocks."""
+"""What fitted linear models share: scores, predictions, and summaries of their blocks."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from spom.solvers.linear.scores import MANY_SCORES
 
 
 class LinearModel(SavingLinear, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
-    """Scores X coef_^T + intercept_, and what a fitted linear model tells of itself."""
+    """Scores X coef_^T + intercept_, and the summary of a fitted linear model."""
 
     coef_: Any
     intercept_: Any

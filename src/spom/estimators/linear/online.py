@@ -45,7 +45,7 @@ class OnlineClassifier(Online, LinearClassifier):
     penalty : `"auto"`: a `SquaredL2` with a strength that is chosen on held-out rows (15 %); the registered name of a
         penalty, whose strength is chosen in the same way; an object of `spom.penalties`, taken as it is; or None: no
         penalty. The intercept is never penalised. A stream has no rows to hold out: `"auto"` is no penalty there.
-    scale : whether to learn as if dense columns were standardised. `coef_` is in the scale of X all the same; the
+    scale : whether to learn as if dense columns were standardised. `coef_` is in the scale of X in any case; the
         penalty acts on `coef_ * scale_`. Columns of sparse data are not centred, and divided only where their entries
         are more than 10 times larger or smaller than those of the median column. `"auto"`: where the strength is
         chosen, so that a penalty object means the problem that it states. Streams are not scaled.

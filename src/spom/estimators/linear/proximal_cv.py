@@ -18,8 +18,9 @@ from spom.estimators.linear.choosing import is_auto
 from spom.estimators.linear.proximal import ProximalClassifier, ProximalRegressor, replaced
 from spom.estimators.linear.scaling import measured
 from spom.estimators.training import all_or_nothing
+from spom.penalties.base import with_strength
 from spom.solvers.batch.datafit import LinearSmooth
-from spom.solvers.batch.path import Path, check_grid, path, strength_grid, with_strength
+from spom.solvers.batch.path import Path, check_grid, path, strength_grid
 
 # The grid for a penalty that no strength makes zero, such as a squared norm.
 WIDE = (1e3, 1e-7)

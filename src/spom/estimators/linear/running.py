@@ -32,7 +32,7 @@ from spom.solvers.linear.scores import table_scores
 NO_WATCH: dict[str, Any] = {"dev": None, "checkpoint": None, "checkpoint_every": "60s", "resume": False}
 
 
-# What is read from a run that stays between calls of `partial_fit`, when somebody asks for it.
+# What is read from a run that stays between calls of `partial_fit`, on first use.
 LATE = ("coef_", "intercept_", "history_", "converged_", "n_rounds_", "_resume", "_entries")
 Block = tuple[Any, Any, Floats | None]
 _reading = threading.RLock()

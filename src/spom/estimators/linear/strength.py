@@ -26,7 +26,7 @@ from scipy import sparse
 from spom.core.arrays import Floats, Ints
 from spom.core.state import State
 from spom.errors import Unsupported
-from spom.solvers.batch.path import with_strength
+from spom.penalties.base import with_strength
 from spom.solvers.iterate import last
 from spom.solvers.linear.online import OnlineProximal
 from spom.solvers.linear.scores import table_scores

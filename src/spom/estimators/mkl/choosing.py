@@ -1,6 +1,6 @@
 """The strength of a kernel classifier's penalty, from rows that are held out in turn.
 
-Strengths are told as C = 1 / (strength N). Rows are held out as for linear models (`estimators.linear.strength`) and
+Strengths are given as C = 1 / (strength N). Rows are held out as for linear models (`estimators.linear.strength`) and
 judged by the log-loss of their scores after the best single factor. The default C is kept unless another one is better
 by more than half a standard error of the difference, row by row.
 
@@ -20,8 +20,8 @@ from sklearn.base import clone
 from spom.core.arrays import Floats, Ints
 from spom.estimators.linear.strength import Examples, Trial, best_trial, calibrated, held_out, surely_better
 from spom.kernels.gram import as_gram
-from spom.solvers.batch.path import with_strength
-from spom.solvers.mkl.norms import chosen_penalty
+from spom.penalties.base import with_strength
+from spom.solvers.mkl.problem import chosen_penalty
 
 # C from strong to weak, the default, and how many standard errors it takes to leave it. On rows set apart from the
 # training rows of nine tables this rule was ahead of the best single kernel by .0035 on the mean and behind by .0025 at

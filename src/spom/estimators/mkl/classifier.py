@@ -43,8 +43,7 @@ from spom.estimators.mkl.model import KernelModel, named_blocks
 from spom.estimators.mkl.training import KernelFit, Making, Options, as_kernels, blocks_of, fit_kernels, grams_of, tell
 from spom.estimators.training import Trainer, all_or_nothing, described, digest
 from spom.kernels import Gaussian, Laplacian, Linear, Polynomial
-from spom.solvers.mkl.norms import chosen_penalty
-from spom.solvers.mkl.problem import KernelProblem
+from spom.solvers.mkl.problem import KernelProblem, chosen_penalty
 
 
 def _gives_probabilities(estimator: Any) -> bool:

@@ -34,8 +34,7 @@ from spom.estimators.training import Arrays, Learner, Trainer, all_or_nothing
 from spom.kernels import Gaussian, Linear, Polynomial
 from spom.kernels.gram import DenseGram, FeatureGram, Gram
 from spom.penalties import SparseMKL
-from spom.penalties.base import block_weights
-from spom.solvers.batch.path import with_strength
+from spom.penalties.base import block_weights, with_strength
 from spom.solvers.mkl.regression import KernelRegression
 
 

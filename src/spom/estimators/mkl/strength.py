@@ -10,9 +10,9 @@ import numpy as np
 from spom.core.arrays import Floats, Ints
 from spom.core.state import State
 from spom.kernels.gram import DenseGram, FeatureGram, Gram
-from spom.solvers.batch.path import with_strength
+from spom.penalties.base import with_strength
 from spom.solvers.iterate import last
-from spom.solvers.mkl.norms import on_norms
+from spom.solvers.mkl.problem import on_norms
 from spom.solvers.mkl.regression import KernelRegression, product
 
 # Multiples of `Path.size`, strong to weak: a grid that is wide and even, not tuned. The path ends where errors rise.

@@ -22,10 +22,9 @@ from spom.kernels.function import Function
 from spom.kernels.gram import DenseGram, Gram, SparseGram
 from spom.kernels.memory import plan
 from spom.penalties.base import block_weights
-from spom.solvers.mkl.frank_wolfe.gram import parts_of
 from spom.solvers.mkl.online.solver import OnlineKernels
 from spom.solvers.mkl.online.workspace import needed_bytes
-from spom.solvers.mkl.problem import ExplicitBlock, KernelProblem
+from spom.solvers.mkl.problem import ExplicitBlock, KernelProblem, parts_of
 
 SOLVERS = ("online", "frank-wolfe")
 UPDATES = ("dual-averaging", "forward-backward")
@@ -105,7 +104,7 @@ class Blocks:
 
 @dataclass(frozen=True)
 class Making:
-    """How blocks are made: the memory there is, what else will need some of it, and who is told about it."""
+    """How blocks are made: the memory available, what else needs some of it, and who is notified."""
 
     memory: Any
     labels: int
@@ -160,7 +159,7 @@ def blocks_of(given: Sequence[Kernel], X: Any, making: Making) -> Blocks:
 
 
 def tell(message: str, verbose: int, label: str) -> None:
-    """Log a message, and show it to somebody who is looking on."""
+    """Log a message, and show it where `verbose` is set."""
     log.info(message)
     if verbose and sys.stderr.isatty():
         print(f"{label}: {message}", file=sys.stderr)

@@ -25,13 +25,12 @@ from spom.estimators.explanation import Explanation, explain_heads, template_sco
 from spom.estimators.parser.defaults import chosen_projective
 from spom.estimators.parser.pruning import Pruning, largest_share, relation_share, select_templates
 from spom.estimators.parser.saving import SavingParser
-from spom.estimators.parser.stages import Held, Run, crossed_guides, gold_relations, share
+from spom.estimators.parser.stages import Held, Stages, crossed_guides, gold_relations, share
 from spom.estimators.training import Trainer, digest
 from spom.estimators.training.streams import as_stream, is_iterator
 from spom.features.arc_sets import LABELS, guided_templates
-from spom.features.arcs import ArcCodes, ArcTemplates
+from spom.features.arcs import ArcCodes, ArcTemplates, with_roots, words_of
 from spom.metrics.attachment import Attachment, attachment
-from spom.solvers.structured.trees.arc_filter import with_roots, words_of
 from spom.solvers.structured.trees.gap import tree_gap
 from spom.solvers.structured.trees.model import ArcModel
 from spom.solvers.structured.trees.relations import LabelLearner, LabelModel
@@ -56,8 +55,8 @@ class DependencyParser(TakesCallbacks, SavingParser, BaseEstimator):  # type: ig
     projective : True: trees without crossing arcs only (Eisner); False: all trees (maximum spanning arborescence);
         `"auto"`: the former where at most a quarter of the treebank's trees have crossing arcs. Trees always have one
         root. `projective_` has the choice, `trees_` the reason.
-    loss : `"mira"` (the smallest step that mends the cost-augmented hinge, at most `step`), `"hinge"`, `"perceptron"`
-        or `"log"` (a random field over trees).
+    loss : `"mira"` (the smallest step that makes the cost-augmented hinge zero, at most `step`), `"hinge"`,
+        `"perceptron"` or `"log"` (a random field over trees).
     penalty : None, or a penalty on the blocks' norms: `SparseMKL` (SPOM), `GroupLasso`, `LqMKL`, `ElasticNetMKL`.
     update : `"auto"` (each sentence's step, then the prox of the penalty), or `"select"`: one pass of group dual
         averaging under the penalty (also `TreeGroupLasso` over templates and sums of block norms) switches templates
@@ -208,7 +207,7 @@ class DependencyParser(TakesCallbacks, SavingParser, BaseEstimator):  # type: ig
             "dev": None if dev is None else digest(conllu_text(dev)),
         }
 
-    def _learnt(self, run: Run, bank: Treebank, dev: Treebank | None, blank: bool = False) -> dict[str, Any]:
+    def _learnt(self, run: Stages, bank: Treebank, dev: Treebank | None, blank: bool = False) -> dict[str, Any]:
         """What `fit` leaves behind; `blank`: before anything is learnt."""
         epochs, label_epochs = (0, 0) if blank else (self.epochs, self.label_epochs)
         templates = ArcTemplates(self._names(), self.table_bits, self.min_count)
@@ -255,7 +254,7 @@ class DependencyParser(TakesCallbacks, SavingParser, BaseEstimator):  # type: ig
         }
 
     def _cut(
-        self, run: Run, found: tuple[ArcModel, LabelModel | None, Pruning], labels: ArcTemplates, bank: Treebank
+        self, run: Stages, found: tuple[ArcModel, LabelModel | None, Pruning], labels: ArcTemplates, bank: Treebank
     ) -> tuple[ArcModel, LabelModel | None, Pruning]:
         """The same models without the weights that pruning leaves out."""
         arcs, relations, pruning = found
@@ -266,7 +265,7 @@ class DependencyParser(TakesCallbacks, SavingParser, BaseEstimator):  # type: ig
         why = "; ".join([pruning.why, *figures])
         return arcs, replace(relations, stored=largest_share(relations.weights, share)), replace(pruning, why=why)
 
-    def _second(self, run: Run, arcs: ArcModel, codes: ArcCodes, gold: Ints, held: Held | None, epochs: int) -> Any:
+    def _second(self, run: Stages, arcs: ArcModel, codes: ArcCodes, gold: Ints, held: Held | None, epochs: int) -> Any:
         """The model of second order or of a second stage, or None; without epochs before anything is learnt."""
         templates, stage = arcs.templates, "second order"
         solver: ArcSolver | None = None
@@ -283,7 +282,7 @@ class DependencyParser(TakesCallbacks, SavingParser, BaseEstimator):  # type: ig
         return run.arcs(solver, epochs, stage, None if held is None else (held[0], held[1], seen))
 
     def _selected(
-        self, run: Run, templates: ArcTemplates, codes: ArcCodes, gold: Ints, blank: bool
+        self, run: Stages, templates: ArcTemplates, codes: ArcCodes, gold: Ints, blank: bool
     ) -> tuple[ArcTemplates, TemplateSelection | None]:
         """The templates that the penalty keeps; what is left is learnt without it."""
         if self.update != "select" or blank:
@@ -333,7 +332,7 @@ class DependencyParser(TakesCallbacks, SavingParser, BaseEstimator):  # type: ig
         self.history_ = [*self.history_, *run.trainer.history]
         return self
 
-    def _begin(self, run: Run, bank: Treebank, relations: Iterable[str] | None) -> None:
+    def _begin(self, run: Stages, bank: Treebank, relations: Iterable[str] | None) -> None:
         """A model that knows nothing yet."""
         if self.prune is not None or self.update == "select":
             raise Unsupported("prune= and update='select' need all sentences at once: use fit, or leave them out")
@@ -344,8 +343,8 @@ class DependencyParser(TakesCallbacks, SavingParser, BaseEstimator):  # type: ig
             found["labels_"] = LabelLearner(found["labels_"].templates, names, self.random_state).model()
         self.__dict__.update(found)
 
-    def _continued(self, run: Run, codes: ArcCodes, gold: Ints) -> tuple[Any, ...]:
-        """Learners that go on from the model: its mean weights are their first ones."""
+    def _continued(self, run: Stages, codes: ArcCodes, gold: Ints) -> tuple[Any, ...]:
+        """Learners that resume from the model: they start at its mean weights."""
         found: list[Any] = []
         for model in (self.arcs_, self.second_):
             solver: Any = None
@@ -474,17 +473,17 @@ class DependencyParser(TakesCallbacks, SavingParser, BaseEstimator):  # type: ig
     def _names(self) -> Any:
         return self.templates if isinstance(self.templates, str) else list(self.templates)
 
-    def _deep(self, run: Run) -> bool:
+    def _deep(self, run: Stages) -> bool:
         """Whether trees are of second order."""
         return self.order == 2 and bool(run.settings["projective"])
 
-    def _guided(self, run: Run, templates: ArcTemplates) -> list[ArcTemplates]:
+    def _guided(self, run: Stages, templates: ArcTemplates) -> list[ArcTemplates]:
         """The templates of the second stage, where there is one."""
         if not self.second_stage or self._deep(run):
             return []
         return [ArcTemplates([*templates.blocks, *guided_templates()], self.table_bits, self.min_count)]
 
-    def _run(self, projective: bool, contents: Callable[[], dict[str, Any]] = dict, **watch: Any) -> Run:
+    def _run(self, projective: bool, contents: Callable[[], dict[str, Any]] = dict, **watch: Any) -> Stages:
         if self.epochs < 1 or self.label_epochs < 1:
             raise ValueError(f"epochs and label_epochs must be >= 1; they are {self.epochs}, {self.label_epochs}")
         trainer = Trainer(self, contents, patience=self.patience, **watch)
@@ -504,7 +503,7 @@ class DependencyParser(TakesCallbacks, SavingParser, BaseEstimator):  # type: ig
             **{"loss": self.loss, "penalty": penalty, "step": self.step, "cost": self.cost},
             **{"projective": projective, "seed": seed},
         }
-        return Run(settings, trainer, int(effective_n_jobs(self.n_jobs)))
+        return Stages(settings, trainer, int(effective_n_jobs(self.n_jobs)))
 
     def _seed(self) -> int:
         """The seed of a run: `random_state` itself where it is a number."""

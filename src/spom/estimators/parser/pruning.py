@@ -7,10 +7,10 @@ budget that makes a parser with a fifth of the templates four times as fast.
 
 A number of templates or a share of them is kept as asked. `"auto"` asks the treebank: sentences are divided into three
 runs, and parsers learn from two of them, for each run in turn, with all templates and with the best half. The half is
-taken where it will do on the held-out runs (`estimators.comparing`; heads that are right). Then small weights go, and
-nothing is learnt again: the least share of the largest weights is kept with which the trees of the held-out runs will
-do beside those of the whole parser, and the same for the weights of relations. With a second stage or trees of second
-order the weights of arcs all stay.
+taken where it is good enough on the held-out runs (`estimators.comparing`; heads that are right). Then small weights
+are dropped, and nothing is learnt again: the least share of the largest weights is kept whose trees of the held-out
+runs are good enough beside those of the whole parser, and the same for the weights of relations. With a second stage
+or trees of second order all weights of arcs are kept.
 """
 
 from __future__ import annotations
@@ -24,16 +24,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from spom.core.arrays import Floats, Ints, aligned_singles
+from spom.core.arrays import Floats, Ints, Singles, aligned_singles
 from spom.data.treebank import Treebank
 from spom.estimators.comparing import FEWEST, is_worse, runs, will_do
-from spom.estimators.parser.stages import Run, gold_relations
+from spom.estimators.parser.stages import Stages, gold_relations
 from spom.features.arc_spaces import HEAD, MODIFIER, PAIR, SALT
-from spom.features.arcs import ArcCodes, ArcLayout, ArcTemplates
-from spom.solvers.structured.trees.arc_filter import with_roots
+from spom.features.arcs import ArcCodes, ArcLayout, ArcTemplates, with_roots
 from spom.solvers.structured.trees.garrote import best_templates
 from spom.solvers.structured.trees.relations import LabelLearner, LabelModel
-from spom.solvers.structured.trees.space import Singles
 
 AUTO_SHARE = 0.2
 # The share of the templates that "auto" tries, and the shares of the weights.
@@ -90,7 +88,7 @@ def how_many(prune: Any, count: int) -> int:
 
 
 def select_templates(
-    run: Run, templates: ArcTemplates, codes: ArcCodes, gold: Ints, prune: Any, how: tuple[int, bool]
+    run: Stages, templates: ArcTemplates, codes: ArcCodes, gold: Ints, prune: Any, how: tuple[int, bool]
 ) -> tuple[ArcTemplates, Pruning]:
     """The templates to keep, and how they were chosen; for "auto", `how` is (epochs, whether single weights may go)."""
     count, begin = len(templates.blocks), time.perf_counter()
@@ -133,7 +131,7 @@ def _right(models: list[Judged]) -> Ints:
 
 
 def _judged(
-    run: Run, templates: ArcTemplates, codes: ArcCodes, gold: Ints, part: tuple[Ints, Ints], epochs: int
+    run: Stages, templates: ArcTemplates, codes: ArcCodes, gold: Ints, part: tuple[Ints, Ints], epochs: int
 ) -> Judged:
     """Arcs that are learnt from some sentences and judged by the heads of others, a run of them."""
     rest, held = part
@@ -157,7 +155,7 @@ def right_words(right: NDArray[np.bool_], codes: ArcCodes, sentences: Ints) -> I
 
 
 def smallest_share(full: Ints, models: list[Judged], what: str = "arcs") -> tuple[float, list[str]]:
-    """The least share of the largest weights that will do beside `full`, and the figures; 1 where none will."""
+    """The least share of the largest weights that is good enough beside `full`, and the figures; 1 where none is."""
     figures = []
     for share in WEIGHTS:
         smaller = np.concatenate([model.counts(largest_share(model.weights, share)) for model in models])
@@ -182,7 +180,7 @@ def largest_share(weights: Singles, share: float) -> Singles:
 
 
 def relation_share(
-    run: Run, labels: ArcTemplates, relations: tuple[str, ...], bank: Treebank, epochs: int
+    run: Stages, labels: ArcTemplates, relations: tuple[str, ...], bank: Treebank, epochs: int
 ) -> tuple[float, list[str]]:
     """The same for relations, judged on gold trees of held-out sentences."""
     if len(bank) < FEWEST:
@@ -211,7 +209,7 @@ def _relations(labels: ArcTemplates, relations: tuple[str, ...], bank: Treebank)
     return codes, with_roots(bank.heads, codes), gold_relations(bank, relations, codes)
 
 
-def ranked_templates(run: Run, templates: ArcTemplates, codes: ArcCodes, gold: Ints, wanted: int) -> Pruning:
+def ranked_templates(run: Stages, templates: ArcTemplates, codes: ArcCodes, gold: Ints, wanted: int) -> Pruning:
     """The `wanted` best templates by the garrote and their cost."""
     begin = time.perf_counter()
     names = templates.blocks

@@ -7,10 +7,10 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from spom.core.arrays import under
+from spom.core.arrays import Arrays, under
 from spom.core.container import check_indices, check_shape, take
 from spom.errors import ModelFileError
-from spom.estimators.saving import Arrays, Saving
+from spom.estimators.saving import Saving
 from spom.estimators.training import last_entry
 from spom.features.arcs import ArcTemplates
 from spom.solvers.structured.trees.model import ArcModel, Entries, weight_count
@@ -81,7 +81,7 @@ class SavingParser(Saving):
             shared = templates.vocabularies if shared is None else shared
             templates.vocabularies = shared
             if stage == "arcs" and templates.guided:
-                # Compiled code would look for a tree that nobody has found yet.
+                # Compiled code would read a tree that does not exist yet.
                 raise ModelFileError("the templates of the arcs look at a tree of a first stage: the file is damaged")
             layout = templates.layout(apart=stage == "labels")
             if stage == "labels":

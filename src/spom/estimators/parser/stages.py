@@ -8,13 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from spom.core.arrays import Ints, aligned_singles
+from spom.core.arrays import Arrays, Ints, aligned_singles
 from spom.core.state import State
 from spom.data.treebank import Treebank
-from spom.estimators.training import Arrays, Learner, Trainer
-from spom.features.arcs import ArcCodes, ArcTemplates
+from spom.estimators.training import Learner, Trainer
+from spom.features.arcs import ArcCodes, ArcTemplates, with_roots, words_of
 from spom.solvers.iterate import take
-from spom.solvers.structured.trees.arc_filter import with_roots, words_of
 from spom.solvers.structured.trees.model import ArcModel
 from spom.solvers.structured.trees.relations import LabelLearner, LabelModel
 from spom.solvers.structured.trees.second_order.model import left_heads
@@ -26,7 +25,7 @@ Held = tuple[Treebank, ArcCodes, Any]
 
 
 @dataclass
-class Run:
+class Stages:
     """What the stages share: settings of the solver, and the trainer."""
 
     settings: dict[str, Any]
@@ -64,31 +63,48 @@ class Run:
         return LabelModel(learner.templates, learner.layout, learner.names, aligned(found.model["weights"]), root)
 
 
-class ArcLearner(Learner):
-    """Epochs of an `ArcSolver` for the trainer: the model is the mean of its weights."""
+class _Epochs(Learner):
+    """Epochs of a solver that can be restored from a state."""
 
-    def __init__(self, solver: ArcSolver, epochs: int, stage: str, dev: Callable[[Any], float] | None = None) -> None:
-        self.solver, self.epochs, self.stage = solver, epochs, stage
-        self.dev, self.scores = dev, dev is not None
+    def __init__(self, solver: Any, epochs: int) -> None:
+        self.solver, self.epochs = solver, epochs
         self._before = solver.seconds
 
     def states(self, start: State | None, done: int) -> Iterable[State]:
         """The solver, for as many epochs as are left."""
+        self.restore(start)
+        assert self.epochs is not None
+        return take(self.solver, max(0, self.epochs - done))
+
+    def restore(self, start: State | None) -> None:
+        """Resume from a state, if there is one."""
         if start is not None:
             self.solver.restore(start)
             self._before = self.solver.seconds
-        assert self.epochs is not None
-        return take(self.solver, max(0, self.epochs - done))
+
+    def per_second(self, words: int) -> float:
+        """So many words over the time since the last call."""
+        spent, self._before = self.solver.seconds - self._before, self.solver.seconds
+        return float(words / max(spent, 1e-9))
+
+
+class ArcLearner(_Epochs):
+    """Epochs of an `ArcSolver` for the trainer: the model is the mean of its weights."""
+
+    solver: ArcSolver
+
+    def __init__(self, solver: ArcSolver, epochs: int, stage: str, dev: Callable[[Any], float] | None = None) -> None:
+        super().__init__(solver, epochs)
+        self.stage, self.dev, self.scores = stage, dev, dev is not None
 
     def entry(self, state: State) -> dict[str, Any]:
         """An entry of `history_`."""
         norms = np.zeros(0) if state.block_norms is None else state.block_norms
-        spent, self._before = self.solver.seconds - self._before, self.solver.seconds
         return {
             **{"epoch": state.k, "stage": self.stage, "objective": state.objective, "loss": state.loss},
             "blocks_kept": int(np.count_nonzero(norms)),
             "nonzeros": state.nnz,
-            "per_second": int(self.solver.codes.sizes.sum()) / max(spent, 1e-9),
+            "per_second": self.per_second(int(self.solver.codes.sizes.sum())),
             "block_weights": norms / norms.sum() if norms.any() else norms,
         }
 
@@ -106,35 +122,24 @@ class ArcLearner(Learner):
         return self.dev(self.solver.model_of(model["weights"]))
 
 
-class RelationLearner(Learner):
+class RelationLearner(_Epochs):
     """Epochs of a `LabelLearner` for the trainer: the model is the mean of its weights, and the root's relation."""
 
-    def __init__(self, learner: LabelLearner, epochs: int) -> None:
-        self.learner, self.epochs = learner, epochs
-        self._before = learner.seconds
-
-    def states(self, start: State | None, done: int) -> Iterable[State]:
-        """The learner, for as many epochs as are left."""
-        if start is not None:
-            self.learner.restore(start)
-            self._before = self.learner.seconds
-        assert self.epochs is not None
-        return take(self.learner, max(0, self.epochs - done))
+    solver: LabelLearner
 
     def entry(self, state: State) -> dict[str, Any]:
         """An entry of `history_`."""
-        spent, self._before = self.learner.seconds - self._before, self.learner.seconds
         found = {"stage": "relations", "loss": state.loss, "objective": state.objective}
-        return {**found, "per_second": self.learner.words / max(spent, 1e-9)}
+        return {**found, "per_second": self.per_second(self.solver.words)}
 
     def model(self, state: State) -> Arrays:
         """The mean of the weights."""
-        found = self.learner.model()
+        found = self.solver.model()
         return {"weights": found.weights, "root": np.array(found.root)}
 
     def like(self, state: State | None) -> Arrays:
         """Weights of this learner's size."""
-        return {"weights": self.learner.weights, "root": np.array(0)}
+        return {"weights": self.solver.weights, "root": np.array(0)}
 
 
 def aligned(weights: Any) -> Any:
@@ -153,7 +158,7 @@ def share(parts: list[ArcTemplates], more: Iterable[str] = ()) -> None:
         templates.also = tuple(sorted(columns))
 
 
-def crossed_guides(run: Run, templates: ArcTemplates, codes: ArcCodes, gold: Ints, folds: int, epochs: int) -> Ints:
+def crossed_guides(run: Stages, templates: ArcTemplates, codes: ArcCodes, gold: Ints, folds: int, epochs: int) -> Ints:
     """Trees of the first stage for its own training data, each from a model that did not see the sentence.
 
     Folds are runs of sentences, so that a document is hardly ever on both sides.

@@ -8,15 +8,15 @@ from typing import Any, cast
 
 import numpy as np
 
-from spom.core.arrays import Floats
+from spom.core.arrays import Arrays, Floats
 from spom.core.state import State
 from spom.data.treebank import Treebank
 from spom.errors import Unsupported
 from spom.estimators.parser.defaults import chosen_projective
 from spom.estimators.parser.stages import Held, gold_relations
-from spom.estimators.training import Arrays, Learner, described
+from spom.estimators.training import Learner, described
 from spom.estimators.training.streams import Stream, windows_of
-from spom.solvers.structured.trees.arc_filter import with_roots
+from spom.features.arcs import with_roots
 from spom.solvers.structured.trees.model import ArcModel
 from spom.solvers.structured.trees.relations import LabelLearner, LabelModel
 from spom.solvers.structured.trees.solver import ArcSolver

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any, Protocol
@@ -20,11 +20,12 @@ from spom.core.container import check_indices, check_offsets, check_shape, take
 from spom.data.columns import Columns
 from spom.data.treebank import Treebank
 from spom.errors import DataError, ModelFileError, Unsupported
+from spom.estimators.tagger.weights import check_sample_weight, weighted
 from spom.features.dicts import DictFeatures
 from spom.features.matrices import MatrixFeatures
 from spom.features.rows import Blocks, Rows
 from spom.features.templates import Templates
-from spom.solvers.structured.chains.data import as_tokens, padded
+from spom.solvers.structured.chains.data import Tokens, as_blocks, as_tokens, padded, restricted
 from spom.solvers.structured.chains.predict import tag
 
 
@@ -291,3 +292,38 @@ def chain_from(arrays: dict[str, Any], k: int) -> tuple[Floats, Floats]:
     chain.reshape(-1)[places] = check_shape(take(arrays, "chain.values", "f"), places.shape, "chain")
     forbidden.reshape(-1)[check_indices(take(arrays, "forbidden.places", "i"), chain.size, "forbidden")] = -np.inf
     return chain, forbidden
+
+
+# Weights of features (a table, or a CSR matrix for many labels) and of the chain.
+Weights = tuple[Any, Floats]
+
+
+@dataclass(frozen=True)
+class Task:
+    """Sentences with their labels, under all features or those of `ids`; `weight` has one number per sentence."""
+
+    features: Features
+    tokens: Tokens
+    y: Ints
+    blocks: Blocks
+    ids: Ints | None = None
+    weight: Floats | None = None
+
+    def weighted(self, sample_weight: Any) -> Task:
+        """The same with weights of sentences or tokens."""
+        if sample_weight is None:
+            return self
+        weights = check_sample_weight(sample_weight, self.tokens.offsets)
+        tokens, y, weight = weighted(self.tokens, self.y, weights)
+        return replace(self, tokens=tokens, y=y, weight=weight)
+
+    def only(self, used: Ints) -> Task:
+        """The same with some of these features."""
+        tokens, blocks = restricted(self.tokens, self.blocks, used)
+        return replace(self, tokens=tokens, blocks=blocks, ids=used if self.ids is None else self.ids[used])
+
+    def rows_of(self, X: Any) -> Tokens:
+        """Other sentences under the same features."""
+        every = as_blocks(self.features.blocks)
+        tokens = as_tokens(self.features.transform(X), every.total)
+        return tokens if self.ids is None else restricted(tokens, every, self.ids)[0]

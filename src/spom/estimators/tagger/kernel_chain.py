@@ -22,8 +22,7 @@ from spom.estimators.training import Trainer
 from spom.features.rows import Blocks, Rows
 from spom.kernels.base import as_vectors
 from spom.models.loading import Encoder, decode
-from spom.solvers.mkl.norms import chosen_penalty
-from spom.solvers.mkl.problem import ExplicitBlock, KernelProblem
+from spom.solvers.mkl.problem import ExplicitBlock, KernelProblem, chosen_penalty
 
 
 class KernelScores:

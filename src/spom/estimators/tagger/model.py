@@ -1,4 +1,4 @@
-"""A fitted tagger: labels, probabilities, the best few sequences, scores; what it tells of itself; its model file."""
+"""A fitted tagger: labels, probabilities, the best few sequences, scores; its summary; its model file."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from spom.core.arrays import Floats, Ints, is_sparse
+from spom.core.arrays import Arrays, Floats, Ints, is_sparse
 from spom.core.container import check_shape, take
 from spom.decoders import Chain, ChainParts
 from spom.errors import DataError, Unsupported
 from spom.estimators.explanation import Explanation, emissions_of, explain_tokens
-from spom.estimators.saving import Arrays, Saving
+from spom.estimators.saving import Saving
 from spom.estimators.tagger.inputs import (
     Features,
     Names,
@@ -169,7 +169,7 @@ class TaggerModel(Saving, BaseEstimator):  # type: ignore[misc]  # scikit-learn 
     def _scores_of_chain(self) -> Floats:
         return np.asarray(self.chain_ + self._forbidden)
 
-    # --- what it tells of itself -----------------------------------------------------------------------------
+    # --- its summary -----------------------------------------------------------------------------------------
 
     @property
     def block_weights_(self) -> Floats:

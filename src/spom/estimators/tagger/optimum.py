@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_matrix
 
-from spom.core.arrays import Floats, Ints
+from spom.core.arrays import Arrays, Floats, Ints
 from spom.core.state import State
 from spom.errors import Unsupported
-from spom.estimators.training import Arrays, Learner
+from spom.estimators.training import Learner
 from spom.features.rows import Blocks
-from spom.solvers.batch.path import warn_of_zeros, with_strength
+from spom.penalties.base import with_strength
+from spom.solvers.batch.path import warn_of_zeros
 from spom.solvers.structured.chains.batch import BatchChain
 from spom.solvers.structured.chains.data import Tokens, padded
 from spom.solvers.structured.chains.field import Field

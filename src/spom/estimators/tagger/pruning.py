@@ -12,7 +12,7 @@ With `"auto"` weights and templates go only where held-out sentences say that th
    these the largest two thirds of the weights alone; then with the largest half, two thirds and four fifths of the
    weights of all templates; and without learning again, where two thirds, four fifths or nine tenths of all weights
    stay that matter most, by size times the root of how often their feature is seen. From the smallest on, the first
-   that will do (`estimators.comparing`) is taken; otherwise everything stays.
+   that is good enough (`estimators.comparing`) is taken; otherwise everything stays.
 
 Under a penalty of templates single weights are not chosen: the templates of most evidence are compared with all.
 """
@@ -21,20 +21,25 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import optimize, sparse
 
-from spom.core.arrays import Floats, Ints
+from spom.core.arrays import Floats, Ints, Singles
+from spom.errors import Unsupported
 from spom.estimators.comparing import FEWEST, is_worse, runs, will_do
+from spom.estimators.tagger.inputs import Task, Weights
+from spom.estimators.tagger.model import metric
 from spom.features.rows import Blocks
-from spom.solvers.structured.chains.data import Singles, Tokens
-from spom.solvers.structured.chains.knockoffs import Discovery
-from spom.solvers.structured.chains.predict import largest, marginals
-from spom.solvers.structured.chains.select import Selection
+from spom.metrics.phrases import counts_by_sentence
+from spom.solvers.structured.chains.adaptive_engine import AdaptiveEngine
+from spom.solvers.structured.chains.data import Tokens
+from spom.solvers.structured.chains.knockoffs import Discovery, discover
+from spom.solvers.structured.chains.predict import largest, marginals, tag
+from spom.solvers.structured.chains.select import Selection, select
 
 
 @dataclass
@@ -99,6 +104,75 @@ def check_prune(how: Any) -> None:
         raise ValueError(f"prune must be 'auto', a number of templates, a strength (a float) or None, not {how!r}")
 
 
+# --- what `prune=` asks for -----------------------------------------------------------------------------------
+
+
+def chosen_pruning(tagger: Any, task: Task) -> Pruning | None:
+    """Which templates of a tagger's task to keep; None without `prune`."""
+    how, blocks = tagger.prune, task.blocks
+    if how is None:
+        return None
+    if task.weight is not None or task.y.min() < 0:
+        raise Unsupported("prune= takes sentences whose labels are all known and count the same: set prune=None")
+    if how == "auto":
+        return pruned_on_held_out(trial_of(tagger, task), tagger._seed())
+    if isinstance(how, dict):
+        return _discovery(tagger, task)
+    if not isinstance(how, (str, float)) and how > len(blocks):
+        raise ValueError(f"prune={how} is more than the {len(blocks)} templates there are")
+    found = select(
+        task.tokens,
+        task.y,
+        blocks,
+        tagger._learning_forbidden(),
+        how,
+        transitions=tagger.transitions,
+        random_state=tagger.random_state if isinstance(tagger.random_state, (int, np.integer)) else 0,
+    )
+    if found.kept.size == 0:
+        raise ValueError(f"prune={how!r} leaves no template: give a smaller strength")
+    return Pruning(blocks.names, np.diff(blocks.starts), found)
+
+
+def _discovery(tagger: Any, task: Task) -> Pruning:
+    """The templates that stand out against their knockoffs."""
+    rate = float(tagger.prune["false_discovery_rate"])
+    options: dict[str, Any] = {"transitions": tagger.transitions, "random_state": tagger._seed()}
+    found = discover(task.tokens, task.y, task.blocks, tagger._learning_forbidden(), rate, **options)
+    if found.kept.size == 0:
+        what = f"no template stands out at a false discovery rate of {rate:g}"
+        raise ValueError(f"{what}: at least {int(np.ceil(1 / rate))} would have to; give a larger rate")
+    return Pruning(task.blocks.names, np.diff(task.blocks.starts), found)
+
+
+def trial_of(tagger: Any, task: Task) -> Trial:
+    """What a comparison on held-out sentences needs."""
+
+    def learn(tokens: Tokens, y: Ints, support: Singles | None) -> Weights:
+        part = replace(task, tokens=tokens, y=y)
+        ids = np.arange(task.blocks.total) if support is None else np.flatnonzero(support.any(axis=1))
+        solver = tagger._solver(part if support is None else part.only(ids), tagger.epochs_, tagger._seed())
+        if support is not None and isinstance(solver.engine, AdaptiveEngine):
+            solver.engine.learn_only(support[ids])
+        for _ in solver.passes():
+            pass
+        W, chain = solver.weights()
+        whole = np.zeros((task.blocks.total, W.shape[1]), dtype=W.dtype)
+        whole[ids] = W
+        return whole, chain
+
+    def counts(tokens: Tokens, y: Ints, weights: Weights) -> Ints:
+        found = tag(tokens, weights[0], weights[1] + tagger._forbidden)
+        if metric(tagger.scoring, tagger.classes_.tolist()) == "f1":
+            return counts_by_sentence(y, found, tokens.offsets, [str(label) for label in tagger.classes_.tolist()])
+        right = np.append(0, np.cumsum(y == found))
+        words = np.diff(tokens.offsets)
+        return np.stack([words, words, np.diff(right[tokens.offsets])], axis=1)
+
+    single = isinstance(tagger._solver(task, 1, 0).engine, AdaptiveEngine)
+    return Trial(task.tokens, task.y, task.blocks, tagger._learning_forbidden(), learn, counts, single)
+
+
 # --- prune="auto" ---------------------------------------------------------------------------------------------
 
 # The share of sentences that ranks, and how many at most.
@@ -113,8 +187,6 @@ SMALLER = 0.92
 STEPS = 8
 # Tokens with a gold label more certain than this say nothing about templates.
 CERTAIN = 0.99
-
-Weights = tuple[Any, Floats]
 
 
 class Smaller(NamedTuple):
@@ -262,7 +334,7 @@ def _strongest(evidence: Floats, W: Any, blocks: Blocks, share: float) -> Ints:
 
 
 def _compared(trial: Trial, parts: list[_Part], wanted: Smaller) -> tuple[bool, str]:
-    """Whether the smaller model will do, and the figures; parts after one that is clearly worse are not asked."""
+    """Whether the smaller model is good enough, and the figures; parts after a clearly worse one are skipped."""
     full, smaller, weights = [], [], np.zeros(2, dtype=np.int64)
     for part in parts:
         found = trial.smaller(part.learnt, part.full, wanted)

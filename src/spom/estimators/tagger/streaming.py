@@ -12,7 +12,7 @@ from spom.core.state import State
 from spom.errors import Unsupported
 from spom.estimators.tagger import defaults
 from spom.estimators.tagger.inputs import as_columns, label_names, make_features, split_labels
-from spom.estimators.tagger.training import NONE, ChainLearner
+from spom.estimators.tagger.tagger import NONE, ChainLearner
 from spom.estimators.training import Trainer, described
 from spom.estimators.training.streams import Stream, windows_of
 from spom.features.templates import Templates
@@ -28,7 +28,7 @@ class StreamChain(ChainLearner):
 
     def __init__(self, make: Callable[[State | None], OnlineChain], windows: Iterator[Any], encode: Any) -> None:
         super().__init__(make, 0)
-        # Nobody knows how many windows there are.
+        # The number of windows is unknown.
         self.epochs: int | None = None
         self.windows, self.encode, self.seen = windows, encode, 0
 
@@ -100,7 +100,7 @@ def fit_stream(tagger: Any, stream: Stream, classes: Any, dev: Any, make_trainer
 def labelled(window: Any) -> tuple[Any, Any]:
     """(sentences, labels) of a window."""
     if isinstance(window, tuple) and len(window) == 3 and window[2] is not None:
-        raise Unsupported("weights of sentences are not there for streams of sentences: leave them out")
+        raise Unsupported("streams of sentences take no sample weights: leave them out")
     found: tuple[Any, Any] = split_labels(*window[:2]) if isinstance(window, tuple) else split_labels(window, None)
     return found
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, Self
 
@@ -13,7 +12,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
-from spom.core.arrays import Floats, Ints, check_dev, is_sparse
+from spom.core.arrays import Arrays, Floats, Ints, check_dev, is_sparse
 from spom.core.callbacks import TakesCallbacks
 from spom.core.registry import register
 from spom.core.state import State
@@ -23,6 +22,8 @@ from spom.estimators.tagger.defaults import MANY, Allowed, candidates_for
 from spom.estimators.tagger.inputs import (
     Features,
     Names,
+    Task,
+    Weights,
     as_columns,
     check_labels_fit,
     label_codes,
@@ -43,30 +44,21 @@ from spom.estimators.tagger.optimum import (
 )
 from spom.estimators.tagger.pruning import (
     HeldOutPruning,
-    Pruning,
-    Trial,
     check_prune,
-    pruned_on_held_out,
+    chosen_pruning,
     share_of,
     without_small,
 )
-from spom.estimators.tagger.training import Certifying, ChainLearner, Weights
-from spom.estimators.tagger.weights import check_sample_weight, weighted
-from spom.estimators.training import Trainer, all_or_nothing, described, digest
+from spom.estimators.training import Learner, Trainer, all_or_nothing, described, digest
 from spom.estimators.training.streams import as_stream, is_iterator
-from spom.features.rows import Blocks
-from spom.metrics.phrases import counts_by_sentence
 from spom.solvers.batch.path import check_grid
 from spom.solvers.steps import InverseSqrtEpoch, LinearDecay
 from spom.solvers.structured.chains.adaptive_engine import AdaptiveEngine
 from spom.solvers.structured.chains.batch import BatchChain
-from spom.solvers.structured.chains.data import Singles, Tokens, as_blocks, as_tokens, entries, padded, restricted
-from spom.solvers.structured.chains.dispatch import block_norms
-from spom.solvers.structured.chains.knockoffs import discover
-from spom.solvers.structured.chains.predict import compacted, largest, tag
-from spom.solvers.structured.chains.select import select
-from spom.solvers.structured.chains.solver import OnlineChain, forbidden_scores
-from spom.solvers.structured.chains.sparse.engine import Candidates
+from spom.solvers.structured.chains.data import as_blocks, as_tokens, entries, padded
+from spom.solvers.structured.chains.predict import compacted, largest
+from spom.solvers.structured.chains.solver import OnlineChain, block_norms, forbidden_scores, penalty_value, summarised
+from spom.solvers.structured.chains.sparse.engine import Candidates, PairEngine
 
 
 @register("estimator", "sequence-tagger", examples=lambda: [SequenceTagger()], cost="O(features + labels^2) per token")
@@ -76,8 +68,8 @@ class SequenceTagger(TakesCallbacks, TaggerModel):
     The weights minimise Omega(w) + (1/N) sum_i L(w; x_i, y_i), sentence by sentence. With the defaults that is a
     conditional random field with a margin under an l1 penalty, by dual averaging with AdaGrad's rates: most weights are
     exactly zero, and features without a weight are left out of the model. What is `"auto"` follows from the data by
-    rules (`spom.estimators.tagger.defaults`), is kept with a trailing underscore, and is told by `settings_`; the
-    guide's page on tagging says how each rule was chosen.
+    rules (`spom.estimators.tagger.defaults`), is stored with a trailing underscore, and is summarised by `settings_`;
+    the guide's page on tagging says how each rule was chosen.
 
     Parameters
     ----------
@@ -95,7 +87,7 @@ class SequenceTagger(TakesCallbacks, TaggerModel):
         `ElasticNetMKL`), as an object, or by name with a strength from the number of sentences. `"auto"` is
         `L1(.4 / N)` for phrases, `L1(.4 / (N + 1000))` for other labels; None is no penalty. Losses are means over the
         N sentences.
-    solver : `"online"`; `"batch"` goes on from there to the optimum of the log loss; with kernels `"frank-wolfe"`
+    solver : `"online"`; `"batch"` continues from there to the optimum of the log loss; with kernels `"frank-wolfe"`
         does. `"auto"` is online.
     tol : `"batch"` stops where the duality gap is at most tol times the objective (None: 1e-3). Online, under the log
         loss, None is no certificate while learning; with a number `history_` has the gap of each epoch, at the cost of
@@ -103,7 +95,7 @@ class SequenceTagger(TakesCallbacks, TaggerModel):
     epochs : passes over the sentences; `"auto"` is 6, and up to 20 where there are fewer than 833 sentences.
     update, step, average, cost, shuffle : see `spom.solvers.structured.chains.OnlineChain`.
     prune : choose templates first and learn with what was kept: `"auto"` (templates and small weights go where held-out
-        sentences say that a smaller model will do, see `spom.estimators.tagger.pruning`), a
+        sentences say that a smaller model is good enough, see `spom.estimators.tagger.pruning`), a
         number of templates, a strength (a float), or `{"false_discovery_rate": 0.1}`: those that stand out against
         knockoffs, so that at most that share of them is expected to be noise (`solvers.structured.chains.knockoffs`).
         `pruning_` tells which went, and why.
@@ -314,7 +306,7 @@ class SequenceTagger(TakesCallbacks, TaggerModel):
         every = np.array([*known, *(label for label in announced if label not in set(known))])
         return recode(codes, labels, every, offsets), every
 
-    def _first_task(self, X: Any, y: Any, classes: ArrayLike | None, features: Any = None) -> _Task:
+    def _first_task(self, X: Any, y: Any, classes: ArrayLike | None, features: Any = None) -> Task:
         """Sentences with their features and labels, and what is chosen by them."""
         X = as_columns(self.templates, X)
         templates, self.templates_ = defaults.chosen_templates(self.templates, X, label_names(y))
@@ -334,13 +326,13 @@ class SequenceTagger(TakesCallbacks, TaggerModel):
         self.epochs_ = defaults.chosen_epochs(self.epochs, len(task.tokens), phrases)
         return task
 
-    def _task(self, features: Features, rows: Any, codes: Ints, labels: Names) -> _Task:
+    def _task(self, features: Features, rows: Any, codes: Ints, labels: Names) -> Task:
         self.classes_, blocks = labels, as_blocks(features.blocks)
         check_labels_fit(labels.size, blocks.total if labels.size <= MANY else 0)
         self._allowed = defaults.chosen_constraints(self.constraints, labels, codes, rows.offsets)
         self.constraints_ = self._allowed.scheme
         self._forbidden = forbidden_scores(self._allowed.constraints, labels.size)
-        return _Task(features, as_tokens(rows, blocks.total), codes, blocks)
+        return Task(features, as_tokens(rows, blocks.total), codes, blocks)
 
     @property
     def settings_(self) -> str:
@@ -351,7 +343,7 @@ class SequenceTagger(TakesCallbacks, TaggerModel):
 
     def _solver(
         self,
-        task: _Task,
+        task: Task,
         epochs: int,
         seed: Any,
         start: State | None = None,
@@ -382,7 +374,7 @@ class SequenceTagger(TakesCallbacks, TaggerModel):
             weight=task.weight,
         )
 
-    def _many(self, task: _Task) -> Candidates | None:
+    def _many(self, task: Task) -> Candidates | None:
         """How many labels are learnt; None where they are few."""
         step = defaults.chosen_step(self.step, task.tokens, self.penalty_, self.update)
         return candidates_for(self, self.classes_.size, task.y, step)
@@ -394,9 +386,9 @@ class SequenceTagger(TakesCallbacks, TaggerModel):
             return int(given)
         return int(check_random_state(given).randint(2**31))
 
-    def _learn(self, task: _Task, trainer: Trainer, dev: Any) -> tuple[Weights, _Task]:
+    def _learn(self, task: Task, trainer: Trainer, dev: Any) -> tuple[Weights, Task]:
         """Choose templates where that is asked for, learn, and keep the largest weights where that is asked for."""
-        self.pruning_ = self._selection(task)
+        self.pruning_ = chosen_pruning(self, task)
         if self.pruning_ is not None:
             task = task.only(task.blocks.ids(self.pruning_.selection.kept))
         given = self.random_state
@@ -437,7 +429,7 @@ class SequenceTagger(TakesCallbacks, TaggerModel):
         found = trainer.run(ChainLearner(again, self.epochs_, self._dev(dev, fewer)), "largest weights")
         return (found.model["W"], found.model["chain"]), fewer
 
-    def _batch(self, task: _Task, start: Any, penalty: Any = None) -> BatchChain:
+    def _batch(self, task: Task, start: Any, penalty: Any = None) -> BatchChain:
         """The batch solver for a task."""
         if task.weight is not None or (task.y.size and task.y.min() < 0):
             raise Unsupported("solver='batch' takes no sample weights and no unknown labels: use solver='online'")
@@ -452,7 +444,7 @@ class SequenceTagger(TakesCallbacks, TaggerModel):
             start=start,
         )
 
-    def _gap(self, task: _Task, weights: Weights) -> float:
+    def _gap(self, task: Task, weights: Weights) -> float:
         """The duality gap of a task at these weights; NaN where none is known."""
         if self.loss_ != "log" or self.update == "select":
             return np.nan
@@ -483,7 +475,7 @@ class SequenceTagger(TakesCallbacks, TaggerModel):
             grid = check_grid(strengths)
         return solve_path(lambda penalty, start: tagger._batch(task, start, penalty), tagger.penalty_, grid, self.tol)
 
-    def _contents(self, task: _Task, dev: Any) -> dict[str, Any]:
+    def _contents(self, task: Task, dev: Any) -> dict[str, Any]:
         """What the fingerprint of a checkpoint says of the sentences."""
         tokens = task.tokens
         weights = {} if task.weight is None else {"weights": digest(task.weight)}
@@ -499,77 +491,13 @@ class SequenceTagger(TakesCallbacks, TaggerModel):
             "dev": None if dev is None else self._dev_digest(dev, task),
         }
 
-    def _dev_digest(self, dev: Any, task: _Task) -> str:
+    def _dev_digest(self, dev: Any, task: Task) -> str:
         X, y = split_labels(*dev) if isinstance(dev, tuple) and len(dev) == 2 else split_labels(dev, None)
         tokens = task.rows_of(X)
         codes, names = label_codes(y, tokens.offsets)
         return digest(tokens.indptr, tokens.indices, tokens.values, tokens.offsets, codes, names)
 
-    def _selection(self, task: _Task) -> Pruning | None:
-        """Which templates to keep."""
-        blocks = task.blocks
-        if self.prune is None:
-            return None
-        if task.weight is not None or task.y.min() < 0:
-            raise Unsupported("prune= takes sentences whose labels are all known and count the same: set prune=None")
-        if self.prune == "auto":
-            return pruned_on_held_out(self._trial(task), self._seed())
-        if isinstance(self.prune, dict):
-            return self._discovery(task)
-        if not isinstance(self.prune, (str, float)) and self.prune > len(blocks):
-            raise ValueError(f"prune={self.prune} is more than the {len(blocks)} templates there are")
-        found = select(
-            task.tokens,
-            task.y,
-            blocks,
-            forbidden_scores(self._allowed.while_learning, self.classes_.size),
-            self.prune,
-            transitions=self.transitions,
-            random_state=self.random_state if isinstance(self.random_state, (int, np.integer)) else 0,
-        )
-        if found.kept.size == 0:
-            raise ValueError(f"prune={self.prune!r} leaves no template: give a smaller strength")
-        return Pruning(blocks.names, np.diff(blocks.starts), found)
-
-    def _discovery(self, task: _Task) -> Pruning:
-        """The templates that stand out against their knockoffs."""
-        rate = float(self.prune["false_discovery_rate"])
-        forbidden = self._learning_forbidden()
-        options: dict[str, Any] = {"transitions": self.transitions, "random_state": self._seed()}
-        found = discover(task.tokens, task.y, task.blocks, forbidden, rate, **options)
-        if found.kept.size == 0:
-            what = f"no template stands out at a false discovery rate of {rate:g}"
-            raise ValueError(f"{what}: at least {int(np.ceil(1 / rate))} would have to; give a larger rate")
-        return Pruning(task.blocks.names, np.diff(task.blocks.starts), found)
-
-    def _trial(self, task: _Task) -> Trial:
-        """What a comparison on held-out sentences needs."""
-
-        def learn(tokens: Tokens, y: Ints, support: Singles | None) -> Weights:
-            part = replace(task, tokens=tokens, y=y)
-            ids = np.arange(task.blocks.total) if support is None else np.flatnonzero(support.any(axis=1))
-            solver = self._solver(part if support is None else part.only(ids), self.epochs_, self._seed())
-            if support is not None and isinstance(solver.engine, AdaptiveEngine):
-                solver.engine.learn_only(support[ids])
-            for _ in solver.passes():
-                pass
-            W, chain = solver.weights()
-            whole = np.zeros((task.blocks.total, W.shape[1]), dtype=W.dtype)
-            whole[ids] = W
-            return whole, chain
-
-        def counts(tokens: Tokens, y: Ints, weights: Weights) -> Ints:
-            found = tag(tokens, weights[0], weights[1] + self._forbidden)
-            if metric(self.scoring, self.classes_.tolist()) == "f1":
-                return counts_by_sentence(y, found, tokens.offsets, [str(label) for label in self.classes_.tolist()])
-            right = np.append(0, np.cumsum(y == found))
-            words = np.diff(tokens.offsets)
-            return np.stack([words, words, np.diff(right[tokens.offsets])], axis=1)
-
-        single = isinstance(self._solver(task, 1, 0).engine, AdaptiveEngine)
-        return Trial(task.tokens, task.y, task.blocks, self._learning_forbidden(), learn, counts, single)
-
-    def _dev(self, dev: Any, task: _Task) -> Any:
+    def _dev(self, dev: Any, task: Task) -> Any:
         if dev is None:
             return None
         X, y = split_labels(*dev) if isinstance(dev, tuple) and len(dev) == 2 else split_labels(dev, None)
@@ -578,7 +506,7 @@ class SequenceTagger(TakesCallbacks, TaggerModel):
         check_dev(gold[1], self.classes_)
         return lambda weights: self._measure(tokens, gold, weights)
 
-    def _going_on(self, task: _Task, before: Names | None) -> OnlineChain:
+    def _going_on(self, task: Task, before: Names | None) -> OnlineChain:
         """A solver for one more pass that goes on where the last call ended."""
         going = getattr(self, "_going", None)
         given = self.random_state
@@ -605,7 +533,7 @@ class SequenceTagger(TakesCallbacks, TaggerModel):
             solver.start_at(W, chain)
         return solver
 
-    def _keep(self, weights: Weights, trainer: Trainer, task: _Task, compact: bool) -> None:
+    def _keep(self, weights: Weights, trainer: Trainer, task: Task, compact: bool) -> None:
         """Store the model; with `compact` only features that have a weight."""
         W, chain = weights
         where = [self.blocks_.index(name) for name in task.blocks.names]
@@ -622,32 +550,114 @@ class SequenceTagger(TakesCallbacks, TaggerModel):
         self.n_epochs_ = len(trainer.history)
 
 
-@dataclass(frozen=True)
-class _Task:
-    """Sentences with their labels under some of its features: all, or `ids`."""
+# --- passes of a chain for the trainer -------------------------------------------------------------------------
 
-    features: Features
-    tokens: Tokens
-    y: Ints
-    blocks: Blocks
-    ids: Ints | None = None
-    weight: Floats | None = None
+NONE: Floats = np.zeros(0)
 
-    def weighted(self, sample_weight: Any) -> _Task:
-        """The same with weights of sentences or tokens."""
-        if sample_weight is None:
-            return self
-        weights = check_sample_weight(sample_weight, self.tokens.offsets)
-        tokens, y, weight = weighted(self.tokens, self.y, weights)
-        return replace(self, tokens=tokens, y=y, weight=weight)
 
-    def only(self, used: Ints) -> _Task:
-        """The same with some of these features."""
-        tokens, blocks = restricted(self.tokens, self.blocks, used)
-        return replace(self, tokens=tokens, blocks=blocks, ids=used if self.ids is None else self.ids[used])
+class Certifying:
+    """The gap of each epoch's weights, and the end of the run where it is at most `tol` times the objective."""
 
-    def rows_of(self, X: Any) -> Tokens:
-        """Other sentences under the same features."""
-        every = as_blocks(self.features.blocks)
-        tokens = as_tokens(self.features.transform(X), every.total)
-        return tokens if self.ids is None else restricted(tokens, every, self.ids)[0]
+    def __init__(self, gap: Callable[[Weights], float], tol: float) -> None:
+        self.gap, self.tol, self.last = gap, tol, np.nan
+
+    def entry(self, weights: Weights, found: dict[str, Any]) -> dict[str, Any]:
+        """The entry of an epoch with its gap; the gap of an epoch that was loaded is not asked for again."""
+        self.last = self.gap(weights) / max(abs(found["objective"]), 1e-300)
+        return {**found, "gap": self.last * max(abs(found["objective"]), 1e-300)}
+
+    def __call__(self, state: State) -> bool:
+        """Whether to stop."""
+        return bool(self.last <= self.tol)
+
+
+class ChainLearner(Learner):
+    """Passes of an `OnlineChain`: the model is the weights of features (`W`) and of the chain (`chain`).
+
+    `make` gives the solver, from its beginning or from a state; `dev` scores weights.
+    """
+
+    def __init__(
+        self,
+        make: Callable[[State | None], OnlineChain],
+        epochs: int,
+        dev: Callable[[Weights], float] | None = None,
+        certifying: Certifying | None = None,
+    ) -> None:
+        self.make, self.epochs, self.dev, self.scores = make, epochs, dev, dev is not None
+        self.rule = self.certifying = certifying
+        self._made: OnlineChain | None = None
+        self._weights: Weights | None = None
+
+    @property
+    def solver(self) -> OnlineChain:
+        """The solver of this run."""
+        if self._made is None:
+            self._made = self.make(None)
+        return self._made
+
+    def states(self, start: State | None, done: int) -> Iterable[State]:
+        """One state for each pass; without theta, which would be a copy of all weights."""
+        if start is not None:
+            self._made = self.make(start)
+        return self._states()
+
+    def _states(self) -> Iterator[State]:
+        for epoch in self.solver.passes():
+            self._weights = None
+            yield State(k=epoch.epoch, theta=NONE, loss=epoch.loss)
+
+    def entry(self, state: State) -> dict[str, Any]:
+        """The objective is the mean of the losses met in the epoch plus the penalty at its end."""
+        solver = self.solver
+        if self.scores or self.certifying is not None:
+            self._weights = solver.weights()
+        found = solver.engine.summary() if self._weights is None else summarised(*self._weights, solver.blocks.starts)
+        total = found.norms.sum()
+        entry = {
+            "epoch": state.k,
+            "objective": state.loss + penalty_value(solver.penalty, found, solver.transitions),
+            "loss": state.loss,
+            "blocks_kept": int(np.count_nonzero(found.norms)),
+            "nonzeros": found.nonzeros,
+            "per_second": state.k * solver.tokens.total / max(solver.seconds, 1e-9),
+            "block_weights": found.norms / total if total > 0 else found.norms,
+        }
+        return (
+            entry if self._weights is None or self.certifying is None else self.certifying.entry(self._weights, entry)
+        )
+
+    def model(self, state: State) -> Arrays:
+        """The weights now."""
+        W, chain = self.solver.weights() if self._weights is None else self._weights
+        return {"W": W.data if isinstance(self.solver.engine, PairEngine) else W, "chain": chain}
+
+    def weights_of(self, model: Arrays) -> Weights:
+        """What `model` gave, as weights."""
+        engine, W = self.solver.engine, model["W"]
+        return engine.matrix(W) if isinstance(engine, PairEngine) else W, model["chain"]
+
+    def like(self, state: State | None) -> Arrays:
+        """Empty tables of the right shape."""
+        k, engine = self.solver.labels, self.solver.engine
+        dense = (self.solver.blocks.total, padded(k))
+        shape = engine.table.sums.shape if isinstance(engine, PairEngine) else dense
+        return {"W": np.zeros(shape, dtype=np.float32), "chain": np.zeros((k + 2, k))}
+
+    def score(self, model: Arrays) -> float:
+        """The score on development sentences."""
+        assert self.dev is not None
+        return self.dev(self.weights_of(model))
+
+    def snapshot(self, state: State, copy: bool = True) -> State:
+        """The tables of the solver; the weights follow from them."""
+        solver = self.solver
+        internal: Arrays = {f"engine.{n}": a.copy() if copy else a for n, a in solver.engine.pack().items()}
+        return State(
+            k=solver.rounds,
+            theta=NONE,
+            loss=state.loss,
+            seconds=solver.seconds,
+            internal={**internal, "epoch": np.array(solver.done)},
+            random=dict(solver.random.bit_generator.state),
+        )

@@ -1,4 +1,4 @@
-"""Checkpoints: one file format for all learners, written in a thread while training goes on, the last two kept.
+"""Checkpoints: one file format for all learners; the last two files are kept.
 
 The file is a container as a model file is (see `spom.core.container`). Its header has the fingerprint of the run, the
 seed, the stage that is under way with its state, best score and count of epochs without a better one, and the history;
@@ -8,10 +8,6 @@ its arrays are those of the state (`state.`), of the best epoch (`best.`) and of
 from __future__ import annotations
 
 import math
-import os
-import threading
-import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,17 +15,13 @@ from typing import Any
 import numpy as np
 
 from spom.core.arrays import Arrays, under
-from spom.core.atomic import check_writable, previous, remove_stale
+from spom.core.atomic import previous
 from spom.core.container import read_file, write_file
 from spom.core.state import State
 from spom.errors import DataError, ModelFileError
 from spom.estimators.training.fingerprint import Fingerprint
-from spom.solvers.iterate import period
 
 KIND = "Checkpoint"
-# The share of a run's time that checkpoints may take, and seconds that are always allowed: with the first checkpoint,
-# whose cost nobody knows before, a run of a few seconds stays below 3 %. `benchmarks/checkpoints.py` measures it.
-SHARE, ALLOWED = 0.015, 0.05
 
 
 @dataclass
@@ -164,70 +156,3 @@ def _entry(written: list[list[Any]], arrays: Arrays) -> dict[str, Any]:
     if type(found.get("epoch")) is not int or not isinstance(found.get("seconds", 0.0), float):
         raise ValueError("an entry of the history has no epoch, or no time")
     return found
-
-
-class Writer:
-    """Writes checkpoints in a thread; one that falls due while another is being written waits for the next epoch.
-
-    So does one that would make the run slower by more than `SHARE`: each costs the time in which the state is copied,
-    and the writing thread's share of the machine. A write that fails does not end the run: `failed` keeps the error
-    until the trainer has told of it.
-    """
-
-    def __init__(self, path: Path, every: int | float | str, written: Callable[[Path], None]) -> None:
-        check_writable(path)
-        remove_stale(path)
-        self.path, self.written = path, written
-        text = every if isinstance(every, str) else ""
-        self.on_stop = text.endswith("stop")
-        often = text.removesuffix(" or stop") if self.on_stop else every
-        self.period, self.by_time = (math.inf, True) if often == "stop" else period(often)
-        self.begin = self.mark = time.perf_counter()
-        self.count, self.spent, self.cost = 0, 0.0, 0.0
-        self.failed: Exception | None = None
-        self._thread: threading.Thread | None = None
-        self._finished = False
-
-    def due(self) -> bool:
-        """Whether a checkpoint falls due at the end of this epoch."""
-        self._collect()
-        self.count += 1
-        now = time.perf_counter()
-        if self._thread is not None or self.spent + self.cost > ALLOWED + SHARE * (now - self.begin):
-            return False
-        return now - self.mark >= self.period if self.by_time else self.count >= self.period
-
-    def write(self, make: Callable[[], Checkpoint], copied: float = 0.0) -> None:
-        """Write what `make` gives (called in the thread), while training goes on; `copied` seconds were spent on it."""
-        self.join()
-        self.mark, self.count = time.perf_counter(), 0
-
-        def work() -> None:
-            try:
-                make().write(self.path)
-                self.failed, self._finished = None, True
-            except Exception as error:
-                self.failed = error
-            self.cost = copied + time.thread_time() / _cores()
-            self.spent += self.cost
-
-        self._thread = threading.Thread(target=work, name="spom-checkpoint", daemon=False)
-        self._thread.start()
-
-    def join(self) -> None:
-        """Wait until what is being written is on disk."""
-        if self._thread is not None:
-            self._thread.join()
-        self._collect()
-
-    def _collect(self) -> None:
-        if self._thread is not None and not self._thread.is_alive():
-            self._thread = None
-            if self._finished:
-                self._finished = False
-                self.written(self.path)
-
-
-def _cores() -> int:
-    """How many cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -82,7 +82,7 @@ def windows_of(stream: Stream, passes: int) -> Iterator[Any]:
 
 
 def is_iterator(X: Any) -> bool:
-    """Whether sentences or trees come one after another, and are not there as a whole."""
+    """Whether sentences or trees come one after another, not as a whole."""
     return isinstance(X, Stream) or (hasattr(X, "__next__") and not hasattr(X, "__len__"))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import signal
 import threading
 import time
@@ -15,12 +16,13 @@ from typing import Any
 import numpy as np
 
 from spom.core.arrays import Arrays
+from spom.core.atomic import check_writable, remove_stale
 from spom.core.callbacks import LOG, Callbacks, Tasks, as_callbacks
 from spom.core.state import State
 from spom.errors import DataError, ModelFileError, SpomError
-from spom.estimators.training.checkpoint import Checkpoint, Writer, check_like
+from spom.estimators.training.checkpoint import Checkpoint, check_like
 from spom.estimators.training.fingerprint import Fingerprint, check_same_run, fingerprint_of
-from spom.solvers.iterate import Rule, progress
+from spom.solvers.iterate import Rule, period, progress
 
 # Above this many blocks their weights are not kept for every epoch: the history would be larger than the model.
 MANY_BLOCKS = 2000
@@ -34,7 +36,7 @@ DAMAGE = (ArithmeticError, AttributeError, LookupError, MemoryError, TypeError, 
 class Learner:
     """What the trainer runs: a solver, and what an epoch of it is called, weighs and scores.
 
-    `epochs` is how many states there will be, those before a resume included, or None where nobody knows. `rule` stops
+    `epochs` is how many states there will be, those before a resume included, or None where it is unknown. `rule` stops
     the run after a state, as those of `spom.solvers.iterate` do; after a resume it is asked about the earlier states
     again, which then have `k` and `objective` alone. `columns` are the names that every entry has.
     """
@@ -107,7 +109,7 @@ class Trainer:
     Parameters
     ----------
     estimator : whose `callbacks`, `verbose` and parameters count; the checkpoint carries its name.
-    contents : gives the fields of the fingerprint that tell of data, labels and templates; called only where a
+    contents : gives the fields of the fingerprint for data, labels and templates; called only where a
         checkpoint is written or read.
     patience : stop a stage after this many epochs in a row without a strictly better score (one that is better by more
         than `tol`); None makes all epochs.
@@ -161,7 +163,7 @@ class Trainer:
 
     @property
     def over(self) -> bool:
-        """Whether somebody wants the run to end: a callback, or Ctrl-C."""
+        """Whether a callback or Ctrl-C asked the run to end."""
         return self.callbacks.stopped or self.stopped == "interrupted"
 
     def seed(self, draw: Callable[[], int]) -> int:
@@ -191,7 +193,7 @@ class Trainer:
         model = learner.model(begun.state) if begun.best is None else begun.best
         self._done[stage], self._asked[stage] = model, learner.epochs
         if self._writer is None:
-            # Nobody asks for the state again: its memory is for the next stage.
+            # The state is not needed again: free its memory for the next stage.
             self._stage, self._learner = _Stage(stage), None
         return Outcome(model, reason, begun.epochs)
 
@@ -313,7 +315,7 @@ class Trainer:
                 stage.best, stage.best_score = model, score
         entry["seconds"] = time.perf_counter() - self._begin
         if learner.epochs is None and len(self.history) >= MANY_ENTRIES:
-            # Nobody knows how long a stream is: every other entry goes, and memory does not grow.
+            # A stream may be endless: drop every other entry, so that memory does not grow.
             del self.history[::2]
         self.history.append(entry)
 
@@ -423,3 +425,75 @@ class _Interrupts:
         self.count += 1
         if self.count > 1:
             raise KeyboardInterrupt
+
+
+# The share of a run's time that checkpoints may take, and seconds that are always allowed: with the first checkpoint,
+# whose cost is unknown, a run of a few seconds stays below 3 %. `benchmarks/checkpoints.py` measures it.
+SHARE, ALLOWED = 0.015, 0.05
+
+
+class Writer:
+    """Writes checkpoints in a thread; one that falls due while another is being written waits for the next epoch.
+
+    So does one that would make the run slower by more than `SHARE`: each costs the time in which the state is copied,
+    and the writing thread's share of the machine. A write that fails does not end the run: `failed` keeps the error
+    until the trainer has reported it.
+    """
+
+    def __init__(self, path: Path, every: int | float | str, written: Callable[[Path], None]) -> None:
+        check_writable(path)
+        remove_stale(path)
+        self.path, self.written = path, written
+        text = every if isinstance(every, str) else ""
+        self.on_stop = text.endswith("stop")
+        often = text.removesuffix(" or stop") if self.on_stop else every
+        self.period, self.by_time = (math.inf, True) if often == "stop" else period(often)
+        self.begin = self.mark = time.perf_counter()
+        self.count, self.spent, self.cost = 0, 0.0, 0.0
+        self.failed: Exception | None = None
+        self._thread: threading.Thread | None = None
+        self._finished = False
+
+    def due(self) -> bool:
+        """Whether a checkpoint falls due at the end of this epoch."""
+        self._collect()
+        self.count += 1
+        now = time.perf_counter()
+        if self._thread is not None or self.spent + self.cost > ALLOWED + SHARE * (now - self.begin):
+            return False
+        return now - self.mark >= self.period if self.by_time else self.count >= self.period
+
+    def write(self, make: Callable[[], Checkpoint], copied: float = 0.0) -> None:
+        """Write what `make` gives (called in the thread), while training goes on; `copied` seconds were spent on it."""
+        self.join()
+        self.mark, self.count = time.perf_counter(), 0
+
+        def work() -> None:
+            try:
+                make().write(self.path)
+                self.failed, self._finished = None, True
+            except Exception as error:
+                self.failed = error
+            self.cost = copied + time.thread_time() / _cores()
+            self.spent += self.cost
+
+        self._thread = threading.Thread(target=work, name="spom-checkpoint", daemon=False)
+        self._thread.start()
+
+    def join(self) -> None:
+        """Wait until what is being written is on disk."""
+        if self._thread is not None:
+            self._thread.join()
+        self._collect()
+
+    def _collect(self) -> None:
+        if self._thread is not None and not self._thread.is_alive():
+            self._thread = None
+            if self._finished:
+                self._finished = False
+                self.written(self.path)
+
+
+def _cores() -> int:
+    """How many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -80,7 +80,7 @@ class LinearSmooth:
         rows = p + self.fit_intercept
         self.shape: tuple[int, ...] = (rows,) if outputs is None else (rows, outputs)
         self._lipschitz: dict[str, float] = {}
-        self.constant: Floats | None = None  # the scores of the best constant, once somebody asked for them
+        self.constant: Floats | None = None  # the scores of the best constant, computed on first use
 
     @property
     def penalised(self) -> slice:

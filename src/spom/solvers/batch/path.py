@@ -18,10 +18,11 @@ from numpy.typing import ArrayLike
 from spom.core.arrays import Floats, as_finite, check_positive
 from spom.core.state import State
 from spom.errors import SpomError, Unsupported
+from spom.penalties.base import with_strength
 from spom.solvers.batch.datafit import LinearSmooth, column_squares
 from spom.solvers.batch.duality import balance, feasible
 from spom.solvers.batch.problem import Solution, constant_theta, gradient_at_zero, solve
-from spom.solvers.batch.working_set.blocks import Blocks, blocks_of, flat_blocks, row_blocks
+from spom.solvers.batch.working_set.blocks import PenalisedBlocks, blocks_of, flat_blocks, row_blocks
 from spom.solvers.iterate import progress
 
 # Screened features are cut out of X once they are this part of it: a copy must pay off.
@@ -163,11 +164,6 @@ def _solve_kept(smooth: LinearSmooth, penalty: Any, theta: Floats, kept: Any, op
     return Solution(**{**vars(found), "theta": whole})
 
 
-def with_strength(penalty: Any, strength: float) -> Any:
-    """The same penalty with another strength."""
-    return type(penalty)(**{**penalty.get_params(deep=False), "strength": strength})
-
-
 def check_grid(strengths: ArrayLike) -> Floats:
     """Strengths as a falling vector of numbers >= 0."""
     grid = np.sort(np.atleast_1d(as_finite(np.atleast_1d(np.asarray(strengths)), "strengths")))[::-1].copy()
@@ -213,13 +209,13 @@ def gap_safe(smooth: LinearSmooth, penalty: Any, theta: Floats) -> Any:
     return _off(smooth, blocks, scale * g.reshape(-1), radius)
 
 
-def _flat_blocks(penalty: Any, smooth: LinearSmooth) -> Blocks:
+def _flat_blocks(penalty: Any, smooth: LinearSmooth) -> PenalisedBlocks:
     """Blocks over the entries of w: of features, or of the rows of a matrix."""
     p, K = smooth.X.shape[1], smooth.outputs
     return blocks_of(penalty, p) if K is None else flat_blocks(row_blocks(penalty, p, False), K)
 
 
-def _off(smooth: LinearSmooth, blocks: Blocks, g: Floats, radius: float) -> Any:
+def _off(smooth: LinearSmooth, blocks: PenalisedBlocks, g: Floats, radius: float) -> Any:
     """The features all of whose entries are in blocks that no dual point of the ball can switch on."""
     K = smooth.outputs or 1
     squares = np.repeat(column_squares(smooth.X, smooth.weights), K)

@@ -13,13 +13,13 @@ from typing import Annotated, NamedTuple
 
 import numpy as np
 
-from spom.core.arrays import Floats, Ints
+from spom.core.arrays import Arrays, Floats, Ints
 from spom.core.jit import kernel
 from spom.penalties import Penalty
 from spom.penalties.forms import Prox, compiled_prox
 from spom.penalties.groups import Groups
 from spom.solvers.linear.data import Examples, Rows
-from spom.solvers.linear.problem import Arrays, Loss, Problem, Rounds, compiled_loss
+from spom.solvers.linear.problem import Loss, Problem, Rounds, compiled_loss
 from spom.solvers.steps import DIAGONAL, PLAIN
 
 # Rows of the table of blocks: scale, squared norm, its largest value since it was last summed up.

@@ -20,13 +20,13 @@ from typing import Annotated, NamedTuple
 
 import numpy as np
 
-from spom.core.arrays import Floats, Ints
+from spom.core.arrays import Arrays, Floats, Ints
 from spom.core.jit import kernel
 from spom.errors import Unsupported
 from spom.penalties.forms import Elastic
 from spom.solvers.linear.data import Examples, Rows, look_ahead_in, not_lazy, too_wide
 from spom.solvers.linear.full_update import DISTANCE, FullUpdate
-from spom.solvers.linear.problem import Arrays, Engine, Loss, Problem, Rounds, compiled_loss, undo
+from spom.solvers.linear.problem import Engine, Loss, Problem, Rounds, compiled_loss, undo
 from spom.solvers.steps import DIAGONAL, FREE, PLAIN
 
 # Columns of the table of coordinates: sum of weighted gradients, sum of their squares, largest value so far, and

@@ -15,7 +15,7 @@ from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
-from spom.core.arrays import Floats, Ints
+from spom.core.arrays import Arrays, Floats, Ints
 from spom.core.jit import kernel
 from spom.errors import SpomError, Unsupported
 from spom.losses import Logistic, MulticlassLogistic
@@ -23,7 +23,6 @@ from spom.penalties import Zero
 from spom.penalties.forms import Elastic, Prox, compiled_prox
 from spom.solvers.linear.data import Examples, Rows
 from spom.solvers.linear.problem import (
-    Arrays,
     Loss,
     Problem,
     Rounds,

@@ -13,12 +13,12 @@ from typing import Annotated, NamedTuple
 
 import numpy as np
 
-from spom.core.arrays import Floats
+from spom.core.arrays import Arrays, Floats
 from spom.core.jit import kernel
 from spom.penalties import Penalty
 from spom.solvers.linear.data import Examples, look_ahead_in
 from spom.solvers.linear.lazy_vector import A, Lazy, P
-from spom.solvers.linear.problem import Arrays, Problem, Rounds, RowLoss, compiled_row_loss
+from spom.solvers.linear.problem import Problem, Rounds, RowLoss, compiled_row_loss
 from spom.solvers.steps import DIAGONAL, PLAIN
 
 # What the penalty of a row is made of: its entries, its l2 norm, its l-inf norm.

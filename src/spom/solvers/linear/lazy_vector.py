@@ -20,12 +20,12 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from spom.core.arrays import Floats, Ints
+from spom.core.arrays import Arrays, Floats, Ints
 from spom.core.jit import kernel
 from spom.errors import Unsupported
 from spom.penalties.forms import Elastic
 from spom.solvers.linear.data import Examples, Rows, look_ahead_in
-from spom.solvers.linear.problem import Arrays, Loss, Problem, Rounds, compiled_loss, undo
+from spom.solvers.linear.problem import Loss, Problem, Rounds, compiled_loss, undo
 from spom.solvers.steps import DIAGONAL, FREE, PLAIN
 
 # Columns of the table of coordinates: value, A and P when it was last touched, h, sum of squared gradients,

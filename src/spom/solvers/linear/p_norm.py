@@ -14,10 +14,10 @@ import math
 
 import numpy as np
 
-from spom.core.arrays import Floats, Ints
+from spom.core.arrays import Arrays, Floats, Ints
 from spom.core.jit import kernel
 from spom.solvers.linear.data import Examples, Rows
-from spom.solvers.linear.problem import Arrays, Loss, Problem, Rounds, compiled_loss
+from spom.solvers.linear.problem import Loss, Problem, Rounds, compiled_loss
 
 # S is summed up again after this many rounds, before its rounding errors add up.
 FRESH = 1000

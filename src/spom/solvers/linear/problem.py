@@ -8,13 +8,12 @@ from typing import Annotated, Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
-from spom.core.arrays import Floats, Ints
+from spom.core.arrays import Arrays, Floats, Ints
 from spom.core.jit import DERIVATIVE, DERIVATIVE_ROW, pointer
 from spom.penalties import Penalty
 from spom.solvers.linear.data import Rows
 from spom.solvers.steps import AdaGrad, Step
 
-Arrays = dict[str, np.ndarray[Any, Any]]
 # The first step of a parameter-free run moves a feature's part of the score by this much.
 FIRST = 1e-2
 

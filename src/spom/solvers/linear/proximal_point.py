@@ -29,10 +29,10 @@ from typing import Any
 
 import numpy as np
 
-from spom.core.arrays import Floats, Ints
+from spom.core.arrays import Arrays, Floats, Ints
 from spom.errors import DataError
 from spom.solvers.linear.data import Rows, in_threads
-from spom.solvers.linear.problem import Arrays, compiled_loss
+from spom.solvers.linear.problem import compiled_loss
 from spom.solvers.linear.proximal_point_loops import (
     CHANGES,
     HINGE,

@@ -13,12 +13,12 @@ from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
-from spom.core.arrays import Floats, Ints, check_room
+from spom.core.arrays import Arrays, Floats, Ints, check_room
 from spom.core.jit import kernel
 from spom.errors import DataError
 from spom.solvers.linear.data import Examples, Rows, look_ahead_in
 from spom.solvers.linear.lazy_multiclass import ENTRIES, LINF_ROWS, RowPenalty, shrink_largest
-from spom.solvers.linear.problem import Arrays, Problem, RowLoss, compiled_row_loss
+from spom.solvers.linear.problem import Problem, RowLoss, compiled_row_loss
 from spom.solvers.linear.proximal_point import DOWN, LEAST, MOST, ROOM, UP, first_scale
 
 # Rows of a table that are changed at a time.

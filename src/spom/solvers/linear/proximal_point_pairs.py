@@ -14,12 +14,12 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from spom.core.arrays import Floats, Ints, check_range
+from spom.core.arrays import Arrays, Floats, Ints, check_range
 from spom.core.jit import kernel
 from spom.losses import MulticlassLogistic
 from spom.solvers.linear.data import Examples, Rows, look_ahead
 from spom.solvers.linear.lazy_multiclass import ENTRIES, RowPenalty
-from spom.solvers.linear.problem import Arrays, Problem, RowLoss
+from spom.solvers.linear.problem import Problem, RowLoss
 from spom.solvers.linear.proximal_point_multiclass import ProximalPointRows
 from spom.solvers.linear.scores import table_loss
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from spom.core.arrays import Floats
+from spom.core.arrays import Arrays, Floats
 from spom.core.jit import kernel
 from spom.solvers.linear.data import Examples, look_ahead_in
-from spom.solvers.linear.problem import Arrays, RowLoss
+from spom.solvers.linear.problem import RowLoss
 from spom.solvers.linear.proximal_point import SMALL
 from spom.solvers.linear.proximal_point_multiclass import ProximalPointRows, RowSteps
 

@@ -51,7 +51,7 @@ def meet(
 ) -> None:
     """agreed <- agreed + factor (sum of the changes of the copies) for rare coordinates in a range; copies become it.
 
-    The coordinates above the cut have been told and heard: every copy has them but for rounding. The last time, only
+    The coordinates above the cut have been exchanged: all copies agree up to rounding. The last time, only
     the first copy is needed.
     """
     for j in range(first, end):
@@ -77,7 +77,7 @@ def often(metric: Floats) -> float:
 
 
 class _Thread:
-    """One thread: its copy of u, what all know of the frequent coordinates, and what it tells of them."""
+    """One thread: its copy of u, the shared values of the frequent coordinates, and its own changes to them."""
 
     def __init__(self, u: Floats, where: Ints, shares: list[Ints]) -> None:
         self.u, self.where, self.shares = u, where, shares

@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from spom.core.arrays import Floats, Ints
+from spom.core.arrays import Arrays, Floats, Ints
 from spom.solvers.linear.data import Rows, add_squares
-from spom.solvers.linear.problem import Arrays, undo
+from spom.solvers.linear.problem import undo
 from spom.solvers.linear.proximal_point import SMALL, ProximalPoint, first_scale
 from spom.solvers.linear.proximal_point_loops import INVERSE, U
 

@@ -12,9 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from spom.core.arrays import Floats, Ints
+from spom.core.arrays import Arrays, Floats, Ints
 from spom.solvers.linear.data import Rows
-from spom.solvers.linear.problem import Arrays
 
 # How often the threads meet in one pass.
 MEETINGS = 4

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from spom.core.arrays import Floats, Ints, check_positive, check_restored, check_saved, restore_random, under
+from spom.core.arrays import Arrays, Floats, Ints, check_positive, check_restored, check_saved, restore_random, under
 from spom.core.registry import make, register
 from spom.core.state import Counters, State
 from spom.errors import SpomError
@@ -30,7 +30,6 @@ from spom.solvers.batch.datafit import LinearSmooth
 from spom.solvers.batch.duality import certificate, feasible
 from spom.solvers.linear.data import Rows, as_rows
 from spom.solvers.linear.full_update import batch_gradient, both_losses
-from spom.solvers.linear.problem import Arrays
 from spom.solvers.linear.proximal_point import ProximalPoint
 
 

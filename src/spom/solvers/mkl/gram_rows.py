@@ -21,8 +21,8 @@ REALS = ("float32", "float64")
 class Grams(NamedTuple):
     """Where the rows of each block's Gram matrix are.
 
-    Row i of dense matrix places[m] is row slots[places[m], i] of the store, or -1 where it is not there now; ages are
-    of the rows of the store, and empty where all rows are there for good.
+    Row i of dense matrix places[m] is row slots[places[m], i] of the store, or -1 where it is not in memory; ages are
+    of the rows of the store, and empty where all rows stay in memory.
     """
 
     kinds: Annotated[Ints, "int64[::1]"]

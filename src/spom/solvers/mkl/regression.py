@@ -26,7 +26,7 @@ from spom.errors import DataError, SpomError
 from spom.kernels.gram import DenseGram, Gram, as_gram
 from spom.solvers import examples
 from spom.solvers.batch.duality import feasible
-from spom.solvers.mkl.norms import on_norms
+from spom.solvers.mkl.problem import on_norms
 
 # Power iterations for the first guess of L; a guess that is too low is doubled where a step shows it.
 POWER = 20

@@ -12,8 +12,7 @@ from spom.core.state import State
 from spom.errors import DataError, Unsupported
 from spom.penalties import SparseMKL
 from spom.solvers.mkl.errors import Rule
-from spom.solvers.mkl.norms import on_norms
-from spom.solvers.mkl.problem import KernelProblem
+from spom.solvers.mkl.problem import KernelProblem, on_norms
 from spom.solvers.structured.structures import HINGE, LOG, PERCEPTRON, Loss, structure
 
 LOSSES = {"hinge": HINGE, "log": LOG, "perceptron": PERCEPTRON}

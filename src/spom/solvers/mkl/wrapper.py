@@ -17,7 +17,7 @@ from spom.decoders.viterbi import viterbi
 from spom.errors import DataError, Unsupported
 from spom.penalties import SparseMKL
 from spom.solvers import examples
-from spom.solvers.mkl.frank_wolfe.gram import Mixture, parts_of
+from spom.solvers.mkl.frank_wolfe.gram import Mixture
 from spom.solvers.mkl.frank_wolfe.passes import (
     GRAMS,
     Dual,
@@ -34,7 +34,7 @@ from spom.solvers.mkl.frank_wolfe.passes import (
     work_of,
 )
 from spom.solvers.mkl.frank_wolfe.penalties import SquaredSum, block_penalty
-from spom.solvers.mkl.problem import KernelProblem
+from spom.solvers.mkl.problem import KernelProblem, parts_of
 
 METHODS = ("gauss-seidel", "simple")
 # So many trials, each nearer than the one before, has a line search.

@@ -4,7 +4,7 @@ The losses of an output y, numbered once for all compiled code, with max and log
 
     perceptron      max over z of score(z) - score(y)
     hinge           max over z of score(z) + cost(z, y) - score(y)
-    mira            the hinge, with a step that mends it and no more
+    mira            the hinge, with the smallest step that makes it zero
     log             log sum over z of exp(score(z)) - score(y): a conditional random field
     softmax-margin  the same with score(z) + cost(z, y)
 

@@ -23,11 +23,11 @@ from spom.penalties import (
     Sum,
     TreeGroupLasso,
 )
+from spom.penalties.forms import selection_form
 from spom.solvers.iterate import last, take
 from spom.solvers.steps import AdaGrad
 from spom.solvers.structured.chains import OnlineChain
 from spom.solvers.structured.chains.data import as_blocks, as_tokens, block_weights
-from spom.solvers.structured.chains.dispatch import selection_form
 from spom.solvers.structured.chains.select import select
 from tests.solvers.structured.chains.naive_chains import dense, loss_and_gradient, problem
 

@@ -12,9 +12,8 @@ from scipy.optimize import minimize
 
 from spom.errors import DataError
 from spom.features.arc_sets import LABELS
-from spom.features.arcs import ArcTemplates
+from spom.features.arcs import ArcTemplates, with_roots, words_of
 from spom.solvers import examples
-from spom.solvers.structured.trees.arc_filter import with_roots, words_of
 from spom.solvers.structured.trees.garrote import garrote, head_loss, template_contributions
 from spom.solvers.structured.trees.relations import LabelLearner, rows_of
 from spom.solvers.structured.trees.solver import ArcSolver

@@ -13,10 +13,9 @@ from spom.core.state import State
 from spom.errors import Unsupported
 from spom.features.arc_sets import guided_templates, large_templates
 from spom.features.arc_spaces import SALT
-from spom.features.arcs import ArcTemplates
+from spom.features.arcs import ArcTemplates, with_roots
 from spom.penalties import L1, ElasticNetMKL, GroupLasso, LqMKL, SparseMKL
 from spom.solvers.iterate import take
-from spom.solvers.structured.trees.arc_filter import with_roots
 from spom.solvers.structured.trees.solver import ArcSolver
 
 from .naive_arcs import NaiveLearner, random_bank, words_of

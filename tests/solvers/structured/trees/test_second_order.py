@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 
 from spom.errors import DataError, Unsupported
-from spom.features.arcs import ArcTemplates
+from spom.features.arcs import ArcTemplates, with_roots
 from spom.penalties import GroupLasso
 from spom.solvers.iterate import take
-from spom.solvers.structured.trees.arc_filter import with_roots
 from spom.solvers.structured.trees.second_order.model import SecondOrderModel, left_heads
 from spom.solvers.structured.trees.second_order.pruning import Beam
 from spom.solvers.structured.trees.second_order.solver import SecondOrderSolver

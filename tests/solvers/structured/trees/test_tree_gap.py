@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from spom import DependencyParser
-from spom.features.arcs import ArcTemplates
+from spom.features.arcs import ArcTemplates, with_roots
 from spom.penalties import GroupLasso, SparseMKL
-from spom.solvers.structured.trees.arc_filter import with_roots
 from spom.solvers.structured.trees.gap import tree_gap
 from spom.solvers.structured.trees.solver import ArcSolver
 from tests.solvers.structured.trees.test_tree_selection import NAMES, bank

@@ -10,10 +10,9 @@ import pytest
 from spom import DependencyParser
 from spom.data import Treebank
 from spom.errors import Unsupported
-from spom.features.arcs import ArcTemplates
+from spom.features.arcs import ArcTemplates, with_roots
 from spom.penalties import GroupLasso, SparseGroupLasso, SparseMKL, TreeGroupLasso
 from spom.solvers.structured.trees import select as selection
-from spom.solvers.structured.trees.arc_filter import with_roots
 from spom.solvers.structured.trees.solver import ArcSolver
 
 NAMES = ["h.form", "m.form", "h.upos m.upos", "h.upos m.upos dist", "h.form m.form"]

@@ -27,7 +27,7 @@ class Terms(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Blocks:
+class PenalisedBlocks:
     """Block b is the coordinates `order[ptr[b]:ptr[b + 1]]`; every coordinate is in one block, none is empty.
 
     Each block has its own `weights`, `l1` and `ridge`. A coordinate that nothing penalises (an intercept, or
@@ -92,7 +92,7 @@ class Blocks:
         found: Floats = np.where(norms > 0, distance, np.maximum(distance - self.weights, 0.0))
         return found
 
-    def restrict(self, chosen: Ints) -> Blocks:
+    def restrict(self, chosen: Ints) -> PenalisedBlocks:
         """The chosen blocks; `order` still holds coordinates of the whole vector."""
         if self.single:
             ptr, order = np.arange(chosen.size + 1, dtype=np.int64), self.order[chosen]
@@ -101,11 +101,11 @@ class Blocks:
             ptr = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(sizes)])
             within = np.arange(ptr[-1]) - np.repeat(ptr[:-1], sizes)
             order = self.order[np.repeat(self.ptr[:-1][chosen], sizes) + within]
-        return Blocks(ptr, order, self.weights[chosen], self.l1[chosen], self.ridge[chosen])
+        return PenalisedBlocks(ptr, order, self.weights[chosen], self.l1[chosen], self.ridge[chosen])
 
-    def with_free(self, coordinate: int) -> Blocks:
+    def with_free(self, coordinate: int) -> PenalisedBlocks:
         """One block more, of this coordinate alone, that nothing penalises."""
-        return Blocks(
+        return PenalisedBlocks(
             np.append(self.ptr, self.ptr[-1] + 1),
             np.append(self.order, coordinate),
             np.append(self.weights, 0.0),
@@ -132,7 +132,7 @@ def prox_step(w: Floats, slope: Floats, step: float, weight: float, l1: float, r
         out[j] *= scale
 
 
-def blocks_of(penalty: Penalty, size: int) -> Blocks:
+def blocks_of(penalty: Penalty, size: int) -> PenalisedBlocks:
     """The block form of a penalty of vectors of this size."""
     found = _form(penalty, size)
     if found is None:
@@ -140,11 +140,11 @@ def blocks_of(penalty: Penalty, size: int) -> Blocks:
     return found
 
 
-def _form(penalty: Penalty, size: int) -> Blocks | None:
+def _form(penalty: Penalty, size: int) -> PenalisedBlocks | None:
     elastic = penalty.elastic()
     if elastic is not None:
         singles, none = np.arange(size + 1, dtype=np.int64), np.zeros(size)
-        return Blocks(singles, singles[:-1], none, none + elastic.l1, none + elastic.l2)
+        return PenalisedBlocks(singles, singles[:-1], none, none + elastic.l1, none + elastic.l2)
     own = penalty.own_blocks((size,))
     form = None if own is None else block_strengths(own.penalty, own.groups.count)
     if own is None or form is None:
@@ -156,7 +156,7 @@ def _form(penalty: Penalty, size: int) -> Blocks | None:
     ptr = np.append(groups.ptr[filled], order.size + np.arange(free.size + 1))
     weights = np.concatenate([form.weights[filled], np.zeros(free.size)])
     ridge = np.append(np.full(filled.size, form.ridge), np.full(free.size, form.ridge))
-    return Blocks(ptr, np.concatenate([order, free]), weights, np.full(weights.size, form.l1), ridge)
+    return PenalisedBlocks(ptr, np.concatenate([order, free]), weights, np.full(weights.size, form.l1), ridge)
 
 
 class Strengths(NamedTuple):
@@ -177,13 +177,13 @@ def block_strengths(penalty: Penalty, count: int) -> Strengths | None:
     return Strengths(weights, split.elastic.l1, split.elastic.l2 + norms.l2)
 
 
-def row_blocks(penalty: Penalty, rows: int, intercept: bool) -> Blocks:
+def row_blocks(penalty: Penalty, rows: int, intercept: bool) -> PenalisedBlocks:
     """The penalty of each row of a matrix: blocks of one row, with the intercept as a free one at the end."""
     form = block_strengths(penalty, rows)
     if form is None:
         raise _unsupported(penalty)
     singles = np.arange(rows + 1, dtype=np.int64)
-    blocks = Blocks(singles, singles[:-1], form.weights, np.full(rows, form.l1), np.full(rows, form.ridge))
+    blocks = PenalisedBlocks(singles, singles[:-1], form.weights, np.full(rows, form.l1), np.full(rows, form.ridge))
     return blocks.with_free(rows) if intercept else blocks
 
 
@@ -194,11 +194,11 @@ def _unsupported(penalty: Penalty) -> Unsupported:
     )
 
 
-def flat_blocks(blocks: Blocks, K: int) -> Blocks:
+def flat_blocks(blocks: PenalisedBlocks, K: int) -> PenalisedBlocks:
     """Blocks of rows as blocks of K entries of the flattened matrix."""
     size = blocks.count * K
     ptr = np.arange(0, size + 1, K, dtype=np.int64)
-    return Blocks(ptr, np.arange(size, dtype=np.int64), blocks.weights, blocks.l1, blocks.ridge)
+    return PenalisedBlocks(ptr, np.arange(size, dtype=np.int64), blocks.weights, blocks.l1, blocks.ridge)
 
 
 def choose(used: Any, violations: Floats, more: int) -> Ints:

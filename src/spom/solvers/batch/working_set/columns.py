@@ -14,7 +14,7 @@ import numpy as np
 
 from spom.core.arrays import Floats, Ints
 from spom.core.jit import kernel
-from spom.solvers.batch.working_set.blocks import Blocks, Terms, prox_step
+from spom.solvers.batch.working_set.blocks import PenalisedBlocks, Terms, prox_step
 
 # Passes between two extrapolations, and how many iterates one is made from.
 MEMORY = 5
@@ -140,7 +140,7 @@ def column_product(X: Csc, d: Floats, out: Floats) -> None:
 class _Columns:
     """A quadratic model on some blocks, of which only the columns of X are needed."""
 
-    blocks: Blocks
+    blocks: PenalisedBlocks
     h: Floats
     L: Floats
 
@@ -149,7 +149,7 @@ class _Columns:
         raise NotImplementedError  # sparse and dense have their own
 
     def solve(self, w: Floats, g: Floats, tol: float, rounds: int = 10) -> None:
-        """Minimise in place from w, where the gradient of the loss is g, to residuals of `tol` or a bit worse.
+        """Minimise in place from w, where the gradient of the loss is g, to residuals of about `tol`.
 
         A pass over all blocks is followed by passes over those that are not zero.
         """
@@ -188,7 +188,7 @@ class _Columns:
 class SparseColumns(_Columns):
     """Columns of a CSC matrix with 32-bit indices, without a copy."""
 
-    def __init__(self, X: Any, blocks: Blocks, h: Floats) -> None:
+    def __init__(self, X: Any, blocks: PenalisedBlocks, h: Floats) -> None:
         self.csc = Csc(X.indptr, X.indices, X.data, blocks.order)
         self.blocks, self.h, self.L = blocks, h, np.empty(blocks.count)
         column_constants(self.csc, blocks.ptr, h, np.zeros(h.size), self.L)
@@ -206,7 +206,7 @@ class SparseColumns(_Columns):
 class DenseColumns(_Columns):
     """Columns of a dense matrix, given as rows in the order of the blocks."""
 
-    def __init__(self, rows: Floats, blocks: Blocks, h: Floats) -> None:
+    def __init__(self, rows: Floats, blocks: PenalisedBlocks, h: Floats) -> None:
         self.rows, self.blocks, self.h = rows, blocks, h
         self.L = dense_constants(rows, blocks.ptr, h)
 

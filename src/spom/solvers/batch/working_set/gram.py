@@ -13,7 +13,7 @@ from scipy.linalg.lapack import dposv
 
 from spom.core.arrays import Floats, Ints
 from spom.core.jit import kernel
-from spom.solvers.batch.working_set.blocks import Blocks, Terms, prox_step
+from spom.solvers.batch.working_set.blocks import PenalisedBlocks, Terms, prox_step
 
 # Passes of coordinate descent in a row, and how often.
 PASSES = 5
@@ -56,10 +56,10 @@ def gram_epochs(Q: Floats, w: Floats, g: Floats, L: Floats, terms: Terms, epochs
     return largest
 
 
-class Gram:
+class Quadratic:
     """A quadratic in consecutive blocks: `Q`, and block constants L_b."""
 
-    def __init__(self, Q: Floats, blocks: Blocks) -> None:
+    def __init__(self, Q: Floats, blocks: PenalisedBlocks) -> None:
         self.Q, self.blocks = np.ascontiguousarray(Q), blocks
         self.L = block_constants(self.Q, blocks.ptr)
 

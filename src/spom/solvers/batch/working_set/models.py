@@ -11,9 +11,9 @@ from spom.core.arrays import Floats, Ints
 from spom.errors import Unsupported
 from spom.losses import Squared
 from spom.solvers.batch.datafit import LinearSmooth
-from spom.solvers.batch.working_set.blocks import Blocks
+from spom.solvers.batch.working_set.blocks import PenalisedBlocks
 from spom.solvers.batch.working_set.columns import DenseColumns, SparseColumns
-from spom.solvers.batch.working_set.gram import Gram
+from spom.solvers.batch.working_set.gram import Quadratic
 
 # A dense Gram matrix of more columns than this is not made, nor a sparse X of more entries treated as dense.
 LARGEST, DENSE = 700, 5_000_000
@@ -31,7 +31,7 @@ class Inner(Protocol):
         ...
 
 
-def inner_for(smooth: LinearSmooth, blocks: Blocks) -> Inner:
+def inner_for(smooth: LinearSmooth, blocks: PenalisedBlocks) -> Inner:
     """The method for this loss and kind of matrix: Gram matrices where X is dense, columns where it is not."""
     if sparse.issparse(smooth.X) and (smooth.X.shape[1] > LARGEST or np.prod(smooth.X.shape) > DENSE):
         return ColumnNewton(smooth, blocks)
@@ -45,7 +45,7 @@ class SquaredGram:
 
     first = 10
 
-    def __init__(self, smooth: LinearSmooth, blocks: Blocks) -> None:
+    def __init__(self, smooth: LinearSmooth, blocks: PenalisedBlocks) -> None:
         self.smooth, self.blocks = smooth, blocks
         self.root = np.sqrt(smooth.weights)
         self.at = np.full(smooth.shape[0], -1, dtype=np.int64)  # the place of a coordinate in the cache
@@ -59,7 +59,7 @@ class SquaredGram:
         w, slope = theta[blocks.order], g[blocks.order]
         if w.size <= LARGEST:
             at = self._cached(blocks.order)
-            Gram(self.gram[np.ix_(at, at)], blocks).solve(w, slope, PRECISION * worst)
+            Quadratic(self.gram[np.ix_(at, at)], blocks).solve(w, slope, PRECISION * worst)
         else:
             rows = dense_columns(self.smooth, blocks.order)
             DenseColumns(rows, blocks, self.smooth.weights).solve(w, slope, PRECISION * worst)
@@ -92,7 +92,7 @@ class GramNewton:
 
     first = 10
 
-    def __init__(self, smooth: LinearSmooth, blocks: Blocks) -> None:
+    def __init__(self, smooth: LinearSmooth, blocks: PenalisedBlocks) -> None:
         self.smooth, self.blocks = smooth, blocks
 
     def solve(self, chosen: Ints, theta: Floats, scores: Floats, g: Floats, worst: float) -> Floats:
@@ -103,7 +103,7 @@ class GramNewton:
         for _ in range(10):
             scaled = rows * np.sqrt(curvatures(self.smooth, scores))
             new, left = w.copy(), slope.copy()
-            Gram(scaled @ scaled.T, blocks).solve(new, left, 0.1 * PRECISION * worst)
+            Quadratic(scaled @ scaled.T, blocks).solve(new, left, 0.1 * PRECISION * worst)
             t = line_search(self.smooth, blocks, w, new - w, scores, (new - w) @ rows, slope)
             if t == 0.0:
                 break
@@ -118,7 +118,7 @@ class GramNewton:
 class ColumnNewton:
     """A sparse matrix: one quadratic model per round, solved through the columns; the set is all that violates."""
 
-    def __init__(self, smooth: LinearSmooth, blocks: Blocks) -> None:
+    def __init__(self, smooth: LinearSmooth, blocks: PenalisedBlocks) -> None:
         self.smooth, self.blocks = smooth, blocks
         self.X = sparse_columns(smooth)
         self.first = blocks.count
@@ -146,7 +146,7 @@ def curvatures(smooth: LinearSmooth, scores: Floats) -> Floats:
 
 
 def line_search(
-    smooth: LinearSmooth, blocks: Blocks, w: Floats, d: Floats, scores: Floats, moved: Floats, slope: Floats
+    smooth: LinearSmooth, blocks: PenalisedBlocks, w: Floats, d: Floats, scores: Floats, moved: Floats, slope: Floats
 ) -> float:
     """The largest t = 1, 1/2, ... by which the objective falls as much as its slope promises; 0 if none does."""
     omega = blocks.value(w)

@@ -27,7 +27,7 @@ from spom.losses import MulticlassLogistic, Squared
 from spom.solvers.batch.datafit import LinearSmooth
 from spom.solvers.batch.duality import linear_gap
 from spom.solvers.batch.proximal_gradient import SLACK, BatchProximal
-from spom.solvers.batch.working_set.blocks import Blocks, Terms, choose, flat_blocks, prox_step, row_blocks
+from spom.solvers.batch.working_set.blocks import PenalisedBlocks, Terms, choose, flat_blocks, prox_step, row_blocks
 from spom.solvers.batch.working_set.models import PRECISION
 from spom.solvers.batch.working_set.newton import newton_step, prox_newton_step
 
@@ -128,7 +128,7 @@ class _Set:
         return np.ascontiguousarray(np.vstack([g, alpha.sum(axis=0)]) if self.ones else g)
 
 
-def metric_step(inner: _Set, blocks: Blocks, Y: Floats, G: Floats, L: float) -> tuple[Floats, Floats]:
+def metric_step(inner: _Set, blocks: PenalisedBlocks, Y: Floats, G: Floats, L: float) -> tuple[Floats, Floats]:
     """The minimiser W of the model at Y, to a few per cent, and the model's gradient there."""
     W, slope = Y.copy(), G.copy()
     every = np.arange(blocks.count)
@@ -147,7 +147,7 @@ def metric_step(inner: _Set, blocks: Blocks, Y: Floats, G: Floats, L: float) -> 
 class _Fista:
     """Accelerated proximal gradient in the metric Q, with L <= 1 found by backtracking."""
 
-    def __init__(self, inner: _Set, blocks: Blocks, W: Floats, scores: Floats, L: float) -> None:
+    def __init__(self, inner: _Set, blocks: PenalisedBlocks, W: Floats, scores: Floats, L: float) -> None:
         self.inner, self.blocks, self.smooth = inner, blocks, inner.smooth
         self.W, self.A, self.Y, self.B, self.t, self.L = W, scores, W, scores, 1.0, L
         self.best = self.smooth.value_at(scores) + omega(blocks, W)
@@ -199,7 +199,7 @@ class _Fista:
         return True
 
 
-def omega(blocks: Blocks, W: Floats) -> float:
+def omega(blocks: PenalisedBlocks, W: Floats) -> float:
     """The penalty of a matrix by rows."""
     squares = np.einsum("ij,ij->i", W, W)
     total = float(blocks.weights @ np.sqrt(squares)) + 0.5 * float(blocks.ridge @ squares)
@@ -269,7 +269,7 @@ def no_progress(patience: int = 20) -> Callable[[float], bool]:
     return stop
 
 
-def _choose(blocks: Blocks, theta: Floats, violations: Floats) -> Ints:
+def _choose(blocks: PenalisedBlocks, theta: Floats, violations: Floats) -> Ints:
     """All rows of a narrow matrix; else those in use and as many more that violate most."""
     if blocks.count <= ALL:
         return np.arange(blocks.count)

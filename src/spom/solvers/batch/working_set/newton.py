@@ -21,8 +21,8 @@ from scipy.linalg.lapack import dposv
 from spom.core.arrays import Floats
 from spom.losses import MulticlassLogistic
 from spom.solvers.batch.datafit import LinearSmooth
-from spom.solvers.batch.working_set.blocks import Blocks, flat_blocks
-from spom.solvers.batch.working_set.gram import Gram
+from spom.solvers.batch.working_set.blocks import PenalisedBlocks, flat_blocks
+from spom.solvers.batch.working_set.gram import Quadratic
 from spom.solvers.batch.working_set.models import line_search
 
 # Up to this many variables the Hessian is made and factored.
@@ -66,7 +66,7 @@ def curvature_product(smooth: LinearSmooth, scores: Floats) -> Operator:
 class Manifold:
     """The smooth problem on the entries of W that are not zero, at W."""
 
-    def __init__(self, inner: Any, blocks: Blocks, W: Floats, G: Floats, scores: Floats, L: float) -> None:
+    def __init__(self, inner: Any, blocks: PenalisedBlocks, W: Floats, G: Floats, scores: Floats, L: float) -> None:
         self.on = np.flatnonzero(W.any(axis=1) | blocks.free)
         self.at, b = W[self.on], blocks.restrict(self.on)
         self.intercept = inner.ones and self.on.size > 0 and self.on[-1] == W.shape[0] - 1
@@ -145,7 +145,12 @@ class Manifold:
 
 
 def newton_step(
-    inner: Any, blocks: Blocks, W: Floats, scores: Floats, L: float, objective: Callable[[Floats, Floats], float]
+    inner: Any,
+    blocks: PenalisedBlocks,
+    W: Floats,
+    scores: Floats,
+    L: float,
+    objective: Callable[[Floats, Floats], float],
 ) -> tuple[Floats, Floats] | None:
     """(W, scores) after one Newton step with a line search; None where none lowers the objective."""
     try:
@@ -168,18 +173,18 @@ def newton_step(
 
 
 def prox_newton_step(
-    inner: Any, blocks: Blocks, W: Floats, scores: Floats, precision: float
+    inner: Any, blocks: PenalisedBlocks, W: Floats, scores: Floats, precision: float
 ) -> tuple[Floats, Floats] | None:
     """(W, scores) after a step on the quadratic model with the whole Hessian, penalty and all; None if stuck.
 
-    For few variables: the model is then a problem of `Gram`, solved to residuals of `precision`.
+    For few variables: the model is then a `Quadratic`, solved to residuals of `precision`.
     """
     flat = flat_blocks(blocks, W.shape[1])
     H = dense_hessian(inner.X, inner.ones, inner.smooth, scores).reshape(W.size, W.size)
     H[np.diag_indices(W.size)] += 1e-12 * np.trace(H)
     w, slope = W.reshape(-1), inner.gradient(scores).reshape(-1)
     new = w.copy()
-    Gram(H, flat).solve(new, slope.copy(), precision)
+    Quadratic(H, flat).solve(new, slope.copy(), precision)
     d = new - w
     moved = inner.scores(d.reshape(W.shape))
     t = line_search(inner.smooth, flat, w, d, scores, moved, slope)

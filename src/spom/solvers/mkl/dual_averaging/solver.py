@@ -30,10 +30,8 @@ from spom.solvers.mkl.dual_averaging.rounds import (
 )
 from spom.solvers.mkl.errors import Rule, errors_of
 from spom.solvers.mkl.explicit import Weights
-from spom.solvers.mkl.frank_wolfe.gram import parts_of
 from spom.solvers.mkl.gram_rows import active_of
-from spom.solvers.mkl.norms import reach
-from spom.solvers.mkl.problem import KernelProblem
+from spom.solvers.mkl.problem import KernelProblem, parts_of, reach
 from spom.solvers.mkl.solver import KernelSolver
 from spom.solvers.mkl.store import AT, CLOCK, WANTED, Store
 

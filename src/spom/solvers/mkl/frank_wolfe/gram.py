@@ -67,11 +67,3 @@ class Mixture:
         if isinstance(gram, DenseGram):
             return np.asarray(A.astype(gram.dtype) @ gram.values, dtype=np.float64)
         return np.ascontiguousarray(gram.dot(np.ascontiguousarray(A.T)).T)
-
-
-def parts_of(problem: KernelProblem, coef: Floats, scale: Floats, transition: Floats) -> tuple[Floats, Floats, Floats]:
-    """Coefficients of each kernel, weights of explicit blocks, transitions: theta_m = scale[m] sum_t coef[t] phi_m."""
-    kernels, explicit = np.split(scale, [len(problem.grams)])
-    rows = [s * np.asarray(block.matrix().T @ coef) for s, block in zip(explicit, problem.explicit, strict=True)]
-    weights = np.concatenate(rows) if rows else np.zeros((0, problem.n_labels))
-    return kernels[:, None, None] * coef, weights, transition.copy()

@@ -24,7 +24,7 @@ from spom.core.state import Counters, State
 from spom.errors import DataError
 from spom.penalties import SparseMKL
 from spom.solvers import examples
-from spom.solvers.mkl.frank_wolfe.gram import Mixture, parts_of
+from spom.solvers.mkl.frank_wolfe.gram import Mixture
 from spom.solvers.mkl.frank_wolfe.passes import (
     Dual,
     Numbers,
@@ -39,7 +39,7 @@ from spom.solvers.mkl.frank_wolfe.passes import (
 )
 from spom.solvers.mkl.frank_wolfe.penalties import BlockPenalty, KernelWeights, block_penalty
 from spom.solvers.mkl.frank_wolfe.pool import Pool
-from spom.solvers.mkl.problem import KernelProblem
+from spom.solvers.mkl.problem import KernelProblem, parts_of
 
 # An output without weight is dropped after so many passes in which it was not the best.
 PATIENCE = 10
@@ -271,7 +271,7 @@ class FrankWolfeMKL:
     def _lengthen(self, b: Floats, free: float) -> float:
         """The best length t of theta: the least of the loss at t theta, and h(t b) + t^2 free. The loss at t = 1.
 
-        Where the rows can be told apart and the kernels are large beside the strength, the optimum has next to no loss,
+        Where the rows are separable and the kernels are large beside the strength, the optimum has next to no loss,
         and a theta that is a little too short has most of its objective there. The loss is convex in t: tangents bound
         it from below, and the next t is the best for all of them.
         """

@@ -183,7 +183,7 @@ class OnlineKernels(KernelSolver):
             sums = (model.sums, model.weights.sums, model.tsums)
             internal["sums"] = np.concatenate([part.reshape(-1) for part in sums])
             theta = internal["sums"] / max(1, done.averaged)
-            # A product with each Gram matrix: for the last state alone; those before it tell of the last iterate.
+            # A product with each Gram matrix: for the last state alone; earlier ones report the last iterate.
             norms = self._norms(theta) if done.epochs == self.epochs else norms
         return State(
             k=done.epochs,

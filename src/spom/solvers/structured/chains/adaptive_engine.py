@@ -14,16 +14,14 @@ from itertools import pairwise
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from spom.core.arrays import Floats, Ints, aligned_singles
+from spom.core.arrays import Arrays, Floats, Ints, Singles, aligned_singles
 from spom.core.jit import kernel
 from spom.features.rows import Blocks
-from spom.solvers.structured.chains.data import Singles, Summary, Tokens, padded
+from spom.solvers.structured.chains.data import Summary, Tokens, padded
 from spom.solvers.structured.chains.scores import Shrink, shrunk_scores
 from spom.solvers.structured.chains.sentence import Rounds, Work, longest_of, make_work, sentence_gradient
 
-Arrays = dict[str, NDArray[Any]]
 # The two tables of the chain.
 GRADIENTS, RATES = range(2)
 

@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from spom.core.arrays import Floats, Ints, is_sparse
+from spom.core.arrays import Singles as Singles
 from spom.core.jit import kernel
 from spom.data.columns import gather
 from spom.errors import DataError
 from spom.features.rows import Blocks
 
 Ids = NDArray[np.int32]
-Singles = NDArray[np.float32]
 
 # Labels are padded to whole vectors of this many: then inner loops have no remainder.
 LANES = 8
@@ -163,7 +163,7 @@ def block_weights(tokens: Tokens, blocks: Blocks) -> Floats:
     squares = np.concatenate([[0.0], np.cumsum(share * share)])[blocks.starts]
     root = np.sqrt(np.sqrt(np.maximum(np.diff(squares), 0.0)))
     mean = float(root.mean()) if root.size else 1.0
-    # A block without a feature in these sentences has no gradient either: any weight will do.
+    # A block without a feature in these sentences has no gradient either: any weight works.
     return np.where(root > 0.0, root, 1.0) / mean if mean > 0.0 else np.ones(root.size)
 
 

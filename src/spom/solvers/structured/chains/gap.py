@@ -8,8 +8,7 @@ import numpy as np
 
 from spom.core.arrays import Floats, Ints
 from spom.errors import Unsupported
-from spom.penalties.forms import NO_ELASTIC, Elastic
-from spom.solvers.structured.chains.dispatch import fixed_strength, of_norms, selection_form
+from spom.penalties.forms import NO_ELASTIC, Elastic, fixed_strength, of_norms, selection_form
 from spom.solvers.structured.chains.field import Expectations
 from spom.solvers.structured.gap import Certificate, Part, certify
 

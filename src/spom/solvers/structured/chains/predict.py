@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spom.core.arrays import Floats, Ints, is_sparse
+from spom.core.arrays import Floats, Ints, Singles, is_sparse
 from spom.core.jit import kernel
 from spom.decoders.forward_backward import forward_backward
 from spom.decoders.viterbi_lanes import Lanes, lay_out, viterbi_lanes
 from spom.errors import DataError
-from spom.solvers.structured.chains.data import Singles, Tokens
+from spom.solvers.structured.chains.data import Tokens
 from spom.solvers.structured.chains.scores import plain_scores
 from spom.solvers.structured.chains.sentence import longest_of
 from spom.solvers.structured.chains.sparse.decoding import SparseWeights

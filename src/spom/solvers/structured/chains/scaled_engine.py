@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from spom.core.arrays import Floats, Ints
+from spom.core.arrays import Arrays, Floats, Ints, Singles
 from spom.features.rows import Blocks
-from spom.solvers.structured.chains.data import Singles, Summary, of_features, padded
+from spom.solvers.structured.chains.data import Summary, of_features, padded
 from spom.solvers.structured.chains.scaled_rounds import (
     PEAK,
     SCALE,
@@ -24,7 +22,6 @@ from spom.solvers.structured.chains.scaled_rounds import (
 )
 from spom.solvers.structured.chains.sentence import Rounds
 
-Arrays = dict[str, NDArray[Any]]
 SAVED = {"table": "table", "average": "average", "chain_table": "chain", "chain_average": "chain_average"}
 SAVED |= {"numbers": "numbers"}
 

@@ -18,10 +18,10 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from spom.core.arrays import Floats, Ints
+from spom.core.arrays import Floats, Ints, Singles
 from spom.core.jit import kernel
 from spom.penalties.forms import Prox
-from spom.solvers.structured.chains.data import Ids, Singles, Tokens
+from spom.solvers.structured.chains.data import Ids, Tokens
 from spom.solvers.structured.chains.scores import block_scores
 from spom.solvers.structured.chains.sentence import Rounds, Work, longest_of, make_work, sentence_gradient
 

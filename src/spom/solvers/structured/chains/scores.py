@@ -10,10 +10,10 @@ from typing import Annotated, NamedTuple
 
 import numpy as np
 
-from spom.core.arrays import Floats
+from spom.core.arrays import Floats, Singles
 from spom.core.jit import kernel
 from spom.core.prefetch import prefetch
-from spom.solvers.structured.chains.data import Ids, Singles, Tokens
+from spom.solvers.structured.chains.data import Ids, Tokens
 
 
 class Shrink(NamedTuple):

@@ -92,12 +92,14 @@ def _some(n: int, random: np.random.Generator) -> Ints:
     return np.sort(random.permutation(n)[: min(n, max(LEAST, int(SHARE * n)))])
 
 
-def sample_run(tokens: Tokens, y: Ints, blocks: Blocks, weights: Floats, chain: Chain, part: Ints | None = None) -> Run:
+def sample_run(
+    tokens: Tokens, y: Ints, blocks: Blocks, weights: Floats, chain: Chain, part: Ints | None = None
+) -> Selecting:
     """Selections from some sentences, by default drawn with the chain's seed."""
     if part is None:
         part = _some(len(tokens), np.random.default_rng(chain.seed))
     sample, few = _sample(tokens, blocks, part)
-    return Run(sample, y[_tokens_of(tokens, part)], few, weights, chain)
+    return Selecting(sample, y[_tokens_of(tokens, part)], few, weights, chain)
 
 
 def _tokens_of(tokens: Tokens, part: Ints) -> Ints:
@@ -117,7 +119,7 @@ def _sample(tokens: Tokens, blocks: Blocks, part: Ints) -> tuple[Tokens, Blocks]
     return small, Blocks(blocks.names, starts)
 
 
-def _closest(run: Run, found: Selection, count: int) -> Selection:
+def _closest(run: Selecting, found: Selection, count: int) -> Selection:
     """Raise the strength until no more than `count` blocks are left, and keep those with the most evidence."""
     for _ in range(8):
         if found.kept.size <= count:
@@ -130,7 +132,7 @@ def _closest(run: Run, found: Selection, count: int) -> Selection:
     return replace(found, kept=np.sort(best))
 
 
-class Run:
+class Selecting:
     """Selections from one sample of sentences."""
 
     def __init__(self, tokens: Tokens, y: Ints, blocks: Blocks, weights: Floats, chain: Chain) -> None:

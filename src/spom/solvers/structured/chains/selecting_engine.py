@@ -9,20 +9,17 @@ under the part of the penalty on single weights and without the bias of the othe
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from spom.core.arrays import Floats, Ints, under
+from spom.core.arrays import Arrays, Floats, Ints, Singles, under
 from spom.features.rows import Blocks
 from spom.solvers.structured.chains.adaptive_engine import AdaptiveEngine, Rates
-from spom.solvers.structured.chains.data import Singles, Summary, Tokens, padded, restricted
+from spom.solvers.structured.chains.data import Summary, Tokens, padded, restricted
 from spom.solvers.structured.chains.scaled_engine import BlockEngine
 from spom.solvers.structured.chains.scaled_rounds import SCALE, BlockRule
 from spom.solvers.structured.chains.sentence import Rounds
 
-Arrays = dict[str, NDArray[Any]]
 # The step and the probability above which a gold label teaches nothing: those of `select`; not tuned again here.
 ETA, SKIP = 0.1, 0.95
 

@@ -7,9 +7,9 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from spom.core.arrays import Floats, Ints
+from spom.core.arrays import Floats, Ints, Singles
 from spom.core.jit import kernel
-from spom.solvers.structured.chains.data import Singles, Tokens
+from spom.solvers.structured.chains.data import Tokens
 from spom.solvers.structured.chains.scores import plain_scores
 from spom.solvers.structured.structures import LOG, Loss, Parts, Structure, chain_kind, is_sum, residual, structure
 

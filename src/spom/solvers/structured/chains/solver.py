@@ -1,4 +1,4 @@
-"""Learning chains sentence by sentence, as an iterator of states."""
+"""Learning chains sentence by sentence, as an iterator of states, by the engine that runs the penalty and update."""
 
 from __future__ import annotations
 
@@ -6,43 +6,48 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from spom.core.arrays import Floats, Ints, check_positive, check_radius, check_restored, restore_random, under
+from spom.core.arrays import Floats, Ints, Singles, check_positive, check_radius, check_restored, restore_random, under
 from spom.core.registry import make, register
 from spom.core.state import Counters, State
 from spom.decoders.schemes import Constraints
-from spom.errors import DataError, Diverged
+from spom.errors import DataError, Diverged, Unsupported
+from spom.features.rows import Blocks
 from spom.penalties import Zero
+from spom.penalties.forms import compiled_prox, fixed_strength, norms_form, of_norms, selection_form
 from spom.solvers import examples
+from spom.solvers.steps import AdaGrad, Auto, Constant, LinearDecay, Step, as_step
+from spom.solvers.structured.chains.adaptive_engine import AdaptiveEngine, Rates
 from spom.solvers.structured.chains.data import (
-    Singles,
+    Summary,
+    Tokens,
     as_blocks,
     as_tokens,
     block_weights,
     check_gold,
     check_sentence_weights,
+    entries,
 )
-from spom.solvers.structured.chains.dispatch import (
-    Combination,
-    Engine,
-    block_norms,
-    chain_step,
-    chain_update,
-    make_engine,
-    make_pair_engine,
-    on_coordinates,
-    penalty_value,
-    summarised,
-)
+from spom.solvers.structured.chains.scaled_engine import BlockEngine
+from spom.solvers.structured.chains.scaled_rounds import BlockRule
+from spom.solvers.structured.chains.selecting_engine import SelectingEngine
 from spom.solvers.structured.chains.sentence import Rounds, losses
 from spom.solvers.structured.chains.sparse.engine import NO_STRUCTURE, Candidates, PairEngine
 from spom.solvers.structured.structures import Loss, agrees, chain_kind, loss_code, structure
 
 LOSSES = ("hinge", "perceptron", "log", "softmax-margin")
+UPDATES = ("auto", "forward-backward", "dual-averaging", "select")
+TRANSITIONS = ("fixed", "learnt", None)
+# Chosen on a held-out part of CoNLL-2000; how flat the optimum is was not recorded.
+ADAGRAD = AdaGrad(0.5, delta=0.1)
+# The same.
+FIRST_STEP = 0.1
+
+Engine = AdaptiveEngine | BlockEngine | SelectingEngine | PairEngine
 
 
 @dataclass(frozen=True)
@@ -193,7 +198,7 @@ class OnlineChain:
         if self._kind == "partial-chain":
             for i, (a, b) in enumerate(pairwise(offsets.tolist())):
                 if b > a and not agrees(self.forbidden, y[a:b]):
-                    what = "the known labels break the constraints; mend them, or set constraints=None"
+                    what = "the known labels break the constraints; correct them, or set constraints=None"
                     raise DataError(f"sentence {i}: {what}")
             return
         bad = self.forbidden[y[:-1], y[1:]] < 0 if y.size else np.zeros(0, dtype=bool)
@@ -205,7 +210,9 @@ class OnlineChain:
             token = int(np.argmax(bad))
             i = int(np.searchsorted(offsets, token, side="right")) - 1
             where = f"sentence {i}, token {token - int(offsets[i])}"
-            raise DataError(f"{where}: the gold labels break the constraints there; mend them, or set constraints=None")
+            raise DataError(
+                f"{where}: the gold labels break the constraints there; correct them, or set constraints=None"
+            )
 
     def _set_up(self) -> None:
         seed = self.random_state
@@ -307,3 +314,171 @@ class OnlineChain:
 def _features(rows: Any) -> int:
     indices = np.asarray(rows.indices)
     return int(indices.max()) + 1 if indices.size else 0
+
+
+# --- which engine runs a penalty, an update and a step -------------------------------------------------------
+
+
+class Combination(NamedTuple):
+    """What a run is asked for: the penalty, how it is applied, by which steps, and what becomes of the chain."""
+
+    penalty: Any
+    update: str
+    step: Step
+    transitions: str | None
+    average: bool
+    # Of a selection: the metric of the blocks, and how many rounds it lasts.
+    metric: Floats | None = None
+    selecting: int = 0
+    radius: float = np.inf
+
+
+def on_coordinates(penalty: Any, update: str) -> bool:
+    """Whether single weights are updated, each at a rate of its own."""
+    return update == "select" or (update == "dual-averaging" and penalty.elastic() is not None)
+
+
+def chain_step(step: Any, penalty: Any, update: str, loss: str, epochs: int) -> Step:
+    """The rule that `step=` stands for: also `"linear"`, and `"auto"` by what was measured on chunking.
+
+    >>> from spom.penalties import L1, SparseMKL
+    >>> chain_step("auto", L1(1e-4), "dual-averaging", "log", epochs=5)
+    AdaGrad(eta0=0.5, delta=0.1)
+    >>> chain_step("auto", SparseMKL(1.0), "forward-backward", "hinge", epochs=5)
+    LinearDecay(epochs=5)
+    """
+    single = on_coordinates(penalty, update)
+    if isinstance(step, str) and step == "linear":
+        step = LinearDecay()
+    found: Step = ADAGRAD if isinstance(step, str) and step == "adagrad" else as_step(step)
+    if isinstance(found, Auto):
+        if single or update == "dual-averaging":
+            found = ADAGRAD if single else Constant(FIRST_STEP)
+        else:
+            found = Constant(1.0) if loss == "perceptron" else LinearDecay(FIRST_STEP)
+    if isinstance(found, LinearDecay) and found.epochs is None:
+        found = LinearDecay(found.eta0, epochs)
+    if isinstance(found, AdaGrad) and not single:
+        raise Unsupported(
+            "AdaGrad on chains takes update='dual-averaging' and a penalty of single weights, such as L1 or ElasticNet"
+        )
+    if found.mode not in (0, 1) or type(found).__name__ == "Theory":
+        raise Unsupported(f"{found!r} is no step for chains: take 'adagrad', 'linear', 'sqrt', 'epoch' or a number")
+    return found
+
+
+def chain_update(update: str, penalty: Any, count: int) -> str:
+    """`"auto"`: dual averaging where single weights are to be zero, SPOM's own step for penalties of `count` blocks.
+
+    Penalties of both, and of groups of blocks, take a selection.
+    """
+    if update not in UPDATES:
+        raise Unsupported(f"there is no update {update!r} for chains; the updates are: {', '.join(UPDATES)}")
+    single = penalty.elastic() is not None
+    if update == "auto" and single:
+        return "dual-averaging"
+    blocks = getattr(penalty, "groups", None) is None and norms_form(penalty, count) is not None
+    if update == "select" or (update == "auto" and not blocks):
+        selection_form(penalty, count)
+        return "select"
+    if not single and not blocks:
+        raise Unsupported(
+            f"update={update!r} takes penalties of single weights or of the norms of blocks without groups=; for "
+            f"{penalty!r} take update='select'"
+        )
+    if update == "auto":
+        return "forward-backward"
+    if update == "forward-backward" and not blocks:
+        raise Unsupported(f"{penalty!r} needs update='dual-averaging', where single weights become exactly zero")
+    return update
+
+
+def make_engine(blocks: Blocks, forbidden: Floats, asked: Combination) -> Engine:
+    """The engine at zero."""
+    if asked.transitions not in TRANSITIONS:
+        raise Unsupported(f"transitions must be 'fixed', 'learnt' or None; it is {asked.transitions!r}")
+    penalty, learnt, on = asked.penalty, asked.transitions == "learnt", asked.transitions is not None
+    count, form = len(blocks), selection_form(penalty, len(blocks)) if asked.update == "select" else None
+    elastic = form.elastic if form else penalty.elastic() if asked.update == "dual-averaging" else None
+    if elastic is not None:
+        if asked.average:
+            raise Unsupported("dual averaging of single weights has no mean of iterates: it would undo the zeros")
+        adaptive, delta = isinstance(asked.step, AdaGrad), 1.0
+        if isinstance(asked.step, AdaGrad):
+            delta = check_positive(asked.step.delta, "delta", zero=False)
+        l1, l2 = elastic
+        rates = Rates(l1, l2, l1 if learnt else 0.0, l2, delta, adaptive, on, asked.radius)
+        if form is None:
+            return AdaptiveEngine(blocks, forbidden, rates)
+        metric = np.ones(count) if asked.metric is None else asked.metric
+        rule = BlockRule(compiled_prox(form.norms, count), count, metric, 0.0, True, on)
+        return SelectingEngine(blocks, forbidden, rule, rates, asked.selecting)
+    rule = BlockRule(
+        compiled_prox(of_norms(penalty, count, learnt), count + learnt),
+        count + learnt,
+        np.ones(count + learnt),
+        0.0 if learnt else fixed_strength(penalty),
+        asked.update == "dual-averaging",
+        on,
+        asked.radius,
+    )
+    return BlockEngine(blocks, forbidden, rule, asked.average)
+
+
+def make_pair_engine(
+    data: tuple[Tokens, Ints],
+    blocks: Blocks,
+    forbidden: Floats,
+    asked: Combination,
+    candidates: Candidates,
+    loss: tuple[str, Loss],
+) -> PairEngine:
+    """The engine for many labels at zero."""
+    step, elastic = asked.step, asked.penalty.elastic()
+    if asked.update != "dual-averaging" or elastic is None or not isinstance(step, AdaGrad):
+        raise Unsupported("many labels take dual averaging of single weights by AdaGrad: a penalty such as L1, or none")
+    if np.isfinite(asked.radius):
+        raise Unsupported("many labels are learnt without a projection: leave radius= out")
+    if data[1].size and data[1].min() < 0:
+        raise Unsupported("with so many labels every token must have one: leave sentences with unknown labels out")
+    l1, l2 = elastic
+    delta, on = check_positive(step.delta, "delta", zero=False), asked.transitions is not None
+    rates = Rates(l1, l2, l1 if asked.transitions == "learnt" else 0.0, l2, delta, True, on)
+    engine = PairEngine(data, blocks, forbidden, rates, candidates, loss[0])
+    if candidates.confused is not None:
+        engine.add_confused(*data, step.eta0, loss[1].cost)
+    return engine
+
+
+# --- the value of a penalty ----------------------------------------------------------------------------------
+
+
+def block_norms(W: Any, starts: Ints) -> Floats:
+    """norm2 of the rows of each block."""
+    parts = (entries(W, a, b) for a, b in pairwise(starts.tolist()))
+    return np.asarray(np.sqrt([float(np.dot(part, part)) for part in parts]))
+
+
+def summarised(W: Any, chain: Floats, starts: Ints) -> Summary:
+    """Norms of blocks, non-zeros and sizes of weights."""
+    norms, every = block_norms(W, starts), entries(W, 0, W.shape[0])
+    return Summary(norms, int(np.count_nonzero(every)), float(np.abs(every).sum(dtype=np.float64)), chain)
+
+
+def penalty_value(penalty: Any, found: Summary, transitions: str | None) -> float:
+    """Omega(theta): of single weights, or of the norms of blocks; the chain pays as `transitions` says."""
+    norms, chain = found.norms, found.chain
+    own = float(np.vdot(chain, chain))
+    elastic, learnt = penalty.elastic(), transitions == "learnt"
+    if elastic is None and (getattr(penalty, "groups", None) is not None or penalty.on_norms(norms.size) is None):
+        # Two parts, on single weights and on blocks; the chain pays neither.
+        form = selection_form(penalty, norms.size)
+        sizes = form.elastic.l1 * found.sizes if form.elastic.l1 > 0.0 else 0.0
+        return float(sizes + 0.5 * form.elastic.l2 * float(norms @ norms)) + float(form.norms.value(norms))
+    if elastic is not None:
+        chain_l1 = elastic.l1 * float(np.abs(chain).sum()) if learnt else 0.0
+        sizes = elastic.l1 * found.sizes if elastic.l1 > 0.0 else 0.0
+        return float(sizes + chain_l1 + 0.5 * elastic.l2 * (float(norms @ norms) + own))
+    extra = 0.0 if learnt else 0.5 * fixed_strength(penalty) * own
+    every = np.append(norms, np.sqrt(own)) if learnt else norms
+    return float(of_norms(penalty, norms.size, learnt).value(every)) + extra

@@ -14,7 +14,7 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from spom.core.arrays import Floats, Ints, read_only
+from spom.core.arrays import Floats, Ints, Singles, read_only
 from spom.core.jit import kernel
 from spom.features.arc_spaces import longest_sentence, sentence_of
 from spom.features.arcs import ArcCodes
@@ -26,7 +26,6 @@ from spom.solvers.structured.trees.space import (
     MODIFIER_OF,
     WEIGHTS,
     Layout,
-    Singles,
     Space,
     layout_of,
     make_space,

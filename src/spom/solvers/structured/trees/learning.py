@@ -12,7 +12,7 @@ from typing import Annotated, NamedTuple
 
 import numpy as np
 
-from spom.core.arrays import Floats, Ints
+from spom.core.arrays import Floats, Ints, Singles
 from spom.core.jit import kernel
 from spom.features.arc_spaces import (
     AT,
@@ -42,7 +42,6 @@ from spom.solvers.structured.trees.space import (
     MODIFIER_OF,
     WEIGHTS,
     Layout,
-    Singles,
     Space,
     index_of,
     make_space,

@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from spom.core.arrays import Floats, Ints, aligned_singles, read_only
+from spom.core.arrays import Floats, Ints, Singles, aligned_singles, read_only
 from spom.features.arc_spaces import AT, LENGTHS, START, WIDE, Corpus, Shorts
 from spom.features.arcs import ArcCodes, ArcLayout, ArcTemplates
 from spom.solvers.structured.trees.scoring import parse_sentences
-from spom.solvers.structured.trees.space import Layout, Singles, layout_of
+from spom.solvers.structured.trees.space import Layout, layout_of
 
 NO_GUIDES: Ints = np.empty(0, dtype=np.int64)
 
@@ -176,6 +176,6 @@ def block_view(weights: Singles, layout: ArcLayout, f: int, slot: int) -> Single
 
 
 def weight_count(templates: ArcTemplates, layout: ArcLayout) -> int:
-    """How many weights the templates have; places in memory that are there for alignment alone do not count."""
+    """How many weights the templates have; padding does not count."""
     rows = layout.counts
     return sum(rows[f] * LENGTHS[slot] for f, slot in templates.places)

@@ -7,7 +7,7 @@ from typing import Annotated, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from spom.core.arrays import Ints
+from spom.core.arrays import Ints, Singles
 from spom.core.jit import kernel
 from spom.core.prefetch import prefetch
 from spom.features.arc_spaces import (
@@ -26,7 +26,7 @@ from spom.features.arc_spaces import (
     sentence_of,
     side_codes,
 )
-from spom.solvers.structured.trees.space import WEIGHTS, Layout, Singles
+from spom.solvers.structured.trees.space import WEIGHTS, Layout
 
 Ids = NDArray[np.int32]
 

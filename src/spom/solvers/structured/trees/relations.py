@@ -10,13 +10,12 @@ from typing import Any, Self, cast
 
 import numpy as np
 
-from spom.core.arrays import Floats, Ints, aligned_singles, check_restored, read_only, restore_random
+from spom.core.arrays import Floats, Ints, Singles, aligned_singles, check_restored, read_only, restore_random
 from spom.core.registry import register
 from spom.core.state import Counters, State
 from spom.features.arc_spaces import LINE
-from spom.features.arcs import ArcCodes, ArcLayout, ArcTemplates
+from spom.features.arcs import ArcCodes, ArcLayout, ArcTemplates, words_of
 from spom.solvers import examples
-from spom.solvers.structured.trees.arc_filter import words_of
 from spom.solvers.structured.trees.model import Entries, corpus_of, in_threads
 from spom.solvers.structured.trees.relation_kernels import (
     LabelSums,
@@ -26,7 +25,7 @@ from spom.solvers.structured.trees.relation_kernels import (
     learn_labels,
     mark_rows,
 )
-from spom.solvers.structured.trees.space import Singles, layout_of
+from spom.solvers.structured.trees.space import layout_of
 
 
 @dataclass(frozen=True)

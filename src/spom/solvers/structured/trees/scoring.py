@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from spom.core.arrays import Floats, Ints
+from spom.core.arrays import Floats, Ints, Singles
 from spom.core.jit import kernel
 from spom.core.prefetch import prefetch
 from spom.decoders.arborescence import arborescence
@@ -39,7 +39,6 @@ from spom.solvers.structured.trees.space import (
     WEIGHTS,
     Layout,
     Places,
-    Singles,
     Space,
     index_of,
     make_space,

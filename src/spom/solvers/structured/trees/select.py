@@ -22,10 +22,8 @@ from spom.core.jit import kernel
 from spom.errors import Unsupported
 from spom.features.arc_spaces import longest_sentence, sentence_of
 from spom.features.arcs import ArcCodes, ArcTemplates
-from spom.penalties.forms import compiled_prox
-from spom.solvers.structured.chains.dispatch import selection_form
+from spom.penalties.forms import compiled_prox, selection_form
 from spom.solvers.structured.structures import LOG, Loss, Parts, residual, structure
-from spom.solvers.structured.trees.arc_filter import arc_limits
 from spom.solvers.structured.trees.learning import (
     ACTIVE,
     NORM,
@@ -38,7 +36,7 @@ from spom.solvers.structured.trees.learning import (
     score_sentence,
 )
 from spom.solvers.structured.trees.model import corpus_of
-from spom.solvers.structured.trees.space import FILTER, Layout, layout_of, make_space, prepare
+from spom.solvers.structured.trees.space import FILTER, Layout, arc_limits, layout_of, make_space, prepare
 
 # Sentences that a selection looks at, at least, and the share of a large treebank. Not tuned.
 LEAST, SHARE = 1500, 0.2

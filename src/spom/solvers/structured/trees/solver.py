@@ -11,6 +11,7 @@ import numpy as np
 from spom.core.arrays import (
     Floats,
     Ints,
+    Singles,
     aligned_singles,
     check_positive,
     check_radius,
@@ -28,10 +29,9 @@ from spom.penalties import Zero
 from spom.penalties.forms import compiled_prox
 from spom.solvers import examples
 from spom.solvers.structured.structures import Loss, loss_code, structure
-from spom.solvers.structured.trees.arc_filter import arc_limits
 from spom.solvers.structured.trees.learning import ACTIVE, NORM, PROGRESS, SCALE, SUM, Learnt, Task, TreeRule, learn
 from spom.solvers.structured.trees.model import ArcModel, corpus_of
-from spom.solvers.structured.trees.space import FILTER, Layout, Singles, layout_of
+from spom.solvers.structured.trees.space import FILTER, Layout, arc_limits, layout_of
 
 # The first step of each loss times the number of templates; for MIRA the largest step. How flat the
 # optimum is was not recorded.
@@ -66,7 +66,7 @@ def averages(layout: Layout, learnt: Learnt, rounds: float, out: Singles) -> Non
 class ArcSolver:
     """min over theta of Omega(theta) + (1/N) sum_i L(theta; sentence i, tree i), one sentence after another.
 
-    `loss` is `"mira"` (the smallest step that mends the cost-augmented hinge, at most `step`), `"hinge"`,
+    `loss` is `"mira"` (the smallest step that makes the cost-augmented hinge zero, at most `step`), `"hinge"`,
     `"perceptron"` or `"log"` (a random field over trees). `penalty` is None or one of the block norms (`SparseMKL`:
     SPOM, `GroupLasso`, `LqMKL`, `ElasticNetMKL`, ...), each template a block. `step` defaults to a multiple of one over
     the number of templates, and falls as one over the square root of the epoch for all losses but MIRA. With `ranking`

@@ -1,4 +1,4 @@
-"""Compiled: what scoring and learning know of the arcs of one sentence."""
+"""Compiled: the arcs of one sentence that are worth scoring, and what scoring and learning know of them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from numpy.typing import NDArray
 
 from spom.core.arrays import Ints, read_only
 from spom.core.jit import kernel
+from spom.data.interning import Codes
 from spom.features.arc_spaces import (
+    CODES,
     LIMITS,
     PAIR,
     TABLE,
@@ -22,9 +24,8 @@ from spom.features.arc_spaces import (
     side_codes,
     tags_between,
 )
-from spom.features.arcs import ArcLayout, ArcTemplates
+from spom.features.arcs import ArcCodes, ArcLayout, ArcTemplates
 
-Singles = NDArray[np.float32]
 Places = NDArray[np.uint64]
 WEIGHTS = "Array(float32, 1, 'C', readonly=True)"
 # The rows of `Space.arcs`: head, modifier, direction, bin of direction and distance.
@@ -117,3 +118,33 @@ def index_of(sets: Ints, which: int) -> int:
     while sets[k] != which:
         k += 1
     return k
+
+
+# --- which arcs are worth scoring: pairs of tags in one direction, up to a distance that trees have shown -------
+
+# A limit that lets every arc pass.
+ANY = 30000
+
+
+@kernel(f"void({CODES}, int64, {VECTOR}, {VECTOR}, {VECTOR}, int16[:, :, ::1])")
+def widen_limits(codes: Codes, column: int, first: Ints, sizes: Ints, gold: Ints, limits: Shorts) -> None:
+    """limits[direction, tag of the head, tag of the modifier] = the largest distance of an arc; 1 below the root."""
+    for s in range(first.size):
+        a = first[s]
+        for m in range(1, sizes[s] + 1):
+            h = gold[a + m]
+            side = 0 if h < m else 1
+            d = 1 if h == 0 else abs(h - m)
+            tag, other = codes[column, a + h], codes[column, a + m]
+            limits[side, tag, other] = max(limits[side, tag, other], min(d, ANY))
+
+
+def arc_limits(codes: ArcCodes, column: int, radix: int, gold: Ints, known: Shorts | None = None) -> Shorts:
+    """The limits that let every arc of these trees pass, and of `known`; unknown tags have none.
+
+    `gold` is laid out as the codes are, with any number at the places of roots.
+    """
+    limits = np.zeros((2, radix, radix), dtype=np.int16) if known is None else known.copy()
+    limits[:, 0, :] = limits[:, :, 0] = ANY
+    widen_limits(codes.codes, column, codes.first, codes.sizes, gold, limits)
+    return limits

@@ -13,13 +13,12 @@ from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
-from spom.core.arrays import Floats, Ints
+from spom.core.arrays import Floats, Ints, Singles
 from spom.core.jit import kernel
 from spom.errors import DataError
 from spom.solvers.structured.chains.data import Ids, Tokens
 from spom.solvers.structured.chains.sparse.pairs import (
     Pairs,
-    Singles,
     add_parts,
     dense_rows,
     fetch,

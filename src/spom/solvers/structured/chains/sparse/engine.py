@@ -6,18 +6,16 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from spom.core.arrays import Floats, Ints
+from spom.core.arrays import Arrays, Floats, Ints, Singles
 from spom.data.columns import gather
 from spom.errors import Unsupported
 from spom.features.rows import Blocks
 from spom.solvers.structured.chains.adaptive_engine import Rates
-from spom.solvers.structured.chains.data import Ids, Singles, Summary, Tokens
+from spom.solvers.structured.chains.data import Ids, Summary, Tokens
 from spom.solvers.structured.chains.sparse.pairs import Pairs, part_count, seen_pairs
 from spom.solvers.structured.chains.sparse.rounds import Rule, Table, final_weights, find_confused, sparse_rounds
 
-Arrays = dict[str, NDArray[Any]]
 LOSSES = ("log", "softmax-margin")
 # Its rounds have loops of their own, and no structure of the dense ones to compile.
 NO_STRUCTURE: Any = None

@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spom.core.arrays import Ints
+from spom.core.arrays import Singles as Singles
 from spom.core.jit import kernel
 from spom.core.prefetch import prefetch
 from spom.solvers.structured.chains.data import Ids, Tokens
 
-Singles = NDArray[np.float32]
 Marks = NDArray[np.uint64]
 # A feature with more than total / SHARE of the labels and parts has a row of all of them, where there are so many.
 SHARE, FEWEST = 16, 64

@@ -14,11 +14,11 @@ from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
-from spom.core.arrays import Floats, Ints
+from spom.core.arrays import Floats, Ints, Singles
 from spom.core.jit import kernel
 from spom.solvers.structured.chains.data import Ids, Tokens
 from spom.solvers.structured.chains.sentence import longest_of
-from spom.solvers.structured.chains.sparse.pairs import Pairs, Singles, add_parts, fetch
+from spom.solvers.structured.chains.sparse.pairs import Pairs, add_parts, fetch
 
 # Weights of a feature with all labels follow the growth of penalties once in so many rounds.
 PERIOD = 64

@@ -6,7 +6,7 @@ from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
-from spom.core.arrays import Ints
+from spom.core.arrays import Ints, Singles
 from spom.core.jit import kernel
 from spom.decoders.second_order import ArcGraph, PartScores, arc_graph, best_second_order
 from spom.features.arc_spaces import VECTOR, Corpus, Sentence, Shorts, longest_sentence, sentence_of
@@ -23,7 +23,7 @@ from spom.solvers.structured.trees.second_order.parts import (
 )
 from spom.solvers.structured.trees.second_order.pruning import Filter, leave_arcs, take_arcs
 from spom.solvers.structured.trees.second_order.templates import SIBLING, PartTable
-from spom.solvers.structured.trees.space import WEIGHTS, Layout, Singles, Space, make_space, prepare_words
+from spom.solvers.structured.trees.space import WEIGHTS, Layout, Space, make_space, prepare_words
 
 
 class Lessons(NamedTuple):

@@ -6,7 +6,7 @@ from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
-from spom.core.arrays import Ints
+from spom.core.arrays import Ints, Singles
 from spom.core.jit import kernel
 from spom.core.prefetch import prefetch
 from spom.decoders.second_order import ArcGraph
@@ -22,7 +22,7 @@ from spom.solvers.structured.trees.second_order.templates import (
     STRIDE,
     PartTable,
 )
-from spom.solvers.structured.trees.space import WEIGHTS, Singles
+from spom.solvers.structured.trees.space import WEIGHTS
 
 
 class PartSpace(NamedTuple):

@@ -7,7 +7,7 @@ from typing import Annotated, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from spom.core.arrays import Floats, Ints
+from spom.core.arrays import Floats, Ints, Singles
 from spom.core.jit import kernel
 from spom.decoders.max_marginals import max_marginals
 from spom.decoders.second_order import ArcGraph
@@ -20,7 +20,6 @@ from spom.solvers.structured.trees.space import (
     SIDE,
     WEIGHTS,
     Layout,
-    Singles,
     Space,
     make_space,
     prepare,

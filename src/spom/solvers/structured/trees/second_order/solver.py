@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from spom.core.arrays import Ints, aligned_singles, read_only
+from spom.core.arrays import Ints, Singles, aligned_singles, read_only
 from spom.core.registry import register
 from spom.errors import Unsupported
 from spom.features.arc_spaces import Shorts
@@ -20,7 +20,6 @@ from spom.solvers.structured.trees.second_order.model import SecondOrderModel
 from spom.solvers.structured.trees.second_order.parts import PartWeights
 from spom.solvers.structured.trees.second_order.templates import PARTS, PartTemplates
 from spom.solvers.structured.trees.solver import STEPS, ArcSolver
-from spom.solvers.structured.trees.space import Singles
 
 LOSSES = ("mira", "hinge", "perceptron")
 
