@@ -91,8 +91,8 @@ def test_it_learns_what_can_be_learnt(fitted: DependencyParser) -> None:
         {"loss": "perceptron"},
         {"loss": "log", "projective": True},
         {"loss": "log"},
-        {"penalty": SparseMKL(1e-3), "loss": "hinge"},
-        {"penalty": "group-lasso", "labels": False},
+        {"penalty": SparseMKL(1e-3), "loss": "hinge", "update": "forward-backward"},
+        {"penalty": GroupLasso(1e-3), "labels": False},
         {"labels": False},
         {"templates": ["h.upos m.upos dist", "h.upos m.upos between.upos"], "min_count": 1},
         {"second_stage": True, "folds": 2},
@@ -101,12 +101,43 @@ def test_it_learns_what_can_be_learnt(fitted: DependencyParser) -> None:
     ids=str,
 )
 def test_every_way_of_learning(more: dict[str, Any]) -> None:
-    if more.get("penalty") == "group-lasso":
-        more = {**more, "penalty": GroupLasso(1e-3)}
     parser = DependencyParser(**{**QUICK, **more}).fit(TRAIN)
     assert parser.evaluate(TEST).uas > 0.9
     again = DependencyParser(**{**QUICK, **more}).fit(TRAIN)
     np.testing.assert_array_equal(parser.arcs_.weights, again.arcs_.weights)
+
+
+def test_a_penalty_by_name_gets_a_strength_from_the_data_and_selects(tmp_path: Path) -> None:
+    plain = DependencyParser(**QUICK).fit(TRAIN)
+    assert plain.penalty_ is None
+    assert DependencyParser(**QUICK, penalty=None).fit(TRAIN).settings_ == plain.settings_
+    for name in ("group-lasso", "sparse-mkl", "tree-group-lasso"):
+        parser = DependencyParser(**QUICK, penalty=name).fit(TRAIN)
+        assert parser.selection_ is not None
+        assert 0 < len(parser.blocks_) < len(plain.blocks_)
+        assert parser.selected_.size == len(parser.blocks_)
+        # The templates that are left are learnt without the penalty: the same as a parser that has only them.
+        alone = DependencyParser(**QUICK, templates=parser.blocks_).fit(TRAIN)
+        assert parser.evaluate(TEST).uas == pytest.approx(alone.evaluate(TEST).uas, abs=0.02)
+        assert repr(parser.penalty_) in parser.settings_
+        parser.save(tmp_path / "parser.spom")
+        again = spom.load_model(tmp_path / "parser.spom")
+        assert repr(again.penalty_) == repr(parser.penalty_)
+        assert again.settings_ == parser.settings_
+
+
+def test_an_update_is_chosen_by_penalty_and_loss_and_named() -> None:
+    log = DependencyParser(**QUICK, penalty=GroupLasso(0.01), loss="log").fit(TRAIN)
+    assert log.selection_ is None
+    assert 0.0 <= log.gap_ < np.inf
+    with pytest.raises(ValueError, match="leaves no template: give a smaller strength"):
+        DependencyParser(**QUICK, penalty=GroupLasso(1e6)).fit(TRAIN)
+    with pytest.raises(Unsupported, match="there is no update 'newton' for parsers"):
+        DependencyParser(**QUICK, update="newton").fit(TRAIN)
+    with pytest.raises(ValueError, match="update='select' needs a penalty"):
+        DependencyParser(**QUICK, update="select").fit(TRAIN)
+    with pytest.raises(Unsupported, match="need all sentences at once"):
+        DependencyParser(**QUICK, penalty="group-lasso").partial_fit(TRAIN)
 
 
 def test_marginals_are_those_of_all_trees(fitted: DependencyParser) -> None:
@@ -266,7 +297,7 @@ def test_the_order_falls_back_to_one_where_arcs_cross_and_goes_with_few_options(
     both = {**QUICK, "order": 2, "second_stage": True, "folds": 2}
     assert isinstance(DependencyParser(**both, projective=False).fit(TRAIN).second_, ArcModel)
     assert DependencyParser(**both, projective=True).fit(TRAIN).order_ == 2
-    for more in ({"loss": "log"}, {"penalty": SparseMKL(0.1)}):
+    for more in ({"loss": "log"}, {"penalty": SparseMKL(0.1), "update": "forward-backward"}):
         with pytest.raises(Unsupported, match="order=2 does not go with"):
             DependencyParser(**QUICK, order=2, **more).fit(TRAIN)
     with pytest.raises(ValueError, match="order must be 1 or 2"):

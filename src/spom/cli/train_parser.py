@@ -65,7 +65,8 @@ def parser(o: dict[str, Any]) -> None:
       spom train parser --train en-train.conllu.gz --model parser.spom --templates large --prune auto
       spom train parser --train en-train.conllu.gz --model parser.spom --projective --no-labels --epochs 4
 
-    Losses are mira (default), hinge, perceptron and log; there is no penalty unless one is asked for.
+    Losses are mira (default), hinge, perceptron and log. There is no penalty unless one is asked for: --penalty
+    group-lasso switches off the templates that the treebank does not need, with a strength from its size.
     """
     from spom import DependencyParser
     from spom.cli.scores import tree_scores
@@ -139,7 +140,7 @@ def _read(run: Run) -> tuple[Any, Any]:
 
 
 def _parameters(o: dict[str, Any]) -> dict[str, Any]:
-    from spom.penalties import SparseMKL
+    from spom.penalties import GroupLasso
 
     found: dict[str, Any] = {"random_state": o["seed"], "verbose": 0, "n_jobs": o["jobs"]}
     found["labels"], found["second_stage"], found["order"] = o["labels"], o["second_stage"], o["order"]
@@ -147,8 +148,11 @@ def _parameters(o: dict[str, Any]) -> dict[str, Any]:
     found["prune"] = pruning_of(o["prune"])
     if o["penalty"] == "none":
         found["penalty"] = None
-    elif o["penalty"] is not None or o["strength"] is not None:
-        found["penalty"] = penalty_of(o["penalty"], o["strength"], None, SparseMKL(1e-4))
+    elif o["strength"] is not None:
+        found["penalty"] = penalty_of(o["penalty"], o["strength"], None, GroupLasso(1.0))
+    elif o["penalty"] is not None:
+        # The parser chooses the strength of a name.
+        found["penalty"] = o["penalty"]
     if o["templates"] is not None:
         found["templates"] = _templates(o["templates"])
     for name in ("loss", "epochs"):

@@ -12,7 +12,7 @@ from spom.core.arrays import Ints, Singles
 from spom.core.state import State
 from spom.data.treebank import Treebank
 from spom.errors import DataError, Unsupported
-from spom.estimators.parser.defaults import CROSSING, SAMPLE, crossing_share
+from spom.estimators.parser.defaults import CROSSING, SAMPLE, chosen_penalty, crossing_share
 from spom.estimators.parser.parser import LABEL_BITS
 from spom.estimators.parser.pruning import Pruning, select_templates
 from spom.estimators.parser.stages import ArcLearner, Held, RelationLearner, Stages, gold_relations, share
@@ -242,7 +242,8 @@ def fit_parser(estimator: Any, team: Team, dev: Any, watch: dict[str, Any], clas
     labels.vocabularies = {name: templates.vocabularies[name] for name in templates.columns}
     relations = tuple(dict.fromkeys(name for part in seen for name in part.relations)) if estimator.labels else ()
     options = {"checkpoint": watch["checkpoint"], "every": watch["checkpoint_every"], "resume": watch["resume"]}
-    run = estimator._run(projective, lambda: _contents(estimator, team, relations, dev), **options)
+    total = sum(part.sentences for part in seen)
+    run = estimator._run(projective, total, lambda: _contents(estimator, team, relations, dev), **options)
     settings = {name: value for name, value in run.settings.items() if name != "seed"}
     lesson = ParserLesson(templates, labels, relations, settings)
     team.teach(lesson)
@@ -250,7 +251,7 @@ def fit_parser(estimator: Any, team: Team, dev: Any, watch: dict[str, Any], clas
     team.teach(ParserLesson(templates, labels, relations, settings, limits))
     pruning = None
     if estimator.prune is not None:
-        templates, pruning = _pruned(run, templates, estimator.prune, (team, sum(part.sentences for part in seen)))
+        templates, pruning = _pruned(run, templates, estimator.prune, (team, total))
         team.teach(ParserLesson(templates, labels, relations, settings, limits))
     with run.trainer.running():
         arcs = _arcs(run, templates, limits, (estimator, team, dev))
@@ -259,7 +260,7 @@ def fit_parser(estimator: Any, team: Team, dev: Any, watch: dict[str, Any], clas
         {
             **{"arcs_": arcs, "second_": None, "labels_": model, "relations_": relations, "pruning_": pruning},
             **{"converged_": run.trainer.stopped == "converged", "history_": run.trainer.history},
-            **{"projective_": projective, "trees_": why, "_learners": None},
+            **{"projective_": projective, "penalty_": None, "trees_": why, "_learners": None},
         }
     )
 
@@ -269,7 +270,7 @@ def _check(estimator: Any) -> None:
         raise Unsupported(f"prune={estimator.prune!r} compares on sentences of one machine: give a number of templates")
     if estimator.second_stage or estimator.order != 1:
         raise Unsupported("second_stage and order=2 need all sentences at once: use fit of the parser, or leave it out")
-    if estimator.penalty is not None:
+    if chosen_penalty(estimator.penalty, 1) is not None:
         raise Unsupported(
             "shards of trees do not support a penalty of templates: use fit of the parser, or penalty=None"
         )

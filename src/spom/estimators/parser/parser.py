@@ -15,14 +15,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from spom.core.arrays import Floats, Ints, check_dev
 from spom.core.callbacks import TakesCallbacks
-from spom.core.registry import make, register
+from spom.core.registry import register
 from spom.data.conllu import conllu_text
 from spom.data.treebank import Treebank, as_treebank
 from spom.decoders.inside_outside import inside_outside
 from spom.decoders.nonprojective import matrix_tree
 from spom.errors import DataError, Unsupported
 from spom.estimators.explanation import Explanation, explain_heads, template_scores
-from spom.estimators.parser.defaults import chosen_projective
+from spom.estimators.parser.defaults import WHOLE, chosen_penalty, chosen_projective, chosen_update
 from spom.estimators.parser.pruning import Pruning, largest_share, relation_share, select_templates
 from spom.estimators.parser.saving import SavingParser
 from spom.estimators.parser.stages import Held, Stages, crossed_guides, gold_relations, share
@@ -31,6 +31,7 @@ from spom.estimators.training.streams import as_stream, is_iterator
 from spom.features.arc_sets import LABELS, guided_templates
 from spom.features.arcs import ArcCodes, ArcTemplates, with_roots, words_of
 from spom.metrics.attachment import Attachment, attachment
+from spom.penalties.base import with_strength
 from spom.solvers.structured.trees.gap import tree_gap
 from spom.solvers.structured.trees.model import ArcModel
 from spom.solvers.structured.trees.relations import LabelLearner, LabelModel
@@ -57,11 +58,13 @@ class DependencyParser(TakesCallbacks, SavingParser, BaseEstimator):  # type: ig
         root. `projective_` has the choice, `trees_` the reason.
     loss : `"mira"` (the smallest step that makes the cost-augmented hinge zero, at most `step`), `"hinge"`,
         `"perceptron"` or `"log"` (a random field over trees).
-    penalty : None, or a penalty on the blocks' norms: `SparseMKL` (SPOM), `GroupLasso`, `LqMKL`, `ElasticNetMKL`.
-    update : `"auto"` (each sentence's step, then the prox of the penalty), or `"select"`: one pass of group dual
-        averaging under the penalty (also `TreeGroupLasso` over templates and sums of block norms) switches templates
-        off, then those that are left are learnt without it. Only this makes templates exactly zero: a parser keeps the
-        mean of all iterates, and there a template is zero only if it always was.
+    penalty : a penalty on the blocks' norms: `GroupLasso`, `SparseMKL` (SPOM), `LqMKL`, `ElasticNetMKL`,
+        `TreeGroupLasso` over templates, sums of block norms; a name alone gets a strength from the number of sentences.
+        `"auto"` and None are no penalty: a parser is the mean of its iterates, which needs none.
+    update : `"select"`: one pass of group dual averaging under the penalty switches templates off, then those that are
+        left are learnt without it. `"forward-backward"`: each sentence's step, then the prox of the penalty, which
+        leaves no template at exactly zero, as the model is the mean of all iterates. `"auto"`: the former, but the
+        latter under the log loss, whose optimum `gap_` is about, and for penalties of single weights.
     labels : whether relations are learnt too, by a second stage that looks at the whole tree.
     epochs, label_epochs : passes for arcs and for relations.
     prune : None, a number of templates to keep, a share of them below one, or `"auto"`: half of the templates and small
@@ -83,6 +86,7 @@ class DependencyParser(TakesCallbacks, SavingParser, BaseEstimator):  # type: ig
     blocks_ : the names of the templates in the model. block_weights_ : their shares of the sum of norms.
     selected_ : the indices of those that are not zero. relations_ : the names of the relations.
     selection_ : what `update="select"` found, or None: the templates, which were kept, and their evidence.
+    penalty_ : the penalty with its strength, or None.
     gap_ : how far the arcs' objective is from its optimum at most, under the log loss and a penalty; else NaN.
     pruning_ : what was dropped and why, or None. history_ : a dict for each epoch of each stage. converged_ : whether
         development data ended the training.
@@ -110,6 +114,7 @@ class DependencyParser(TakesCallbacks, SavingParser, BaseEstimator):  # type: ig
     gap_: float
     converged_: bool
     projective_: bool
+    penalty_: Any
     trees_: str
     history_: list[dict[str, Any]]
     _learners: tuple[Any, ...] | None
@@ -119,7 +124,7 @@ class DependencyParser(TakesCallbacks, SavingParser, BaseEstimator):  # type: ig
         templates: Any = "default",
         projective: bool | str = "auto",
         loss: str = "mira",
-        penalty: Any = None,
+        penalty: Any = "auto",
         labels: bool = True,
         epochs: int = 6,
         *,
@@ -194,7 +199,7 @@ class DependencyParser(TakesCallbacks, SavingParser, BaseEstimator):  # type: ig
         if self.labels and held is not None:
             check_dev(np.array(held.relation_names), np.array(bank.relation_names))
         projective, why = chosen_projective(self.projective, bank)
-        run = self._run(projective, lambda: self._contents(bank, held), **watch)
+        run = self._run(projective, len(bank), lambda: self._contents(bank, held), **watch)
         with run.trainer.running():
             self.__dict__.update(self._learnt(run, bank, held), trees_=why)
         return self
@@ -246,6 +251,7 @@ class DependencyParser(TakesCallbacks, SavingParser, BaseEstimator):  # type: ig
             **{
                 "pruning_": pruning,
                 "selection_": selection,
+                "penalty_": run.penalty,
                 "gap_": gap,
                 "converged_": run.trainer.stopped == "converged",
             },
@@ -285,13 +291,22 @@ class DependencyParser(TakesCallbacks, SavingParser, BaseEstimator):  # type: ig
         self, run: Stages, templates: ArcTemplates, codes: ArcCodes, gold: Ints, blank: bool
     ) -> tuple[ArcTemplates, TemplateSelection | None]:
         """The templates that the penalty keeps; what is left is learnt without it."""
-        if self.update != "select" or blank:
-            return templates, None
         settings, seed = run.settings, run.settings["seed"]
+        if run.update != "select" or blank:
+            return templates, None
         number = seed if isinstance(seed, (int, np.integer)) else 0
-        found = select_arcs(templates, codes, gold, settings["penalty"], projective=settings["projective"], seed=number)
-        if found.kept.size == 0:
-            raise ValueError(f"{settings['penalty']!r} leaves no template: give a smaller strength")
+        while True:
+            found = select_arcs(templates, codes, gold, run.penalty, projective=settings["projective"], seed=number)
+            if not found.evidence.any():
+                # No arc is ever in doubt: there is nothing to choose by.
+                return templates, None
+            if found.kept.size:
+                break
+            if not isinstance(self.penalty, str):
+                raise ValueError(f"{run.penalty!r} leaves no template: give a smaller strength")
+            # A strength that was not given is not for the user to lower.
+            run.penalty = with_strength(run.penalty, 0.5 * run.penalty.strength)
+        # What is left is learnt without a penalty.
         settings["penalty"] = None
         return templates.keep(found.kept), found
 
@@ -302,10 +317,10 @@ class DependencyParser(TakesCallbacks, SavingParser, BaseEstimator):  # type: ig
         """
         bank = _trees(X, "X")
         if hasattr(self, "arcs_"):
-            run = self._run(self.projective_)
+            run = self._run(self.projective_, None)
         else:
             projective, why = chosen_projective(self.projective, bank)
-            run = self._run(projective)
+            run = self._run(projective, len(bank))
             self._begin(run, bank, relations)
             self.trees_ = why
         templates = self.arcs_.templates
@@ -334,8 +349,8 @@ class DependencyParser(TakesCallbacks, SavingParser, BaseEstimator):  # type: ig
 
     def _begin(self, run: Stages, bank: Treebank, relations: Iterable[str] | None) -> None:
         """A model that knows nothing yet."""
-        if self.prune is not None or self.update == "select":
-            raise Unsupported("prune= and update='select' need all sentences at once: use fit, or leave them out")
+        if self.prune is not None or run.update == "select":
+            raise Unsupported(f"{WHOLE} need all sentences at once: use fit, or leave them out")
         found = self._learnt(run, bank, None, blank=True)
         if found["labels_"] is not None:
             names = tuple(dict.fromkeys([*(relations or ()), *bank.relation_names]))
@@ -445,7 +460,8 @@ class DependencyParser(TakesCallbacks, SavingParser, BaseEstimator):  # type: ig
     def settings_(self) -> str:
         """What was learnt with, in one line."""
         given = self.templates if isinstance(self.templates, str) else "as given"
-        return f"templates {given} ({len(self.blocks_)} templates); {self.trees_}; order {self.order_}"
+        under = "no penalty" if self.penalty_ is None else f"penalty {self.penalty_!r}"
+        return f"templates {given} ({len(self.blocks_)} templates); {under}; {self.trees_}; order {self.order_}"
 
     @property
     def order_(self) -> int:
@@ -483,27 +499,27 @@ class DependencyParser(TakesCallbacks, SavingParser, BaseEstimator):  # type: ig
             return []
         return [ArcTemplates([*templates.blocks, *guided_templates()], self.table_bits, self.min_count)]
 
-    def _run(self, projective: bool, contents: Callable[[], dict[str, Any]] = dict, **watch: Any) -> Stages:
+    def _run(
+        self, projective: bool, sentences: int | None, contents: Callable[[], dict[str, Any]] = dict, **watch: Any
+    ) -> Stages:
+        """A run over so many sentences; None: one that continues, with the penalty of its beginning."""
         if self.epochs < 1 or self.label_epochs < 1:
             raise ValueError(f"epochs and label_epochs must be >= 1; they are {self.epochs}, {self.label_epochs}")
         trainer = Trainer(self, contents, patience=self.patience, **watch)
         seed = self.random_state
         if not isinstance(seed, np.random.Generator):
             seed = trainer.seed(self._seed)
-        penalty = make("penalty", self.penalty) if isinstance(self.penalty, str) else self.penalty
-        if self.update not in ("auto", "select"):
-            raise Unsupported(f"there is no update {self.update!r} for parsers; there are: auto, select")
-        if self.update == "select" and penalty is None:
-            raise ValueError("update='select' needs a penalty of templates, such as GroupLasso(0.1)")
+        penalty = self.penalty_ if sentences is None else chosen_penalty(self.penalty, sentences)
+        update = chosen_update(self.update, penalty, self.loss)
         if self.order not in (1, 2):
             raise ValueError(f"order must be 1 or 2; it is {self.order!r}")
-        if self.order == 2 and (self.loss == "log" or (penalty is not None and self.update != "select")):
+        if self.order == 2 and (self.loss == "log" or (penalty is not None and update != "select")):
             raise Unsupported("order=2 does not go with loss='log', or with a penalty but for update='select'")
         settings = {
             **{"loss": self.loss, "penalty": penalty, "step": self.step, "cost": self.cost},
             **{"projective": projective, "seed": seed},
         }
-        return Stages(settings, trainer, int(effective_n_jobs(self.n_jobs)))
+        return Stages(settings, trainer, int(effective_n_jobs(self.n_jobs)), penalty, update)
 
     def _seed(self) -> int:
         """The seed of a run: `random_state` itself where it is a number."""

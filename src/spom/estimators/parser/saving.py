@@ -44,7 +44,7 @@ class SavingParser(Saving):
             if name != "labels":
                 arrays[f"{name}.limits"] = model.limits
         state = {"stages": stages, "relations": list(held["relations_"]), "converged": bool(held["converged_"])}
-        state |= {"projective": bool(held["projective_"]), "trees": held["trees_"]}
+        state |= {"projective": bool(held["projective_"]), "trees": held["trees_"], "penalty": held["penalty_"]}
         state["root"] = -1 if held["labels_"] is None else held["labels_"].root
         return {**state, "history": last_entry(held["history_"])}, arrays
 
@@ -94,6 +94,9 @@ class SavingParser(Saving):
             held[f"{stage}_"] = ArcModel(templates, layout, np.ascontiguousarray(limits, dtype=np.int16), entries)
         # Files from before the choice have the parameter alone.
         projective = bool(state.get("projective", state["params"].get("projective", False)))
+        # Older files have no penalty but the parameter.
+        given = state["params"].get("penalty")
+        held["penalty_"] = state.get("penalty", None if isinstance(given, str) else given)
         held |= {"projective_": projective, "trees_": state.get("trees", "as given")}
         held |= {"relations_": names, "converged_": state["converged"], "history_": state["history"]}
         vars(parser).update(held)

@@ -26,11 +26,13 @@ Held = tuple[Treebank, ArcCodes, Any]
 
 @dataclass
 class Stages:
-    """What the stages share: settings of the solver, and the trainer."""
+    """What the stages share: settings of the solver, the trainer, and the penalty with the way it is used."""
 
     settings: dict[str, Any]
     trainer: Trainer
     n_jobs: int = 1
+    penalty: Any = None
+    update: str = "forward-backward"
 
     def solver(self, templates: ArcTemplates, codes: ArcCodes, gold: Ints, **more: Any) -> ArcSolver:
         """A solver for the arcs of these sentences."""

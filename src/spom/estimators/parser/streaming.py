@@ -105,12 +105,16 @@ class StreamTrees(Learner):
 
 def fit_stream(parser: Any, stream: Stream, dev: Any, relations: Iterable[str] | None, watch: dict[str, Any]) -> None:
     """Fit a parser to a stream; words and relations are those of the first window, and relations that are announced."""
-    if parser.prune is not None or parser.update == "select" or parser.second_stage:
-        raise Unsupported("prune=, update='select' and second_stage need all sentences at once: a stream is read once")
+    if parser.prune is not None or parser.second_stage:
+        raise Unsupported("prune= and second_stage need all sentences at once: a stream is read once")
     windows = (checked(bank) for bank in windows_of(stream, parser.epochs))
     first = next(windows)
     projective, why = chosen_projective(parser.projective, first)
-    run = parser._run(projective, lambda: {"data": "stream", "labels": described(list(parser.relations_))}, **watch)
+
+    def contents() -> dict[str, Any]:
+        return {"data": "stream", "labels": described(list(parser.relations_))}
+
+    run = parser._run(projective, len(first), contents, **watch)
     parser._begin(run, first, relations)
     templates = parser.arcs_.templates
     codes = templates.transform(first)

@@ -44,6 +44,15 @@ LEAST, SHARE = 1500, 0.2
 BITS = 14
 
 
+def looked_at(sentences: int) -> int:
+    """How many of so many sentences a selection looks at.
+
+    >>> looked_at(400), looked_at(5000), looked_at(20_000)
+    (400, 1500, 4000)
+    """
+    return min(sentences, max(LEAST, int(SHARE * sentences)))
+
+
 @dataclass(frozen=True)
 class TemplateSelection:
     """Of the templates `names` those with the indices `kept` stay: their evidence norm(u_m) / (t d_m) was enough."""
@@ -119,7 +128,7 @@ def select_arcs(
     limits = arc_limits(codes, trial.columns.index(FILTER), trial.radix(FILTER), gold, None)
     task = Task(corpus_of(codes, None), read_only(gold), read_only(limits))
     total = codes.first.size
-    order = np.random.default_rng(seed).permutation(total)[: max(LEAST, int(SHARE * total))]
+    order = np.random.default_rng(seed).permutation(total)[: looked_at(total)]
     blocks = np.zeros((5, len(trial.families), 3))
     blocks[SCALE], blocks[ACTIVE] = 1.0, trial.active
 
