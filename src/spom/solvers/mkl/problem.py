@@ -50,12 +50,12 @@ class ExplicitBlock:
         return cls(indptr, np.zeros(0, dtype=np.int32), features, np.ascontiguousarray(X).reshape(-1), name)
 
     @classmethod
-    def of_matrix(cls, X: Any, name: str = "") -> ExplicitBlock:
+    def of_matrix(cls, X: Any) -> ExplicitBlock:
         """A block from a dense array or a scipy sparse matrix."""
         if not hasattr(X, "tocsr"):
-            return cls.of_dense(np.asarray(X), name)
+            return cls.of_dense(np.asarray(X))
         matrix = X.tocsr()
-        return cls(matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32), matrix.shape[1], matrix.data, name)
+        return cls(matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32), matrix.shape[1], matrix.data)
 
     @property
     def dense(self) -> bool:
