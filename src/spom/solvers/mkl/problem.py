@@ -239,3 +239,8 @@ def chosen_penalty(given: Any, count: int, total: float) -> Any:
         value = float(on_norms(found, count).value(unit))
         found.strength = 1.0 / value if value > 0.0 else 1.0
     return found
+
+
+def needed_bytes(tokens: int, labels: int, blocks: int, itemsize: int, averaged: bool = False) -> int:
+    """What a run needs beside the Gram matrices: scores and coefficients, and a copy of them in each state."""
+    return tokens * labels * blocks * (2 * itemsize + (24 if averaged else 16))
