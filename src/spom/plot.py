@@ -1,4 +1,4 @@
-"""The plots people want, one call each: each returns matplotlib axes. Needs matplotlib (pip install spom[report])."""
+"""Plots of fitted estimators: each call returns matplotlib axes. Needs matplotlib (pip install spom[report])."""
 
 from __future__ import annotations
 

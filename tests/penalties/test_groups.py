@@ -125,6 +125,15 @@ def test_empty_and_many_groups() -> None:
         np.testing.assert_allclose(x[labels == m], w[labels == m] * max(0.0, 1 - 2 / norm), atol=1e-14)
 
 
+def test_blocks_of_any_size() -> None:
+    """Blocks are scaled four entries at a time, and the rest one by one."""
+    for size in range(1, 14):
+        w = np.random.default_rng(size).standard_normal((3, size)) + 1.0
+        norms = np.linalg.norm(w, axis=1, keepdims=True)
+        expected = w * np.maximum(0.0, 1.0 - 0.9 / norms)
+        np.testing.assert_allclose(GroupLasso(0.9, size).prox(w.reshape(-1)), expected.reshape(-1), rtol=1e-13)
+
+
 def test_resolve_keeps_members() -> None:
     groups = resolve([1, 0, 1, -1], (4,))
     assert [groups.members(m).tolist() for m in range(groups.count)] == [[1], [0, 2]]

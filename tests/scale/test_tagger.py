@@ -17,7 +17,7 @@ from spom.errors import Unsupported
 from spom.features.templates import Templates
 from spom.penalties import L1, GroupLasso, SparseMKL
 from spom.scale import Shards, fit
-from spom.scale.chain_sums import add_rows, apply_total, take_added
+from spom.scale.chain_merge import add_rows, apply_total, take_added
 from spom.scale.vocabularies import counted, merged_templates
 
 rng = np.random.default_rng(0)

@@ -32,7 +32,7 @@ def predicted_text(model: str, format: str | None, encoding: str, jobs: int) -> 
     return parts
 
 
-def text_blocks(source: str, encoding: str = "utf-8", size: int = _BLOCK) -> Iterator[str]:
+def text_blocks(source: str, encoding: str = "utf-8") -> Iterator[str]:
     """The text of a file in blocks that end with a paragraph where they can, else with a line, a blank, or anywhere."""
     import codecs
 
@@ -41,7 +41,7 @@ def text_blocks(source: str, encoding: str = "utf-8", size: int = _BLOCK) -> Ite
     with opened(source) as (name, file):
         decoder, rest, before = codecs.getincrementaldecoder(encoding)(), "", 0
         while True:
-            more = file.read(size)
+            more = file.read(_BLOCK)
             try:
                 rest += decoder.decode(more, final=not more)
             except UnicodeDecodeError as error:
@@ -51,7 +51,7 @@ def text_blocks(source: str, encoding: str = "utf-8", size: int = _BLOCK) -> Ite
             before += len(more)
             if not more:
                 break
-            if len(rest) >= size:
+            if len(rest) >= _BLOCK:
                 cut = _cut(rest)
                 yield rest[:cut]
                 rest = rest[cut:]

@@ -100,7 +100,7 @@ _SHOWN = 20
 
 
 class Live:
-    """A callback for a run: shows each epoch as it comes, and says when a signal wants the run to end.
+    """A callback for a run: shows each epoch as it comes, and asks to stop after a signal.
 
     `objective` asks linear models for the objective of each epoch.
     """
@@ -291,7 +291,7 @@ class Run:
         self.record["block_weights"] = weights
 
     def finish(self, model: Any, training: dict[str, Any], result: dict[str, Any], **more: Any) -> None:
-        """Write the model and the record, say so, and remove the checkpoint or say how to continue."""
+        """Write the model and the record, print a summary, and remove the checkpoint or print how to continue."""
         from spom.models.loading import save_model
         from spom.models.run import run_path, write_run
 

@@ -38,7 +38,7 @@ TEXT = "(loading compiled code; the first time it is made, which takes up to a m
 
 @contextmanager
 def compiling(after: float = 2.0) -> Iterator[None]:
-    """Say so on standard error when what is inside takes longer than `after` seconds."""
+    """Print a line to standard error when the block takes longer than `after` seconds."""
     timer = threading.Timer(after, lambda: print(TEXT, file=sys.stderr, flush=True))
     timer.daemon = True
     timer.start()

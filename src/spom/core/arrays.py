@@ -158,9 +158,9 @@ def checked_csr(X: Any, name: str = "X") -> Any:
     return found
 
 
-def check_csc(X: Any, name: str = "X") -> Any:
+def check_csc(X: Any) -> Any:
     """A CSC matrix itself, where every index is that of a row and column it has; else a `DataError`."""
-    _check_compressed(X, name)
+    _check_compressed(X, "X")
     return X
 
 
@@ -281,7 +281,7 @@ def check_saved(given: dict[str, Array], like: dict[str, Array], rows: int | Non
     return known
 
 
-def check_squares(X: Any, name: str = "X") -> Any:
+def check_squares(X: Any) -> Any:
     """`X` itself, where sums of squares of its entries are finite; else a `DataError` that names one.
 
     >>> check_squares(np.array([[1.0, 1e300]]))
@@ -292,7 +292,7 @@ def check_squares(X: Any, name: str = "X") -> Any:
     largest = max(float(numbers.max()), -float(numbers.min())) if numbers.size else 0.0
     # The root of the largest float is 1e154: this leaves a factor of 1e8 for sums.
     if largest > 1e150:
-        raise DataError(f"{name} has the entry {largest:g}, whose square is not finite: scale {name}")
+        raise DataError(f"X has the entry {largest:g}, whose square is not finite: scale X")
     return X
 
 

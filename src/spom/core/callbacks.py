@@ -92,7 +92,7 @@ class Callbacks:
 
     @property
     def objective(self) -> bool:
-        """Whether a callback has `objective = True`: it wants the objective where that is a pass over the data."""
+        """Whether a callback has `objective = True`: it asks for the objective, a pass over the data."""
         return any(getattr(one, "objective", False) is True for one in self._watching)
 
     def epoch(self, info: Mapping[str, Any]) -> bool:
@@ -105,7 +105,7 @@ class Callbacks:
         return self.stopped
 
     def checkpoint(self, path: str | Path) -> None:
-        """Tell of a checkpoint."""
+        """Report a checkpoint."""
         self._write(f"checkpoint {path}", {})
         self._tell("on_checkpoint", lambda: Path(path))
 
@@ -243,7 +243,7 @@ class Tasks:
             self._stage = None
 
     def on_epoch(self, info: dict[str, Any]) -> bool:
-        """Tell of an epoch; whether some callback wants the run to end."""
+        """Report an epoch; whether a callback asks to stop."""
         if self._stage is None:
             return False
         task = self._stage.subcontext(task_name="epoch")

@@ -55,7 +55,6 @@ class LinearProgram:
         upper: ArrayLike = np.inf,
         row_lower: ArrayLike = -np.inf,
         row_upper: ArrayLike = np.inf,
-        primal: bool = False,
         what: str = "the linear program",
     ) -> None:
         import highspy
@@ -77,13 +76,12 @@ class LinearProgram:
         model.a_matrix_.value_ = matrix.data
         self._status = highspy.HighsModelStatus
         self._highs: Any = highspy.Highs()  # type: ignore[no-untyped-call]  # highspy has no annotations
-        strategy = 4 if primal else 1
         for name, value in (
             ("output_flag", False),
             ("threads", 1),
             ("solver", "simplex"),
             ("presolve", "off"),
-            ("simplex_strategy", strategy),
+            ("simplex_strategy", 1),
             ("primal_feasibility_tolerance", _TOLERANCE),
             ("dual_feasibility_tolerance", _TOLERANCE),
         ):

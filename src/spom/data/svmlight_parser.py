@@ -244,7 +244,7 @@ def scan_lines(
 
     `ends` are the places of the ends of lines, `comments` whether there is a # at all. Indices increase, so that the
     last one of a line is its largest. New labels are appended to `labels` from `count` on; when there is no more room
-    the count is one more than its size. Lines that are malformed are left for `parse_lines` to complain about.
+    the count is one more than its size. Malformed lines are left to `parse_lines`, which reports them.
     """
     at, rows, read = 0, 0, np.empty(1)
     for stop in ends:

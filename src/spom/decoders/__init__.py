@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from spom.decoders.chain import Chain, ChainParts
+from spom.decoders.chain import Chain, ChainParts, best_many
 from spom.decoders.costs import ArcCost, Cost, Hamming, LabelCost
-from spom.decoders.many import best_many
 from spom.decoders.multiclass import Multiclass
 from spom.decoders.nonprojective import NonProjectiveTree
 from spom.decoders.projective import ProjectiveTree

@@ -58,17 +58,17 @@ def check_scores(a: Floats, name: str) -> Floats:
     return a
 
 
-def as_labels(labels: ArrayLike, shape: tuple[int, ...], count: int, name: str, lowest: int = 0) -> Ints:
-    """`labels` as int64 of this shape with lowest <= entries < count, else an error that names the first bad one."""
+def as_labels(labels: ArrayLike, shape: tuple[int, ...], count: int, name: str) -> Ints:
+    """`labels` as int64 of this shape with 0 <= entries < count, else an error that names the first bad one."""
     raw = np.asarray(labels)
     if raw.shape != shape:
         raise ValueError(f"{name} must have shape {shape}, one entry for each token; it has {raw.shape}")
     if raw.size and raw.dtype.kind not in "iu":
         raise ValueError(f"{name} must be integers; its dtype is {raw.dtype}")
     found = np.ascontiguousarray(raw, dtype=np.int64)
-    bad = np.flatnonzero((found < lowest) | (found >= count))
+    bad = np.flatnonzero((found < 0) | (found >= count))
     if bad.size:
         at = int(bad[0])
         value = int(found.reshape(-1)[at])
-        raise ValueError(f"{name} must be in {lowest}..{count - 1}: entry {at} is {value}")
+        raise ValueError(f"{name} must be in 0..{count - 1}: entry {at} is {value}")
     return found

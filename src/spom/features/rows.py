@@ -124,7 +124,7 @@ class Blocks:
 
 
 def check_kind(X: Any, kind: str) -> None:
-    """Complain about sentences in a form that features of this kind cannot be taken of."""
+    """Raise where sentences have a form that features of this kind do not take."""
     if isinstance(X, str):
         raise DataError("X is a string; expected sentences: lists of tokens, or what read_conll gives")
     if isinstance(X, Rows if kind == "templates" else (Columns, Treebank)):

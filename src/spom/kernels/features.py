@@ -1,4 +1,4 @@
-"""Explicit features that stand in for a kernel where there are too many examples for its Gram matrix."""
+"""Explicit features that approximate a kernel where there are too many examples for its Gram matrix."""
 
 from __future__ import annotations
 

@@ -116,7 +116,7 @@ def _minimise(f: _Function, B: Any, Bt: Any, w: Floats) -> tuple[Floats, Floats,
 
 
 def _direction(B: Any, Bt: Any, curve: Floats, w: Floats, gradient: Floats, damping: float, flat: bool) -> Floats:
-    """The damped Newton step on the free weights; weights that are small and want to fall go to zero."""
+    """The damped Newton step on the free weights; small weights that would fall further become zero."""
     direction = -w
     small = min(1e-3, float(np.abs(w - np.maximum(w - gradient, 0.0)).max(initial=0.0)))
     which = np.flatnonzero((gradient < 0) | (w > small * 1e-3))

@@ -35,7 +35,7 @@ def linf_value(x: Floats, B: Any) -> tuple[float, float]:
     return upper, max(upper - lower, 0.0)
 
 
-def l2_value(x: Floats, B: Any, tol: float = 1e-14) -> tuple[float, float]:
+def l2_value(x: Floats, B: Any) -> tuple[float, float]:
     """(norm, gap): min over w > 0 of 1/2 sum_i x_i^2 / (B w)_i + 1/2 sum w (Obozinski et al. 2011).
 
     y = x / (B w), scaled into the dual ball, bounds the norm from below by <x, y>.
@@ -58,7 +58,7 @@ def l2_value(x: Floats, B: Any, tol: float = 1e-14) -> tuple[float, float]:
         sizes = np.sqrt(across @ y**2)
         upper = min(upper, 0.5 * float(a @ y) + 0.5 * float(w.sum()))
         lower = max(lower, float(a @ y) / max(float(sizes.max()), 1e-300))
-        if upper - lower <= tol * upper:
+        if upper - lower <= 1e-14 * upper:
             break
         w, slack = _interior_step(w, slack, a, d, 0.5 - 0.5 * sizes**2, part, across)
     return upper * scale, max(upper - lower, 0.0) * scale

@@ -10,13 +10,12 @@ from spom.core.arrays import Floats, Ints
 from spom.core.jit import PROX, kernel
 from spom.core.registry import register
 from spom.penalties.balls import SLACK
-from spom.penalties.base import Penalty
+from spom.penalties.base import Penalty, zero_threshold
 from spom.penalties.elastic_net import check_ratio
 from spom.penalties.forms import Elastic, NormSum, Split
 from spom.penalties.group_lasso import GroupLasso
 from spom.penalties.grouped import Grouped, group_norms, scale_groups, shrink_factors
 from spom.penalties.l1 import soft_threshold
-from spom.penalties.search import zero_threshold
 
 
 @kernel(PROX)

@@ -10,7 +10,7 @@ import numpy as np
 from spom.core.arrays import Floats, Ints
 from spom.core.registry import register
 from spom.errors import Unsupported
-from spom.penalties.base import NO_REALS, Penalty
+from spom.penalties.base import NO_REALS, Penalty, zero_threshold
 from spom.penalties.box import Box
 from spom.penalties.elastic_net import ElasticNet
 from spom.penalties.elastic_net_mkl import ElasticNetMKL
@@ -25,7 +25,6 @@ from spom.penalties.linf import LInf
 from spom.penalties.linf_ball import LInfBall
 from spom.penalties.lq_mkl import LqMKL
 from spom.penalties.power import Power
-from spom.penalties.search import zero_threshold
 from spom.penalties.sparse_group_lasso import SparseGroupLasso
 from spom.penalties.sparse_mkl import SparseMKL
 from spom.penalties.squared_l1 import SquaredL1

@@ -9,12 +9,11 @@ import numpy as np
 from spom.core.arrays import Floats, Ints
 from spom.core.jit import PROX, kernel
 from spom.core.registry import register
-from spom.penalties.base import with_strength
+from spom.penalties.base import with_strength, zero_threshold
 from spom.penalties.forms import NormSum
 from spom.penalties.grouped import Grouped
 from spom.penalties.groups import Groups
 from spom.penalties.linf import clip_to_level
-from spom.penalties.search import zero_threshold
 from spom.penalties.threshold import norm2
 
 

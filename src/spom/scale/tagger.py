@@ -30,8 +30,7 @@ from spom.estimators.tagger.model import metric
 from spom.estimators.tagger.tagger import NONE, ChainLearner
 from spom.estimators.training import Trainer, all_or_nothing, described
 from spom.features.templates import Templates
-from spom.scale.chain_merge import Change, change_of, merge_changes
-from spom.scale.chain_sums import Added, Summing, added_of
+from spom.scale.chain_merge import Added, Change, Summing, added_of, change_of, merge_changes
 from spom.scale.linear_data import fresh
 from spom.scale.pruning import pruned
 from spom.scale.team import Team

@@ -44,7 +44,7 @@ class Team:
         self._apart: dict[int, Any] = {}
 
     def teach(self, lesson: Any) -> None:
-        """Make known what later phases do; what was prepared for the lesson before is of no use any more."""
+        """Make known what later phases do; what was prepared for the lesson before is dropped."""
         self._drop()
         self.lesson, self.taught = self.lesson + 1, lesson
         stamps = dict(zip(self.numbers, self.stamps, strict=False))

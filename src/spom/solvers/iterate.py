@@ -265,7 +265,7 @@ def average(
 ) -> Iterator[State]:
     """The states with theta = (sum of weight(k) theta_k) / (sum of weight(k)), all weights one by default.
 
-    The iterate itself stays at hand, see `iterate_of`. `start` is the averaged state to resume from.
+    The iterate itself is kept, see `iterate_of`. `start` is the averaged state to resume from.
     """
     mean: Floats | None = None
     mass = 0.0

@@ -1,4 +1,4 @@
-"""Compile kernels on all cores, in processes of their own, and say so in one line."""
+"""Compile kernels on all cores, in processes of their own, and report it in one line."""
 
 from __future__ import annotations
 

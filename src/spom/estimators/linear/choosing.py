@@ -143,7 +143,7 @@ class Choosing(LinearModel):
         return found if self._scaling is None else self._scaling.fold(found, self.fit_intercept)
 
     def _warn_if_zero(self, coef: Any) -> None:
-        """Say so where nothing was learnt."""
+        """Warn where nothing was learnt."""
         if (
             np.any(coef.data if sparse.issparse(coef) else coef)
             or np.size(coef) == 0

@@ -213,7 +213,7 @@ def replaced(problem: LinearSmooth, X: Any, loss: Any) -> LinearSmooth:
 
 
 def warn_if_not(solution: Solution, max_iter: int) -> None:
-    """Say so when the solver stopped before it was there."""
+    """Warn when the solver stopped before it converged."""
     if solution.converged:
         return
     measure = "residual" if np.isnan(solution.gap) else "duality gap"

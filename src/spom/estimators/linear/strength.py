@@ -52,7 +52,7 @@ PATIENCE = 2
 
 @dataclass(frozen=True)
 class Examples:
-    """Rows as a solver takes them: targets as the loss wants them, `outputs` scores (None: one)."""
+    """Rows as a solver takes them: targets as the loss takes them, `outputs` scores (None: one)."""
 
     X: Any
     y: Any

@@ -23,8 +23,7 @@ from spom.kernels.gram import DenseGram, Gram, SparseGram
 from spom.kernels.memory import plan
 from spom.penalties.base import block_weights
 from spom.solvers.mkl.online.solver import OnlineKernels
-from spom.solvers.mkl.online.workspace import needed_bytes
-from spom.solvers.mkl.problem import ExplicitBlock, KernelProblem, parts_of
+from spom.solvers.mkl.problem import ExplicitBlock, KernelProblem, needed_bytes, parts_of
 
 SOLVERS = ("online", "frank-wolfe")
 UPDATES = ("dual-averaging", "forward-backward")

@@ -240,7 +240,7 @@ def choose(templates: ArcTemplates, layout: ArcLayout, beta: Floats, wanted: int
     table = layout.families
     single = ((table[:, HEAD] < 0) | (table[:, MODIFIER] < 0)) & (table[:, PAIR] < 0) & ~between
     cost = np.where(single, SINGLE, np.where(table[:, SALT] > 0, HASHED, SMALL)) * np.where(between, TAGS, 1.0)
-    # Who wants fewer than a fifth gets the best of them: they are fast enough.
+    # Fewer than a fifth are the best of that fifth: it is fast enough.
     budget = (1.1 * max(AUTO_SHARE, wanted / beta.size) + 0.02) * cost.sum()
     room = np.zeros(cost.size, dtype=bool)
     for f in np.argsort(-value / np.sqrt(cost), kind="stable"):

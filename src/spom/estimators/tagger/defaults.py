@@ -31,7 +31,7 @@ from spom.solvers.structured.structures import agrees
 
 # The strength of the l1 norm is c / (sentences + few), with these (c, few). Chosen on development parts with one of 22
 # sets left out at a time (benchmarks/defaults/tagger_strengths.py, docs: defaults), always the same for phrases and for
-# 13 of 15 sets of other labels, of which few sentences want weaker penalties.
+# 13 of 15 sets of other labels, of which few sentences need weaker penalties.
 PHRASES, LABELS = (0.4, 0.0), (0.4, 1000.0)
 # Passes: at least so many for phrases and for other labels, and more where there are few sentences, for so many rounds
 # in all, up to a limit. Chosen on development parts with one set left out at a time

@@ -1,4 +1,4 @@
-"""What a tagger takes and gives: sentences as rows of feature ids, labels as numbers, and both from a model file.
+"""What a tagger takes and gives: sentences as rows of feature ids, labels as numbers, and its parts in a model file.
 
 Nothing here imports scikit-learn, which takes longer than tagging most files: the command tags without it.
 """
@@ -212,7 +212,7 @@ def _sorted(codes: Ints, labels: Names) -> tuple[Ints, Names]:
 
 
 def recode(codes: Ints, labels: Names, classes: Names, offsets: Ints) -> Ints:
-    """The numbers of labels among `classes`; an error names the first that is not there."""
+    """The numbers of labels among `classes`; an error names the first that is missing."""
     known = {label: c for c, label in enumerate(classes.tolist())}
     place = np.array([known.get(label, -1) for label in labels.tolist()], dtype=np.int64)
     found = np.where(codes < 0, -1, place[codes]) if codes.size else codes
@@ -293,6 +293,8 @@ def chain_from(arrays: dict[str, Any], k: int) -> tuple[Floats, Floats]:
     forbidden.reshape(-1)[check_indices(take(arrays, "forbidden.places", "i"), chain.size, "forbidden")] = -np.inf
     return chain, forbidden
 
+
+# --- what a tagger learns from ----------------------------------------------------------------------------------
 
 # Weights of features (a table, or a CSR matrix for many labels) and of the chain.
 Weights = tuple[Any, Floats]

@@ -85,7 +85,7 @@ class FieldLearner(Learner):
 
 
 def check_options_of_batch(tagger: Any) -> None:
-    """Complain about settings that the batch solver does not take."""
+    """Raise for settings that the batch solver does not take."""
     if tagger.loss not in ("auto", "log"):
         raise Unsupported(f"solver='batch' minimises the log loss; loss is {tagger.loss!r}")
     if tagger.update == "select" or tagger.max_weights is not None:

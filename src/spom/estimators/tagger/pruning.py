@@ -1,12 +1,12 @@
-"""`prune=`: what a selection of templates did, for people to read; and the selection that `"auto"` makes.
+"""`prune=`: choose the templates of a tagger, and report what was dropped and why.
 
-With `"auto"` weights and templates go only where held-out sentences say that they can.
+`"auto"` drops templates and weights only where held-out sentences show that they are not needed:
 
 1. A tenth of the sentences ranks templates. The others are divided into three runs, and taggers with all templates
    learn from two of them, for each run in turn (not for all where there are many sentences).
 2. On the tenth, each template m gets a factor beta_m >= 0 for what it adds to the scores of labels, under an l1 penalty
    that falls step by step (the non-negative garrote, by the likelihood of each label given its neighbours). All factors
-   are found together, so that two templates that say the same stand in for each other, whatever their order. The
+   are found together, so that one of two templates with the same information is enough, whatever their order. The
    evidence for a template is the largest penalty at which its factor is not zero, over the largest of all.
 3. Smaller taggers learn from the same runs: with the templates of most evidence that hold half of the weights, and of
    these the largest two thirds of the weights alone; then with the largest half, two thirds and four fifths of the
@@ -93,7 +93,7 @@ class Pruning:
 
 
 def check_prune(how: Any) -> None:
-    """Complain about a `prune` that is none."""
+    """Raise where `prune` is not one of its choices."""
     if isinstance(how, dict):
         rate = how.get("false_discovery_rate")
         if set(how) != {"false_discovery_rate"} or not isinstance(rate, (float, np.floating)) or not 0.0 < rate < 1.0:

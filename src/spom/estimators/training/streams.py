@@ -191,9 +191,9 @@ def _stacked(parts: list[Any]) -> Any:
     return np.concatenate(parts)
 
 
-def ahead(items: Iterable[T], size: int = 1) -> Iterator[T]:
-    """The same items, made in a thread of their own, up to `size` before they are asked for."""
-    box: queue.Queue[tuple[str, Any]] = queue.Queue(maxsize=size)
+def ahead(items: Iterable[T]) -> Iterator[T]:
+    """The same items, made in a thread of their own, one before it is asked for."""
+    box: queue.Queue[tuple[str, Any]] = queue.Queue(maxsize=1)
     stop = threading.Event()
 
     def put(kind: str, item: Any) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import signal
 import threading
 import time
@@ -18,6 +17,7 @@ import numpy as np
 from spom.core.arrays import Arrays
 from spom.core.atomic import check_writable, remove_stale
 from spom.core.callbacks import LOG, Callbacks, Tasks, as_callbacks
+from spom.core.compiled.pool import cores
 from spom.core.state import State
 from spom.errors import DataError, ModelFileError, SpomError
 from spom.estimators.training.checkpoint import Checkpoint, check_like
@@ -427,6 +427,8 @@ class _Interrupts:
             raise KeyboardInterrupt
 
 
+# --- when checkpoints are written ------------------------------------------------------------------------------
+
 # The share of a run's time that checkpoints may take, and seconds that are always allowed: with the first checkpoint,
 # whose cost is unknown, a run of a few seconds stays below 3 %. `benchmarks/checkpoints.py` measures it.
 SHARE, ALLOWED = 0.015, 0.05
@@ -474,7 +476,7 @@ class Writer:
                 self.failed, self._finished = None, True
             except Exception as error:
                 self.failed = error
-            self.cost = copied + time.thread_time() / _cores()
+            self.cost = copied + time.thread_time() / cores()
             self.spent += self.cost
 
         self._thread = threading.Thread(target=work, name="spom-checkpoint", daemon=False)
@@ -492,8 +494,3 @@ class Writer:
             if self._finished:
                 self._finished = False
                 self.written(self.path)
-
-
-def _cores() -> int:
-    """How many cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -30,7 +30,7 @@ WORTH = 0.5
 
 
 def warn_of_zeros(coefs: Any, strengths: Floats) -> None:
-    """Say so where a given strength is small for none of the problems."""
+    """Warn where no given strength is small enough for a weight that is not zero."""
     if np.size(coefs) and not np.any(coefs):
         least = f"even at {float(strengths[-1]):.4g}, the last of them"
         warnings.warn(f"every weight is zero at each strength of the path, {least}: give smaller ones", stacklevel=4)

@@ -282,3 +282,8 @@ def not_lazy(penalty: Any, rows: Rows) -> Unsupported:
         "lazy=False runs it all the same, batch_size=None takes full gradients, and "
         "spom.solvers.BatchProximal solves it in batch"
     )
+
+
+def ranges(size: int, parts: int) -> Ints:
+    """Where each of `parts` ranges of about the same size begins, and the end."""
+    return np.linspace(0, size, parts + 1).astype(np.int64)

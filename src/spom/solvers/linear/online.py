@@ -59,7 +59,7 @@ class OnlineProximal:
 
     Parameters
     ----------
-    X, y : a dense or CSR matrix and targets (-1 and +1, real numbers, or class indices from 0, as the loss wants);
+    X, y : a dense or CSR matrix and targets (-1 and +1, real numbers, or class indices from 0, by the loss);
         or, with y left out, a stream: an iterable of (X, y) or (X, y, sample_weight) blocks, read once.
     loss, penalty, mirror : objects, or registered names. `penalty=None` is no penalty, `mirror=None` Euclidean.
     step : `"auto"` (no number needed, see below), a number (constant), `"sqrt"` (1/sqrt(t)), `"epoch"`,

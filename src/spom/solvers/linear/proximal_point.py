@@ -31,7 +31,7 @@ import numpy as np
 
 from spom.core.arrays import Arrays, Floats, Ints
 from spom.errors import DataError
-from spom.solvers.linear.data import Rows, in_threads
+from spom.solvers.linear.data import Rows, in_threads, ranges
 from spom.solvers.linear.problem import compiled_loss
 from spom.solvers.linear.proximal_point_loops import (
     CHANGES,
@@ -47,7 +47,7 @@ from spom.solvers.linear.proximal_point_loops import (
     scale_metric,
     take_roots,
 )
-from spom.solvers.linear.proximal_point_threads import parallel_pass, ranges
+from spom.solvers.linear.proximal_point_threads import parallel_pass
 from spom.solvers.linear.scores import mean_loss
 
 _CODES = {"Logistic": LOGISTIC, "Squared": SQUARED, "Hinge": HINGE}

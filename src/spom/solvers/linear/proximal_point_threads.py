@@ -18,7 +18,7 @@ import numpy as np
 
 from spom.core.arrays import Floats, Ints
 from spom.core.jit import kernel
-from spom.solvers.linear.data import in_threads
+from spom.solvers.linear.data import in_threads, ranges
 
 # For each full synchronisation of a pass, how many small ones per thread come before it: the later ones count for
 # more. To move all of u costs more than the rounds between two small ones would save. The boost for a thread.
@@ -102,11 +102,6 @@ class _Thread:
             other.told[number].result()
             if other is not self:
                 hear(self.u, self.known, self.where, other.news[number % 2])
-
-
-def ranges(size: int, parts: int) -> Ints:
-    """Where each of `parts` ranges of about the same size begins, and the end."""
-    return np.linspace(0, size, parts + 1).astype(np.int64)
 
 
 def parallel_pass(steps: Steps, order: Ints, copies: Floats, metric: Floats, agreed: Floats) -> tuple[float, float]:

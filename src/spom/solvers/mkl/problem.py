@@ -50,12 +50,12 @@ class ExplicitBlock:
         return cls(indptr, np.zeros(0, dtype=np.int32), features, np.ascontiguousarray(X).reshape(-1), name)
 
     @classmethod
-    def of_matrix(cls, X: Any, name: str = "") -> ExplicitBlock:
+    def of_matrix(cls, X: Any) -> ExplicitBlock:
         """A block from a dense array or a scipy sparse matrix."""
         if not hasattr(X, "tocsr"):
-            return cls.of_dense(np.asarray(X), name)
+            return cls.of_dense(np.asarray(X))
         matrix = X.tocsr()
-        return cls(matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32), matrix.shape[1], matrix.data, name)
+        return cls(matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32), matrix.shape[1], matrix.data)
 
     @property
     def dense(self) -> bool:
@@ -239,3 +239,8 @@ def chosen_penalty(given: Any, count: int, total: float) -> Any:
         value = float(on_norms(found, count).value(unit))
         found.strength = 1.0 / value if value > 0.0 else 1.0
     return found
+
+
+def needed_bytes(tokens: int, labels: int, blocks: int, itemsize: int, averaged: bool = False) -> int:
+    """What a run needs beside the Gram matrices: scores and coefficients, and a copy of them in each state."""
+    return tokens * labels * blocks * (2 * itemsize + (24 if averaged else 16))

@@ -256,15 +256,15 @@ def row_rounds(smooth: LinearSmooth, penalty: Any, theta: Floats) -> Iterator[St
         theta[rows], scores, L = run.W, run.A, run.L
 
 
-def no_progress(patience: int = 20) -> Callable[[float], bool]:
-    """A rule that stops when the largest violation has not fallen for `patience` rounds: only rounding is left."""
+def no_progress() -> Callable[[float], bool]:
+    """A rule that stops when the largest violation has not fallen for 20 rounds: only rounding is left."""
     best, since = math.inf, 0
 
     def stop(violation: float) -> bool:
         nonlocal best, since
         since = 0 if violation < 0.999 * best else since + 1
         best = min(best, violation)
-        return violation == 0.0 or since >= patience
+        return violation == 0.0 or since >= 20
 
     return stop
 

@@ -123,13 +123,13 @@ class Manifold:
         D[on] = step
         return D.reshape(s, K)
 
-    def _inexact(self, precision: float = 0.2, limit: int = 60) -> Floats:
-        """By preconditioned conjugate gradients."""
+    def _inexact(self) -> Floats:
+        """By at most 60 preconditioned conjugate gradients, to a fifth of the residual."""
         D, R = np.zeros_like(self.slope), -self.slope
         Z = self.precondition(R)
         P, rz = Z, float(np.vdot(R, Z))
-        stop = precision**2 * rz
-        for _ in range(limit):
+        stop = 0.2**2 * rz
+        for _ in range(60):
             if rz <= stop or rz <= 0.0:
                 break
             HP = self.hessian(P)

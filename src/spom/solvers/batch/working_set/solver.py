@@ -29,7 +29,7 @@ from spom.solvers.batch.working_set.multiclass import no_progress, row_rounds
     cost="one gradient and one small problem per round",
 )
 class WorkingSet:
-    """minimise f(theta) + Omega(w) over a set of blocks that grows until no block outside wants in.
+    """minimise f(theta) + Omega(w) over a set of blocks that grows until all others are optimal at zero.
 
     f is a `LinearSmooth` with the squared, the logistic or the multiclass logistic loss, Omega one of L1,
     ElasticNet, GroupLasso, SparseGroupLasso (of a matrix: with its rows as groups). Each round takes the

@@ -323,7 +323,7 @@ def find_gaps(sequences: Sequences, cost: float, dual: Dual, pool: Outputs, out:
 
 @kernel("void(int64[::1], Outputs, int64)")
 def forget(offsets: Ints, pool: Outputs, limit: int) -> None:
-    """Drop outputs that have no weight and were of no use for `limit` passes; the others grow older."""
+    """Drop outputs that have no weight and were not chosen for `limit` passes; the others grow older."""
     outputs, places, weights, slots, counts, ages = pool
     for i in range(counts.size):
         n, kept = offsets[i + 1] - offsets[i], 0

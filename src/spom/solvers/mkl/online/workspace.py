@@ -19,11 +19,6 @@ from spom.solvers.mkl.store import AT, WANTED, Store
 SAMPLE = 256
 
 
-def needed_bytes(tokens: int, labels: int, blocks: int, itemsize: int, averaged: bool = False) -> int:
-    """What a run needs beside the Gram matrices: scores and coefficients, and a copy of them in each state."""
-    return tokens * labels * blocks * (2 * itemsize + (24 if averaged else 16))
-
-
 class Workspace:
     """Everything but the Gram matrices is small: scores and coefficients, (blocks, labels, tokens).
 
