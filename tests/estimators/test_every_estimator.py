@@ -11,6 +11,7 @@ from sklearn.exceptions import NotFittedError
 
 import spom
 from spom.core import registry
+from spom.penalties import GroupLasso
 
 ESTIMATORS = registry.entries("estimator")
 
@@ -33,6 +34,19 @@ class TestEveryEstimator:
         names = set(inspect.signature(entry.cls.__init__).parameters)
         # The stages of a pipeline have penalties of their own.
         assert names >= ({"parser", "verbose"} if entry.cls is spom.Pipeline else {"penalty", "verbose"})
+
+    def test_the_default_penalty_is_auto_and_takes_a_strength(self, entry: registry.Entry) -> None:
+        if entry.cls is spom.Pipeline:
+            return
+        default = entry.cls()
+        assert default.penalty == "auto"
+        given = clone(default).set_params(penalty__strength=0.25)
+        assert given.penalty.strength == given.get_params()["penalty__strength"] == 0.25
+        named = entry.cls(penalty="group-lasso").set_params(penalty__strength=0.5)
+        assert repr(named.penalty) == repr(GroupLasso(0.5))
+        assert default.set_params(penalty="l1", penalty__strength=2.0).penalty.strength == 2.0
+        with pytest.raises(ValueError, match="penalty=None has no strength"):
+            entry.cls(penalty=None).set_params(penalty__strength=0.5)
 
     def test_says_that_it_is_not_fitted(self, entry: registry.Entry) -> None:
         for estimator in entry.examples():

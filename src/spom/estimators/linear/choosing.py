@@ -9,10 +9,9 @@ from typing import Any, Self
 import numpy as np
 from scipy import sparse
 
-from spom.core import registry
 from spom.core.arrays import Floats
 from spom.errors import Unsupported
-from spom.estimators.checking import merged, operator
+from spom.estimators.checking import TakesPenalty, merged, operator
 from spom.estimators.linear.base import LinearModel
 from spom.estimators.linear.scaling import Scaling, measured
 from spom.estimators.linear.strength import Choice, Examples, Path, choose, is_wide
@@ -30,7 +29,7 @@ def is_auto(given: Any) -> bool:
     return isinstance(given, str) and given == "auto"
 
 
-class Choosing(LinearModel):
+class Choosing(TakesPenalty, LinearModel):
     """The parameters that may be left to the data."""
 
     loss: Any
@@ -46,21 +45,19 @@ class Choosing(LinearModel):
     # What was subtracted from real targets: the intercept has it back.
     _shift: float = 0.0
 
+    def _auto_penalty(self) -> str:
+        return "squared-l2"
+
     def set_params(self, **params: Any) -> Self:
         """As in scikit-learn. `penalty__strength` also works where the penalty is "auto" or a name.
 
         The penalty is then that of the name, or `SquaredL2` for "auto", and `scale="auto"` becomes True: the strength
         counts in the scale in which "auto" would have chosen it.
         """
-        own = {name: value for name, value in params.items() if not name.startswith("penalty__")}
-        inner = {name: value for name, value in params.items() if name.startswith("penalty__")}
-        super().set_params(**own)
-        if inner and isinstance(self.penalty, str):
-            self.penalty = type(AUTO)() if self.penalty == "auto" else registry.make("penalty", self.penalty)
-            self.scale = True if is_auto(self.scale) else self.scale
-        if inner and self.penalty is None:
-            raise ValueError("penalty=None has no strength: set penalty to 'auto', a name or an object first")
-        super().set_params(**inner)
+        named = isinstance(params.get("penalty", self.penalty), str)
+        super().set_params(**params)
+        if named and not isinstance(self.penalty, str) and is_auto(self.scale):
+            self.scale = True
         return self
 
     def _given_penalty(self, kind: Any = AUTO) -> tuple[Any, bool]:

@@ -12,11 +12,12 @@ from spom.core.arrays import Floats, Ints
 from spom.core.callbacks import TakesCallbacks
 from spom.core.container import check_shape, take
 from spom.errors import ModelFileError
+from spom.estimators.checking import TakesPenalty
 from spom.estimators.mkl.model import KernelModel
 from spom.estimators.saving import Arrays, Saving
 
 
-class KernelEstimator(TakesCallbacks, Saving, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+class KernelEstimator(TakesPenalty, TakesCallbacks, Saving, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """A `KernelModel` with the norm and the weight of each kernel."""
 
     # What a model file keeps beside the model itself, and what it leaves out of the last entry of the history.
@@ -70,6 +71,9 @@ class KernelEstimator(TakesCallbacks, Saving, BaseEstimator):  # type: ignore[mi
     def _fits(self, found: KernelModel) -> bool:
         """Whether a model from a file fits the other attributes."""
         raise NotImplementedError
+
+    def _auto_penalty(self) -> str:
+        return "sparse-mkl"
 
     def _training(self) -> dict[str, Any]:
         kept = int(self.selected_.size)

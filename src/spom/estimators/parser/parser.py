@@ -21,6 +21,7 @@ from spom.data.treebank import Treebank, as_treebank
 from spom.decoders.inside_outside import inside_outside
 from spom.decoders.nonprojective import matrix_tree
 from spom.errors import DataError, Unsupported
+from spom.estimators.checking import TakesPenalty
 from spom.estimators.explanation import Explanation, explain_heads, template_scores
 from spom.estimators.parser.defaults import WHOLE, chosen_penalty, chosen_projective, chosen_update
 from spom.estimators.parser.pruning import Pruning, largest_share, relation_share, select_templates
@@ -44,7 +45,7 @@ LABEL_BITS = 14
 
 
 @register("estimator", "dependency-parser", examples=lambda: [DependencyParser()], cost="O(templates) an arc")
-class DependencyParser(TakesCallbacks, SavingParser, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+class DependencyParser(TakesPenalty, TakesCallbacks, SavingParser, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """max over trees of the sum over arcs of theta . features(head, modifier), theta learnt sentence by sentence.
 
     It takes and gives what `spom.data.read_conllu` gives, a `Treebank`.
@@ -485,6 +486,10 @@ class DependencyParser(TakesCallbacks, SavingParser, BaseEstimator):  # type: ig
         return np.flatnonzero(self.arcs_.block_norms())
 
     # --- parts -------------------------------------------------------------------------------------
+
+    def _auto_penalty(self) -> str:
+        # "auto" is no penalty: one with a strength is that of the templates.
+        return "group-lasso"
 
     def _names(self) -> Any:
         return self.templates if isinstance(self.templates, str) else list(self.templates)

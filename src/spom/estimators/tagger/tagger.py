@@ -17,6 +17,7 @@ from spom.core.callbacks import TakesCallbacks
 from spom.core.registry import register
 from spom.core.state import State
 from spom.errors import DataError, Unsupported
+from spom.estimators.checking import TakesPenalty
 from spom.estimators.tagger import defaults
 from spom.estimators.tagger.defaults import MANY, Allowed, candidates_for
 from spom.estimators.tagger.inputs import (
@@ -62,7 +63,7 @@ from spom.solvers.structured.chains.sparse.engine import Candidates, PairEngine
 
 
 @register("estimator", "sequence-tagger", examples=lambda: [SequenceTagger()], cost="O(features + labels^2) per token")
-class SequenceTagger(TakesCallbacks, TaggerModel):
+class SequenceTagger(TakesPenalty, TakesCallbacks, TaggerModel):
     r"""argmax over y of sum_t <w_{y_t}, x_t> + sum_t c_{y_(t-1) y_t}: a label for each token of a sentence.
 
     The weights minimise Omega(w) + (1/N) sum_i L(w; x_i, y_i), sentence by sentence. With the defaults that is a
@@ -275,6 +276,9 @@ class SequenceTagger(TakesCallbacks, TaggerModel):
         return self
 
     # --- parts of it -------------------------------------------------------------------------------------
+
+    def _auto_penalty(self) -> str:
+        return "l1" if self.kernels is None else "sparse-mkl"
 
     def _check(self) -> None:
         if self.kernels is not None:
