@@ -35,7 +35,7 @@ def pipeline() -> list[float]:
     train, test = (parse_conllu(kitchen(count, seed).encode()) for count, seed in ((60, 0), (30, 1)))
     model = Pipeline(random_state=0, verbose=0).fit(train)
     scores = model.evaluate(test)
-    sizes = model.tagger_.weights.values.size, model.parser_.nonzeros_
+    sizes = model.tagger_.weights.values.size, model.parser_.arcs_.entries().places.size
     return [*(scores[name] for name in ("words", "sentences", "upos", "lemmas", "las")), *sizes]
 
 

@@ -87,7 +87,7 @@ def test_the_defaults_that_help_names_are_those_of_the_estimators() -> None:
     assert names.EPOCHS["classifier"] == str(made["classifier"].epochs) == str(made["regressor"].epochs)
     assert names.EPOCHS["regressor"] == str(made["regressor"].epochs)
     assert made["parser"].loss == names.LOSSES["parser"][0]
-    assert made["parser"].penalty is None
+    assert made["parser"].penalty == "auto"
     assert made["parser"].templates == names.DEFAULT_TEMPLATES["parser"]
     X = np.random.default_rng(0).standard_normal((60, 3))
     fitted = library.OnlineClassifier(random_state=0, verbose=0).fit(X, X[:, 0] > 0)

@@ -106,10 +106,16 @@ def test_parsers_learn_with_it_as_with_its_equal(tmp_path: Path) -> None:
     (tmp_path / "bank.conllu").write_text("\n".join(lines) + "\n")
     bank = read_conllu(tmp_path / "bank.conllu")
 
+    def fitted(penalty: Any, update: str) -> Any:
+        return DependencyParser(penalty=penalty, update=update, epochs=2, random_state=0).fit(bank)
+
     def arcs(penalty: Any) -> Any:
-        return DependencyParser(penalty=penalty, epochs=2, random_state=0).fit(bank).arcs_.weights
+        return fitted(penalty, "forward-backward").arcs_.weights
 
     own = arcs(OwnGroupLasso(1e-4))
     assert own.any()
     np.testing.assert_allclose(own, arcs(GroupLasso(1e-4)), rtol=1e-5, atol=1e-7)
     assert np.abs(own - arcs(ElasticGroups(1e-2))).max() > 1e-4
+    chosen = fitted(OwnGroupLasso(0.2), "auto")
+    assert 0 < len(chosen.blocks_) < len(fitted(OwnGroupLasso(1e-4), "auto").blocks_)
+    assert chosen.blocks_ == fitted(GroupLasso(0.2), "auto").blocks_
