@@ -215,8 +215,7 @@ class OnlineChain:
             )
 
     def _set_up(self) -> None:
-        seed = self.random_state
-        self.random = seed if isinstance(seed, np.random.Generator) else np.random.default_rng(seed)
+        self.random = np.random.default_rng(self.random_state)
         self.done, self.rounds, self.seconds, self._last = 0, 0, 0.0, np.nan
         if self.start is not None:
             inner = under(self.start.internal, "engine.")
