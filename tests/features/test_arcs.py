@@ -136,3 +136,12 @@ def test_bins_of_distances_and_the_arcs_of_a_long_sentence() -> None:
     count = arc_spaces.candidates(sentence, 0, limits, arcs)
     expected = {(h, m) for h in range(n + 1) for m in range(1, n + 1) if h != m and (h == 0 or abs(h - m) <= 6)}
     assert set(map(tuple, arcs[:2, :count].T.tolist())) == expected
+
+
+def test_a_sentence_without_a_tree_has_no_guide() -> None:
+    """Kernels ask for the size of the guide before they read it."""
+    codes = ArcTemplates("compact").fit(Treebank.from_sentences([WORDS, WORDS]))
+    parts = (codes.codes, codes.kinds, codes.first, codes.sizes)
+    for guides, expected in ((np.zeros(0, dtype=np.int64), []), (np.arange(8), [4, 5, 6, 7])):
+        corpus = arc_spaces.Corpus(*map(read_only, (*parts, guides)))
+        assert arc_spaces.sentence_of(corpus, 1).guide.tolist() == expected

@@ -114,7 +114,12 @@ def resolved(columns: Columns, stream: Stream) -> int:
 OFFSETS = "Array(int64, 1, 'C', readonly=True)"
 LENGTHS = "Array(int32, 1, 'C', readonly=True)"
 
-_REWRITES = {"lower": 0, "pattern": 1, "shape": 2, "length": 3, "digit": 4, "case": 5}
+# What `rewrite` writes of a string.
+LOWERED, PATTERN, SHAPE, LENGTH, DIGITS, CASE = range(6)
+_REWRITES = {"lower": LOWERED, "pattern": PATTERN, "shape": SHAPE, "length": LENGTH, "digit": DIGITS, "case": CASE}
+# Classes of characters; every character that has case, and every digit, is below _CASED.
+OTHER, UPPER, LOWER, DIGIT = range(4)
+_CASED = 0x20000
 _SUMMARIES = np.frombuffer(b"none all  some loweruppertitlemixed", dtype=np.uint8).reshape(7, 5)
 _NARROW = re.compile(r"(prefix|suffix)([1-9]\d*)")
 _CLUSTER = re.compile(r"cluster(\d*)")
@@ -253,9 +258,9 @@ def put_point(out: Bytes, end: int, point: int) -> int:
 
 @kernel("int64(uint8[::1], int64, int64, int64[::1], int64)")
 def put_summary(out: Bytes, end: int, kind: int, counts: Ints, first: int) -> int:
-    """Write the length (3), which part is digits (4), or the case (5), from the counts of the classes."""
-    total, upper, lower, digits = counts.sum(), counts[1], counts[2], counts[3]
-    if kind == 3:
+    """Write the length, which part is digits, or the case, from the counts of the classes."""
+    total, upper, lower, digits = counts.sum(), counts[UPPER], counts[LOWER], counts[DIGIT]
+    if kind == LENGTH:
         power = 1
         while power * 10 <= total:
             power *= 10
@@ -264,14 +269,14 @@ def put_summary(out: Bytes, end: int, kind: int, counts: Ints, first: int) -> in
             power //= 10
             end += 1
         return end
-    if kind == 4:
+    if kind == DIGITS:
         name = 0 if digits == 0 else 1 if digits == total else 2
     elif upper == 0:
         name = 3 if lower > 0 else 0
     elif lower == 0:
         name = 4
     else:
-        name = 5 if upper == 1 and first == 1 else 6
+        name = 5 if upper == 1 and first == UPPER else 6
     for k in range(5):
         if _SUMMARIES[name, k] != 32:
             out[end] = _SUMMARIES[name, k]
@@ -291,7 +296,7 @@ class Written(NamedTuple):
 def rewrite(
     kind: int, buffer: Bytes, start: Ints, length: Codes, lower: NDArray[Any], classes: Bytes, written: Written
 ) -> int:
-    """Write lower (0), pattern (1), shape (2), or a summary (3, 4, 5) of each span; return where the last ends."""
+    """Write each span in lower case, its pattern, its shape or a summary; return where the last one ends."""
     out, new_start, new_length = written
     end, counts = 0, np.zeros(4, dtype=np.int64)
     for i in range(start.size):
@@ -306,25 +311,21 @@ def rewrite(
             at += 1 if point < 0x80 else 2 if point < 0x800 else 3 if point < 0x10000 else 4
             known = point < lower.size
             c = int(classes[point]) if known else 0
-            if kind == 0:
+            if kind == LOWERED:
                 end = put_point(out, end, lower[point] if known else point)
-            elif kind <= 2:
-                symbol = 88 if c == 1 else 120 if c == 2 else 100 if c == 3 else point
-                if kind == 1 or symbol != last:
+            elif kind <= SHAPE:
+                # X, x or d for a letter or a digit.
+                symbol = 88 if c == UPPER else 120 if c == LOWER else 100 if c == DIGIT else point
+                if kind == PATTERN or symbol != last:
                     end = put_point(out, end, symbol)
                 last = symbol
             else:
                 counts[c] += 1
                 first = c if first < 0 else first
-        if kind >= 3:
+        if kind >= LENGTH:
             end = put_summary(out, end, kind, counts, first)
         new_length[i] = end - begin
     return end
-
-
-# Every character that has case, and every digit, is below this.
-_CASED = 0x20000
-OTHER, UPPER, LOWER, DIGIT = range(4)
 
 
 @functools.cache

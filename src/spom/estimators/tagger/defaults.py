@@ -74,7 +74,7 @@ def is_auto(given: Any) -> bool:
 def chosen_templates(given: Any, X: Any, labels: Iterable[Any]) -> tuple[Any, str]:
     """(what `make_features` takes, its name for people).
 
-    Words get the set `"entities"` where labels write phrases down, else `"pos"`; a second column adds the set `"tags"`,
+    Words get the set `"entities"` where labels mark phrases, else `"pos"`; a second column adds the set `"tags"`,
     any other its values in a window of one. Where no word has a capital letter, templates in lower case would double
     others, and are left out. Features as dicts, strings or vectors are taken as they are.
     """

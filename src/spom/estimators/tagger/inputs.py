@@ -329,3 +329,9 @@ class Task:
         every = as_blocks(self.features.blocks)
         tokens = as_tokens(self.features.transform(X), every.total)
         return tokens if self.ids is None else restricted(tokens, every, self.ids)[0]
+
+    def held_out(self, dev: Any) -> tuple[Tokens, tuple[Ints, Names]]:
+        """Development sentences under the same features, and their labels: numbers, and what they stand for."""
+        X, y = split_labels(*dev) if isinstance(dev, tuple) and len(dev) == 2 else split_labels(dev, None)
+        tokens = self.rows_of(X)
+        return tokens, label_codes(y, tokens.offsets)

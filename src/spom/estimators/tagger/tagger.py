@@ -487,7 +487,7 @@ class SequenceTagger(TakesPenalty, TakesCallbacks, TaggerModel):
             **weights,
             "data": {
                 **{"sentences": len(tokens), "tokens": int(tokens.total), "features": int(task.blocks.total)},
-                "digest": digest(tokens.indptr, tokens.indices, tokens.values, tokens.offsets),
+                "digest": digest(*tokens),
             },
             "targets": digest(task.y),
             "labels": described(self.classes_.tolist()),
@@ -496,17 +496,13 @@ class SequenceTagger(TakesPenalty, TakesCallbacks, TaggerModel):
         }
 
     def _dev_digest(self, dev: Any, task: Task) -> str:
-        X, y = split_labels(*dev) if isinstance(dev, tuple) and len(dev) == 2 else split_labels(dev, None)
-        tokens = task.rows_of(X)
-        codes, names = label_codes(y, tokens.offsets)
-        return digest(tokens.indptr, tokens.indices, tokens.values, tokens.offsets, codes, names)
+        tokens, gold = task.held_out(dev)
+        return digest(*tokens, *gold)
 
     def _dev(self, dev: Any, task: Task) -> Any:
         if dev is None:
             return None
-        X, y = split_labels(*dev) if isinstance(dev, tuple) and len(dev) == 2 else split_labels(dev, None)
-        tokens = task.rows_of(X)
-        gold = label_codes(y, tokens.offsets)
+        tokens, gold = task.held_out(dev)
         check_dev(gold[1], self.classes_)
         return lambda weights: self._measure(tokens, gold, weights)
 

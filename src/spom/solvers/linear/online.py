@@ -201,8 +201,7 @@ class Run:
 
     def __init__(self, solver: OnlineProximal) -> None:
         self.solver = solver
-        seed = solver.random_state
-        self.random = seed if isinstance(seed, np.random.Generator) else np.random.default_rng(seed)
+        self.random = np.random.default_rng(solver.random_state)
         self.start = solver.start
         self.begin = time.perf_counter()
         self.seconds = 0.0 if self.start is None else self.start.seconds

@@ -20,7 +20,7 @@ from spom.features.rows import Blocks
 from spom.penalties import Zero
 from spom.penalties.forms import compiled_prox, fixed_strength, norms_form, of_norms, selection_form
 from spom.solvers import examples
-from spom.solvers.steps import AdaGrad, Auto, Constant, LinearDecay, Step, as_step
+from spom.solvers.steps import DIAGONAL, PLAIN, AdaGrad, Auto, Constant, InverseSqrt, LinearDecay, Step, Theory, as_step
 from spom.solvers.structured.chains.adaptive_engine import AdaptiveEngine, Rates
 from spom.solvers.structured.chains.data import (
     Summary,
@@ -180,7 +180,7 @@ class OnlineChain:
     def _averages(self) -> bool:
         margin = self.loss in ("hinge", "perceptron")
         single = on_coordinates(self.penalty, self.update)
-        return margin and not single and type(self.step).__name__ in ("Constant", "InverseSqrt")
+        return margin and not single and type(self.step) in (Constant, InverseSqrt)
 
     def _engine(self) -> Engine:
         asked = Combination(self.penalty, self.update, self.step, self.transitions, self.average, radius=self.radius)
@@ -215,8 +215,7 @@ class OnlineChain:
             )
 
     def _set_up(self) -> None:
-        seed = self.random_state
-        self.random = seed if isinstance(seed, np.random.Generator) else np.random.default_rng(seed)
+        self.random = np.random.default_rng(self.random_state)
         self.done, self.rounds, self.seconds, self._last = 0, 0, 0.0, np.nan
         if self.start is not None:
             inner = under(self.start.internal, "engine.")
@@ -362,7 +361,7 @@ def chain_step(step: Any, penalty: Any, update: str, loss: str, epochs: int) -> 
         raise Unsupported(
             "AdaGrad on chains takes update='dual-averaging' and a penalty of single weights, such as L1 or ElasticNet"
         )
-    if found.mode not in (0, 1) or type(found).__name__ == "Theory":
+    if found.mode not in (PLAIN, DIAGONAL) or isinstance(found, Theory):
         raise Unsupported(f"{found!r} is no step for chains: take 'adagrad', 'linear', 'sqrt', 'epoch' or a number")
     return found
 
