@@ -15,10 +15,8 @@ from sklearn.preprocessing import StandardScaler
 from spom import OnlineClassifier, OnlineRegressor, ProximalClassifier, ProximalRegressor
 from spom.errors import Unsupported
 from spom.estimators.checking import merged
-from spom.estimators.linear import running
 from spom.estimators.linear.scaling import common
-from spom.estimators.linear.strength import Examples, fresh_path, held_out, online_path
-from spom.losses import Logistic
+from spom.estimators.linear.strength import Examples, held_out
 from spom.penalties import L1, SquaredL2, Zero
 
 RNG = np.random.default_rng(3)
@@ -312,40 +310,3 @@ def test_one_scale_ignores_constant_columns_and_rows_without_weight():
     assert common(rows, None) is None
     assert common(rows[:, :2], np.array([1.0, 1.0, 0.0])) is None
     assert common(sparse.csr_matrix(rows), None) is None
-
-
-# --- few sparse rows ------------------------------------------------------------------------------------
-
-
-def test_a_fresh_path_learns_each_strength_from_zero():
-    examples = Examples(sparse.csr_matrix(X), np.where(TWO == "yes", 1.0, -1.0), None, None, True)
-    strong, weak = SquaredL2(1.0), SquaredL2(1e-3)
-    fresh = list(fresh_path(examples, Logistic(), [strong, weak], 0))
-    np.testing.assert_array_equal(fresh[1], next(fresh_path(examples, Logistic(), [weak], 0)))
-    warm = list(online_path(examples, Logistic(), [strong, weak], 0))
-    assert np.any(warm[1] != next(online_path(examples, Logistic(), [weak], 0)))
-    assert np.linalg.norm(fresh[0]) < np.linalg.norm(fresh[1])
-
-
-@pytest.mark.parametrize(
-    ("rows", "model", "fresh"),
-    [
-        (sparse.csr_matrix(X), OnlineClassifier(), True),
-        (X, OnlineClassifier(), False),
-        (sparse.csr_matrix(np.tile(X, (5, 1))), OnlineClassifier(), False),
-        (sparse.csr_matrix(X), OnlineClassifier(penalty="l1"), False),
-        (sparse.csr_matrix(X), OnlineRegressor(), False),
-    ],
-    ids=["few sparse rows", "dense", "many", "another penalty", "real targets"],
-)
-def test_strengths_of_few_sparse_rows_are_learnt_from_zero(rows, model, fresh, monkeypatch):
-    used = []
-
-    def noted(*args):
-        used.append(args)
-        yield from fresh_path(*args)
-
-    monkeypatch.setattr(running, "fresh_path", noted)
-    y = np.resize(target(model), rows.shape[0])
-    clone(model).set_params(random_state=0, epochs=1).fit(rows, y)
-    assert bool(used) == fresh

@@ -19,8 +19,8 @@ from spom.core.callbacks import TakesCallbacks, Tasks
 from spom.core.state import State, listed, unlisted
 from spom.errors import DataError, Unsupported
 from spom.estimators.checking import merged, operator
-from spom.estimators.linear.choosing import AUTO, FEW_ROWS, Choosing, is_auto
-from spom.estimators.linear.strength import Examples, Path, fresh_path
+from spom.estimators.linear.choosing import AUTO, FEW_ROWS, Choosing
+from spom.estimators.linear.strength import Examples
 from spom.estimators.training import Arrays, Learner, Trainer, described, digest, digest_of_file
 from spom.penalties import L1
 from spom.solvers.iterate import History, stalled
@@ -131,7 +131,7 @@ class Online(TakesCallbacks, Choosing):
         if self.shuffle and X.shape[0] <= FEW_ROWS:
             X, y, weight = merged(X, y, weight)
         y = self._centred(y, weight, loss)
-        X = self._prepared(Examples(X, y, weight, outputs, self.fit_intercept), self._kind(), seed, self._path(X, loss))
+        X = self._prepared(Examples(X, y, weight, outputs, self.fit_intercept), self._kind(), seed)
         loss, start = self.loss_, None if start is None else self._folded(start)
         held: Score | None = None if watch["dev"] is None else Dev(self, watch["dev"])
         if self.early_stopping and held is None:
@@ -147,11 +147,6 @@ class Online(TakesCallbacks, Choosing):
         learner = LinearLearner(self, trainer, solver, self.epochs, held)
         learner.rule = stalled(self.tol or 0.0, self.n_iter_no_change) if stalls else None
         self._learn(trainer, learner)
-
-    def _path(self, X: Any, loss: Any) -> Path | None:
-        """How strengths are tried: of few sparse rows with classes, each from zero."""
-        few = X.shape[0] <= FEW_ROWS and sparse.issparse(X) and loss.target != "real"
-        return fresh_path if few and is_auto(self.penalty) and self._kind() is AUTO else None
 
     def _centred(self, y: Any, weight: Floats | None, loss: Any) -> Any:
         """Real targets less their mean, where columns are scaled too: an online step never reaches a far offset."""

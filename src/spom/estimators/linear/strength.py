@@ -48,9 +48,6 @@ REAL, REAL_DEFAULT, REAL_ERRORS = (10.0, 3.0, 1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 
 ZEROING, ZEROING_DEFAULT = (0.3, 0.1, 0.03, 0.01, 0.003, 0.001), 0.01
 # Strengths in a row that may be worse before the path ends.
 PATIENCE = 2
-# Passes for each strength where rows are few: one pass is too short a way from one strength to the next to tell a class
-# of a few sparse rows from the others. Ten passes choose as five do (docs: defaults).
-FRESH = 5
 # The part of the log-loss that another scale of the columns must save.
 LEAST_GAIN = 0.02
 
@@ -172,35 +169,22 @@ def online_path(examples: Examples, loss: Any, penalties: Iterable[Any], seed: i
     """theta for each penalty, each from where the one before ended."""
     start: State | None = None
     for k, penalty in enumerate(penalties, 1):
-        passes = k + 1 if start is None or start.internal else 1
-        state = _learnt(examples, loss, penalty, (seed, passes, start))
+        solver = OnlineProximal(
+            examples.X,
+            examples.y,
+            loss=loss,
+            penalty=penalty,
+            epochs=k + 1 if start is None or start.internal else 1,
+            fit_intercept=examples.intercept,
+            sample_weight=examples.weight,
+            outputs=examples.outputs,
+            random_state=seed,
+            start=start,
+        )
+        state = last(solver)
         # Proximal points remember their examples; of any other engine the point alone is worth keeping.
         start = state if "engine.slopes" in state.internal else State(k=0, theta=state.theta)
         yield state.theta
-
-
-def fresh_path(examples: Examples, loss: Any, penalties: Iterable[Any], seed: int) -> Iterator[Floats]:
-    """theta for each penalty, after `FRESH` passes from zero."""
-    for penalty in penalties:
-        yield _learnt(examples, loss, penalty, (seed, FRESH, None)).theta
-
-
-def _learnt(examples: Examples, loss: Any, penalty: Any, how: tuple[int, int, State | None]) -> State:
-    """The last state of an online solver; `how` is its seed, its passes and where it starts."""
-    seed, passes, start = how
-    solver = OnlineProximal(
-        examples.X,
-        examples.y,
-        loss=loss,
-        penalty=penalty,
-        epochs=passes,
-        fit_intercept=examples.intercept,
-        sample_weight=examples.weight,
-        outputs=examples.outputs,
-        random_state=seed,
-        start=start,
-    )
-    return last(solver)
 
 
 # --- grids ------------------------------------------------------------------------------------------
