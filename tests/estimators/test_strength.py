@@ -15,6 +15,7 @@ from sklearn.preprocessing import StandardScaler
 from spom import OnlineClassifier, OnlineRegressor, ProximalClassifier, ProximalRegressor
 from spom.errors import Unsupported
 from spom.estimators.checking import merged
+from spom.estimators.linear.scaling import common
 from spom.estimators.linear.strength import Examples, held_out
 from spom.penalties import L1, SquaredL2, Zero
 
@@ -111,7 +112,7 @@ def test_columns_that_are_often_zero_are_measured_where_they_are_not(model, inte
     size = rows.std(axis=0) if intercept else np.sqrt((rows**2).mean(axis=0))
     if target(model) is not Y:
         size = size * np.sqrt(400 / np.count_nonzero(rows, axis=0))
-    found = clone(model).set_params(fit_intercept=intercept).fit(rows, y)
+    found = clone(model).set_params(fit_intercept=intercept, scale=True).fit(rows, y)
     np.testing.assert_allclose(found.scale_, size, rtol=1e-9)
 
 
@@ -255,3 +256,57 @@ def test_a_warm_start_knows_the_mean_of_the_targets():
     first = clone(model).fit(X, Y + 1e6)
     before = first.score(X, Y + 1e6)
     assert first.fit(X, Y + 1e6).score(X, Y + 1e6) == pytest.approx(before, abs=1e-2)
+
+
+# --- one scale for all columns --------------------------------------------------------------------------
+
+
+def alike(rows, noise=36):
+    """Rows of four columns that say something, and of many that vary a sixth as much and say nothing."""
+    rng = np.random.default_rng(11)
+    told = rng.standard_normal((rows, 4))
+    y = np.where(told.sum(axis=1) + 0.3 * rng.standard_normal(rows) > 0, "yes", "no")
+    return np.hstack([told, rng.standard_normal((rows, noise)) / 6.0]) + 5.0, y
+
+
+@named(CLASSIFIERS)
+def test_few_rows_of_columns_that_are_alike_get_one_scale_where_it_is_better(model):
+    rows, y = alike(60)
+    held, gold = (part[60:] for part in alike(1060))
+    found = clone(model).fit(rows, y)
+    np.testing.assert_allclose(found.scale_, np.sqrt(rows.var(axis=0).mean()), rtol=1e-9)
+    np.testing.assert_allclose(held @ found.coef_[0] + found.intercept_, found.decision_function(held), rtol=1e-9)
+    scaler = StandardScaler().fit(rows)
+    plain = clone(model).fit(scaler.transform(rows), y)
+    assert found.score(held, gold) > plain.score(scaler.transform(held), gold)
+
+
+@named(CLASSIFIERS)
+def test_many_rows_given_scales_and_other_penalties_keep_a_scale_for_each_column(model):
+    rows, y = alike(60)
+    for params in ({"scale": True}, {"penalty": "l1"}, {"fit_intercept": False}):
+        assert np.ptp(clone(model).set_params(**params).fit(rows, y).scale_) > 0.0
+    assert np.ptp(clone(model).fit(*alike(1100)).scale_) > 0.0
+
+
+@named(CLASSIFIERS)
+def test_columns_of_different_units_keep_their_own_scales(model):
+    rows, y = alike(60)
+    units = 2.0 ** np.where(np.arange(40) % 2, 7.0, 0.0)
+    assert np.ptp(clone(model).fit(rows * units, y).scale_) > 0.0
+
+
+@named(REGRESSORS)
+def test_real_targets_keep_a_scale_for_each_column(model):
+    rows, y = alike(60)
+    assert np.ptp(clone(model).fit(rows, np.where(y == "yes", 1.0, 0.0)).scale_) > 0.0
+
+
+def test_one_scale_ignores_constant_columns_and_rows_without_weight():
+    rows = np.array([[0.0, 3.0, 0.0], [2.0, 3.0, 4.0], [1e6, 3.0, 0.0]])
+    found = common(rows, np.array([1.0, 1.0, 0.0]))
+    np.testing.assert_allclose(found.scale, np.sqrt((1.0 + 4.0) / 2.0))
+    np.testing.assert_allclose(found.apply(rows)[:2, 1], 0.0)
+    assert common(rows, None) is None
+    assert common(rows[:, :2], np.array([1.0, 1.0, 0.0])) is None
+    assert common(sparse.csr_matrix(rows), None) is None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import warnings
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -13,8 +14,8 @@ from spom.core.arrays import Floats
 from spom.errors import Unsupported
 from spom.estimators.checking import TakesPenalty, merged, operator
 from spom.estimators.linear.base import LinearModel
-from spom.estimators.linear.scaling import Scaling, measured
-from spom.estimators.linear.strength import Choice, Examples, Path, choose, is_wide
+from spom.estimators.linear.scaling import Scaling, common, measured
+from spom.estimators.linear.strength import Choice, Examples, Path, choose, is_surely_better, is_wide
 from spom.losses import MulticlassLogistic, MulticlassPowerHinge
 from spom.penalties import SquaredL2, Zero
 
@@ -81,25 +82,40 @@ class Choosing(TakesPenalty, LinearModel):
         wanted = self._scales(kind)
         real = self.loss_.target == "real"
         self._scaling = measured(examples.X, examples.weight, examples.intercept, real) if wanted else None
-        X = examples.X if self._scaling is None else self._scaling.apply(examples.X)
-        self.scale_ = None if self._scaling is None else self._scaling.scale
         if hasattr(self, "calibration_"):
             del self.calibration_
         self.penalty_ = penalty
         if left:
-            self._take(choose(self._judges(examples), self._losses(X), penalty, seed, path))
-        return X
+            self._take(self._choice(examples, penalty, seed, path))
+        self.scale_ = None if self._scaling is None else self._scaling.scale
+        return _scaled(examples, self._scaling).X
+
+    def _choice(self, examples: Examples, penalty: Any, seed: int, path: Path | None) -> Choice:
+        """Strength and loss, and, of few rows with columns that are alike, one scale for all of them if it is better.
+
+        Few dense rows gain by it (docs: defaults): columns that vary little, as at the border of images, say little.
+        """
+        rows, losses = self._judges(examples), self._losses(examples.X)
+        choice = choose(_scaled(rows, self._scaling), losses, penalty, seed, path)
+        few = examples.X.shape[0] <= FEW_ROWS and examples.intercept and self.loss_.target != "real"
+        if not few or penalty is not AUTO or not is_auto(self.scale):
+            return choice
+        other = common(examples.X, examples.weight)
+        rival = None if other is None else choose(_scaled(rows, other), losses, penalty, seed, path)
+        if rival is None or not is_surely_better(rival, choice):
+            return choice
+        self._scaling = other
+        return rival
 
     def _scales(self, kind: Any) -> bool:
         """Whether to learn as if columns were standardised."""
         return self._given_penalty(kind)[1] if is_auto(self.scale) else bool(self.scale)
 
     def _judges(self, examples: Examples) -> Examples:
-        """The scaled examples; of few rows equal ones are merged, so that their order and repetition do not matter."""
+        """The examples; of few rows equal ones are merged, so that their order and repetition do not matter."""
         X, y, weight = examples.X, examples.y, examples.weight
         if X.shape[0] <= FEW_ROWS:
             X, y, weight = merged(X, y, weight)
-        X = X if self._scaling is None else self._scaling.apply(X)
         return Examples(X, y, weight, examples.outputs, examples.intercept)
 
     def _losses(self, X: Any) -> list[Any]:
@@ -153,6 +169,10 @@ class Choosing(TakesPenalty, LinearModel):
             UserWarning,
             stacklevel=5,
         )
+
+
+def _scaled(examples: Examples, scaling: Scaling | None) -> Examples:
+    return examples if scaling is None else replace(examples, X=scaling.apply(examples.X))
 
 
 def _raised(theta: Floats, shift: float) -> Floats:

@@ -48,7 +48,8 @@ class OnlineClassifier(Online, LinearClassifier):
     scale : whether to learn as if dense columns were standardised. `coef_` is in the scale of X in any case; the
         penalty acts on `coef_ * scale_`. Columns of sparse data are not centred, and divided only where their entries
         are more than 10 times larger or smaller than those of the median column. `"auto"`: where the strength is
-        chosen, so that a penalty object means the problem that it states. Streams are not scaled.
+        chosen, so that a penalty object means the problem that it states; up to a thousand dense rows with classes,
+        whose columns have about the same range, may get one scale for all columns. Streams are not scaled.
     mirror : a mirror map of `spom.mirror`, or None: Euclidean.
     step, update, projection, output, shuffle : see `spom.solvers.OnlineProximal`. `step="auto"` needs no number.
     epochs : passes over the data (over a stream that can be read again; one that cannot is read once).

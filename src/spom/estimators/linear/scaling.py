@@ -21,6 +21,9 @@ from spom.core.arrays import Floats
 FAR = 10.0
 # A column whose deviation is this small beside its mean differs by rounding only: it is constant.
 ROUNDING = 1e-12
+# Dense columns are alike where none has a range of more than `FAR` times that of the median column, and at most this
+# part of them has less than that over `FAR`: pixels at the border of images hardly differ.
+NARROW = 0.1
 
 
 @dataclass(frozen=True)
@@ -79,8 +82,10 @@ def measured(X: Any, weight: Floats | None, intercept: bool, real: bool = False)
     >>> measured(np.array([[1.0, 7.0], [3.0, 7.0]]), None, True)
     Scaling(center=array([2., 7.]), scale=array([1., 1.]))
     """
-    if sparse.issparse(X):
-        return _sparse(X)
+    return _sparse(X) if sparse.issparse(X) else _dense(X, weight, intercept, real)
+
+
+def _dense(X: Any, weight: Floats | None, intercept: bool, real: bool) -> Scaling:
     share = None if weight is None else weight / weight.sum()
     filled = np.ones(X.shape[1]) if real else np.average(X != 0.0, axis=0, weights=share)
     if not intercept:
@@ -88,6 +93,33 @@ def measured(X: Any, weight: Floats | None, intercept: bool, real: bool = False)
     center = np.average(X, axis=0, weights=share)
     spread = np.sqrt(np.average((X - center) ** 2, axis=0, weights=share))
     return from_moments(center, spread, filled, X[0])
+
+
+def common(X: Any, weight: Floats | None) -> Scaling | None:
+    """One scale for all dense columns, where they are alike, as if they had the same unit; None elsewhere.
+
+    It is the root of the mean of their variances; constant columns do not count. What differs between columns then
+    stays: how much a pixel varies says how much it matters.
+
+    >>> import numpy as np
+    >>> common(np.array([[1.0, 4.0, 5.0], [3.0, 8.0, 5.0]]), None)
+    Scaling(center=array([2., 6., 5.]), scale=array([1.58113883, 1.58113883, 1.58113883]))
+    >>> common(np.array([[1.0, 4.0], [3.0, 800.0]]), None) is None
+    True
+    """
+    if sparse.issparse(X):
+        return None
+    kept = X if weight is None else X[weight > 0.0]
+    ranges = np.ptp(kept, axis=0)
+    varies = ranges > ROUNDING * np.abs(kept).max(axis=0)
+    if varies.sum() < 2:
+        return None
+    low, middle, high = np.quantile(ranges[varies], (NARROW, 0.5, 1.0), method="lower")
+    if high > FAR * middle or low < middle / FAR:
+        return None
+    plain = _dense(X, weight, True, True)
+    size = float(np.sqrt(np.mean(plain.scale[varies] ** 2)))
+    return Scaling(plain.center, np.full(X.shape[1], size))
 
 
 def from_mean_squares(square: Floats, filled: Floats) -> Scaling:

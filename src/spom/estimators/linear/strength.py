@@ -48,6 +48,8 @@ REAL, REAL_DEFAULT, REAL_ERRORS = (10.0, 3.0, 1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 
 ZEROING, ZEROING_DEFAULT = (0.3, 0.1, 0.03, 0.01, 0.003, 0.001), 0.01
 # Strengths in a row that may be worse before the path ends.
 PATIENCE = 2
+# The part of the log-loss that another scale of the columns must save.
+LEAST_GAIN = 0.02
 
 
 @dataclass(frozen=True)
@@ -87,13 +89,18 @@ class Trial:
 
 @dataclass(frozen=True)
 class Choice:
-    """What was chosen. `calibration` times the scores are log-odds; `held` rows were held out (0: a default)."""
+    """What was chosen. `calibration` times the scores are log-odds; `held` rows were held out (0: a default).
+
+    `best` is the trial of what was chosen, `weight` the weights of the held-out rows.
+    """
 
     penalty: Any
     loss: Any
     calibration: float
     held: int
     trials: tuple[Trial, ...] = ()
+    best: Trial | None = None
+    weight: Floats | None = None
 
     def __str__(self) -> str:
         how = f"chosen on {self.held:,} held-out rows" if self.held else "a default: too few rows to hold some out"
@@ -154,7 +161,8 @@ def choose(examples: Examples, losses: list[Any], penalty: Any, seed: int, path:
     for other in found[1:]:
         if surely_better(other[0].right, best.right, weight):
             best, loss, trials = other
-    return Choice(_strong(penalty, best.multiple, examples, loss), loss, best.calibration, weight.size, tuple(trials))
+    strong = _strong(penalty, best.multiple, examples, loss)
+    return Choice(strong, loss, best.calibration, weight.size, tuple(trials), best, weight)
 
 
 def online_path(examples: Examples, loss: Any, penalties: Iterable[Any], seed: int) -> Iterator[Floats]:
@@ -319,6 +327,18 @@ def best_trial(trials: Sequence[Trial], default: float, weight: Floats, errors: 
     best = min(trials, key=lambda trial: float(weight @ trial.losses))
     kept = [trial for trial in trials if not surely_better(trial.losses, best.losses, weight, errors)]
     return min(kept, key=lambda trial: abs(np.log(trial.multiple / default)))
+
+
+def is_surely_better(rival: Choice, choice: Choice) -> bool:
+    """Whether a choice for the same rows in another scale has a log-loss that is better by more than an error.
+
+    It must also be `LEAST_GAIN` of the loss: two scales that are nearly the same differ by chance.
+    """
+    if rival.best is None or choice.best is None or choice.weight is None:
+        return False
+    before, after = choice.best.losses, rival.best.losses
+    least = (1.0 - LEAST_GAIN) * float(choice.weight @ before)
+    return float(choice.weight @ after) < least and surely_better(before, after, choice.weight, CLASSES_ERRORS)
 
 
 def surely_better(high: Floats, low: Floats, weight: Floats, errors: float = 1.0) -> bool:
