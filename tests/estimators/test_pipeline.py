@@ -22,6 +22,7 @@ from spom.estimators.pipeline.characters import (
     FEW,
     LOWER,
     MOST,
+    OLDER,
     UPPER,
     bucket,
     character_hashes,
@@ -40,7 +41,7 @@ from spom.estimators.pipeline.packing import pack, unpack
 from spom.estimators.pipeline.pipeline import with_gold
 from spom.estimators.pipeline.pruning import Judged, kept_templates, rows_of, without_template
 from spom.estimators.pipeline.scripts import apply_script, script_of
-from spom.estimators.pipeline.segmenter import Segmenter, labelled_text
+from spom.estimators.pipeline.segmenter import STRENGTH, Segmenter, better_chained, labelled_text
 from spom.estimators.pipeline.sentences import TEMPLATES, Seen, SentenceEnds, Spans, described, places_of
 from spom.estimators.pipeline.shrinking import bytes_of, without_small
 from spom.estimators.pipeline.tags import agreement, chosen, parted, tags_of, word_classes
@@ -623,8 +624,62 @@ def test_characters_of_older_files_have_fewer_templates(pipeline: Pipeline) -> N
     old = Segmenter.from_arrays({name: a for name, a in arrays.items() if name != "templates"})
     assert old.slots.templates == MOST
     assert old.segments("Dogs bark.").end.tolist() == pipeline.segmenter_.segments("Dogs bark.").end.tolist()
+    assert Segmenter.from_arrays({**arrays, "templates": np.array([OLDER])}).slots.templates == OLDER
     with pytest.raises(ModelFileError, match="damaged"):
         Segmenter.from_arrays({**arrays, "templates": np.array([3])})
+
+
+def test_characters_of_older_files_have_the_same_places() -> None:
+    text = "Mail me...@example.com, b/c (or so)."
+    characters = characters_of(text)
+    runs, window = runs_of(characters, lowered(characters.points)), np.empty((3, 9), dtype=np.uint64)
+    for i in range(len(text)):
+        found = {size: np.zeros(size, dtype=np.uint64) for size in (MOST, OLDER, CHARACTER_TEMPLATES)}
+        counts = {size: character_hashes(characters, runs, i, window, out) for size, out in found.items()}
+        few = counts[CHARACTER_TEMPLATES] == FEW
+        assert counts[MOST] == (FEW - 1 if few else MOST)
+        assert counts[OLDER] == (FEW - 1 if few else min(OLDER, counts[CHARACTER_TEMPLATES]))
+        for size in (MOST, OLDER):
+            np.testing.assert_array_equal(found[size][: counts[size]], found[CHARACTER_TEMPLATES][: counts[size]])
+
+
+def test_a_bracket_is_a_token_before_what_it_was_not_seen_before() -> None:
+    # Points inside of numbers and after words go on; brackets stand beside letters only.
+    draw, lines = np.random.default_rng(0), []
+    for _ in range(200):
+        word, other = ("".join(draw.choice(list("abdeiklmnorst"), draw.integers(2, 9))) for _ in range(2))
+        one, two = draw.integers(1, 99, 2)
+        lines.append([word, "(", other, ")", f"{one}.{two}", f"{other}."])
+        lines.append([word, f"{one}.{two}.{one}", other, "!"])
+    surface = surface_of(lines)
+    segmenter = Segmenter.fit(surface, np.zeros(len(surface.forms), dtype=np.int64))
+    text = "sono (20 dal) 3.5 kasa (7.5 mit) 20"
+    found = segmenter.segments(text)
+    tokens = [text[a:b] for a, b in zip(found.begin.tolist(), found.end.tolist(), strict=True)]
+    assert tokens == ["sono", "(", "20", "dal", ")", "3.5", "kasa", "(", "7.5", "mit", ")", "20"]
+    assert not segmenter.chain.any()
+
+
+def test_neighbouring_labels_have_scores_where_they_help() -> None:
+    # Every token has two characters of no meaning: only the label before a character says what comes.
+    draw = np.random.default_rng(0)
+    signs = list("\u4e2d\u6587\u5b57")
+    lines = [["".join(draw.choice(signs, 2)) for _ in range(8)] for _ in range(60)]
+    surface = surface_of(lines, blank="")
+    tags = np.zeros(len(surface.forms), dtype=np.int64)
+    assert better_chained(surface, tags, 0, STRENGTH)
+    found = Segmenter.fit(surface, tags)
+    assert found.chain[0, 1] > found.chain[0, 0]
+    alone = surface.part(0, 1)
+    assert not better_chained(alone, tags[:8], 0, STRENGTH)
+
+
+def surface_of(lines: list[list[str]], blank: str = " ") -> Surface:
+    """A blank after each token, but for those after `(` and before `)` and `!`."""
+    pairs = [(form, after) for line in lines for form, after in zip(line, [*line[1:], ""], strict=True)]
+    after = ["" if form == "(" or after in (")", "!") else blank for form, after in pairs]
+    offsets = np.concatenate([[0], np.cumsum([len(line) for line in lines])]).astype(np.int64)
+    return Surface([form for form, _ in pairs], after, np.arange(len(pairs) + 1), offsets, [False] * len(lines))
 
 
 def test_folds_are_the_parts_of_the_sentences() -> None:

@@ -69,6 +69,12 @@ class Surface:
                 text = text.rstrip() + PARAGRAPH
             yield text
 
+    def part(self, first: int, end: int) -> Surface:
+        """The sentences first to end - 1."""
+        a, b = int(self.offsets[first]), int(self.offsets[end])
+        words, offsets = self.words[a : b + 1] - self.words[a], self.offsets[first : end + 1] - a
+        return Surface(self.forms[a:b], self.after[a:b], words, offsets, self.opens[first:end])
+
     def text(self) -> str:
         """The whole text, with a blank line between paragraphs."""
         return "".join(self.parts()).rstrip(" ")

@@ -16,10 +16,11 @@ Hashes = NDArray[np.uint64]
 Small = NDArray[np.uint8]
 
 BLANK, LOWER, UPPER, LETTER, UNSPACED, MARK, DIGIT, STOP, SIGN, OTHER = range(1, 11)
-# Templates of any character; one between two letters, where hardly a token ends, and a blank have the first twelve.
+# Templates of any character; one between two letters, where hardly a token ends, and a blank have the first thirteen.
 # Those of kinds alone (40 to 44) add .26 to the tokens of EWT's dev set: words that were not seen need them.
-# Those from 45 on, which files of older versions lack, tell parts of a run by their shape: `b/c`, `me...@example.com`.
-TEMPLATES, MOST, FEW = 49, 45, 12
+# Those from 45 on tell parts of a run by their shape: `b/c`, `me...@example.com`. Files of older versions have 45
+# templates, or 49, and twelve between letters.
+TEMPLATES, OLDER, MOST, FEW = 53, 49, 45, 13
 # Features are hashed into this many places; those that learning keeps are looked up by their place.
 BITS = 22
 _KINDS = {"Z": BLANK, "M": MARK, "N": DIGIT, "P": STOP, "S": SIGN}
@@ -294,6 +295,13 @@ def shapes(text: Characters, runs: Runs, i: int, window: Hashes, out: Hashes) ->
     out[46] = mixed(mixed(mixed(out[46], before), after), sizes)
     out[47] = mixed(mixed(mixed(out[47], sizes), c[4]), kinds_of(k, 3, 5))
     out[48] = mixed(mixed(mixed(out[48], before), c[5]), k[6])
+    if out.size > OLDER:
+        # Of one side alone: `(20` where brackets were seen before letters only. Then whether characters are repeated.
+        same = np.uint64((c[3] == c[4]) * 2 + (c[4] == c[5]))
+        out[49] = mixed(mixed(out[49], before), k[5])
+        out[50] = mixed(mixed(out[50], after), k[4])
+        out[51] = mixed(mixed(out[51], c[4]), same)
+        out[52] = mixed(mixed(out[52], kinds_of(k, 3, 5)), same)
 
 
 @kernel("int64(Characters, Runs, int64, uint64[:, ::1], uint64[::1])")
@@ -307,7 +315,8 @@ def character_hashes(text: Characters, runs: Runs, i: int, window: Hashes, out: 
         k[j] = np.uint64(text.kinds[at]) if inside else np.uint64(0)
     # Between letters, and at blanks, which follow what stands before them, little has to be known.
     letters = k[4] == 1 or (2 <= k[4] <= 4 and 2 <= k[5] <= 4)
-    for v in range(FEW if letters else out.size):
+    few = FEW if out.size > OLDER else FEW - 1
+    for v in range(few if letters else out.size):
         out[v] = np.uint64(v + 1) * np.uint64(14695981039346656037)
     r = runs.number[i]
     before, after = np.uint64(1), np.uint64(2)
@@ -330,7 +339,9 @@ def character_hashes(text: Characters, runs: Runs, i: int, window: Hashes, out: 
     out[spot + 4] = mixed(mixed(out[spot + 4], before), c[5])
     out[spot + 5] = mixed(mixed(out[spot + 5], after), c[4])
     if letters:
-        return FEW
+        if few == FEW:
+            out[spot + 6] = mixed(out[spot + 6], kinds_of(k, 4, 5))
+        return few
     window[2, 0], window[2, 1] = before, after
     around(text, runs, i, window, out)
     inside = i + 1 < runs.end[r] and runs.whole[r] != 0

@@ -202,3 +202,20 @@ def test_same_seed_same_bits_and_learns() -> None:
 def test_unknown_losses_are_refused() -> None:
     with pytest.raises(Unsupported, match="no loss 'hinge' for many labels"):
         SparseChain(sentences(0, [2], 3, 1), [0, 1], 2, features=3, loss="hinge")
+
+
+def test_weighed_labels_have_a_weight_with_every_feature() -> None:
+    # Feature 1 is seen with label 1 alone, feature 0 with all three.
+    rows = SimpleNamespace(indptr=[0, 1, 2, 4, 5], indices=[0, 0, 0, 1, 0], values=[], offsets=[0, 2, 4])
+    y, tokens = [0, 2, 1, 0], as_tokens(rows)
+    found = []
+    for weighed in ((), (2, 0, 0)):
+        solver = SparseChain(tokens, y, 3, features=2, weighed=weighed, epochs=4, random_state=0)
+        for _ in solver.passes():
+            pass
+        pairs = solver.engine.table.pairs
+        found.append((pairs.labels[pairs.starts[1] : pairs.starts[2]].tolist(), dense(solver.weights(), 2)[1]))
+    assert found[0][0] == [1]
+    assert found[1][0] == [0, 1, 2]
+    assert found[0][1][0] == 0.0
+    assert found[1][1][0] < 0.0 < found[1][1][1]

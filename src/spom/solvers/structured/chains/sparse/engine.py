@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -87,6 +88,11 @@ class PairEngine:
         self._merge(self._pairs(keys), *self._fresh(keys.size), np.arange(self.total))
         self.table.sums[:], self.table.chain_sums[:] = 0.0, 0.0
         self.table.rates[:], self.table.chain_rates[:] = self.rates.delta, self.rates.delta
+
+    def add_labels(self, labels: Sequence[int]) -> None:
+        """Give every feature a weight with each of these labels, seen together or not."""
+        keys = (np.arange(self.blocks.total)[:, None] * self.total + np.unique(labels)).reshape(-1)
+        self._merge(self._pairs(keys), *self._fresh(keys.size), np.arange(self.total))
 
     def run(self, rounds: Any) -> tuple[float, float]:
         """Rounds over sentences: the sum of losses met, and the tokens with an update."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,7 @@ class SparseChain:
 
     A round costs what the labels cost that were seen with the features of its tokens, not all labels; so does a table.
     Expectations in learning go over at most `width` candidates of each token (see `rounds`); decoding is exact.
+    `weighed` are labels that have a weight with every feature, seen together or not: for few labels.
 
     >>> from types import SimpleNamespace
     >>> from spom.solvers.structured.chains.data import as_tokens
@@ -48,6 +49,7 @@ class SparseChain:
         reach: float = 10.0,
         width: int = 16,
         transitions: bool = True,
+        weighed: Sequence[int] = (),
         epochs: int = 6,
         random_state: Any = None,
     ) -> None:
@@ -65,6 +67,8 @@ class SparseChain:
             random_state=random_state,
             candidates=Candidates(reach, width, parts),
         )
+        if weighed:
+            self.engine.add_labels(weighed)
 
     @property
     def engine(self) -> PairEngine:
