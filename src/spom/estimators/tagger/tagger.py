@@ -544,7 +544,12 @@ class SequenceTagger(TakesPenalty, TakesCallbacks, TaggerModel):
             used, W = compacted(W)
             self._features = task.features.compact(used if task.ids is None else task.ids[used])
         if self.classes_.size > 1 and not entries(W, 0, W.shape[0]).any():
-            warnings.warn("every weight is zero: give a smaller strength, or penalty='auto'", stacklevel=3)
+            todo = "" if defaults.is_auto(self.penalty) else ": lower its strength, or take penalty='auto'"
+            warnings.warn(
+                f"every weight is zero: the features say nothing about the labels, or {self.penalty_!r} is too "
+                f"strong{todo}",
+                stacklevel=3,
+            )
         self.weights_, self.chain_ = W, chain
         self.history_, self.converged_ = trainer.history, trainer.stopped == "converged"
         self.n_epochs_ = len(trainer.history)
