@@ -29,6 +29,8 @@ GUIDE_HEAD, GUIDE_LEFT, GUIDE_RIGHT, GUIDE_GRANDPARENT = 10, 11, 12, 13
 # Attributes of the pair: what is between, and what the guide says of it.
 GAP, SAME, SIBLING, BEYOND = range(4)
 GAPS, SAMES = 24, 3
+# The rows of a table of arcs: head, modifier, direction, bin of direction and distance.
+HEAD_OF, MODIFIER_OF, SIDE, BIN = range(4)
 CODES = "Array(int32, 2, 'C', readonly=True)"
 TABLE = "Array(int64, 2, 'C', readonly=True)"
 VECTOR = "Array(int64, 1, 'C', readonly=True)"
@@ -194,8 +196,8 @@ def candidates(sentence: Sentence, column: int, limits: Shorts, arcs: Ints) -> i
                 limit = limits[side, codes[column, first + h], codes[column, first + m]]
                 if (d if h else 1) > limit:
                     continue
-            arcs[0, count], arcs[1, count] = h, m
-            arcs[2, count], arcs[3, count] = side, 6 * side + distance_bin(d)
+            arcs[HEAD_OF, count], arcs[MODIFIER_OF, count] = h, m
+            arcs[SIDE, count], arcs[BIN, count] = side, 6 * side + distance_bin(d)
             count += 1
     return count
 
@@ -233,7 +235,7 @@ def pair_codes(sentence: Sentence, column: int, arcs: Ints, count: int, which: i
             for k in range(3):
                 sums[k, w + 1] = sums[k, w] + ((kind >> k) & 1)
     for a in range(count):
-        h, m = arcs[0, a], arcs[1, a]
+        h, m = arcs[HEAD_OF, a], arcs[MODIFIER_OF, a]
         lo, hi = (h, m) if h < m else (m, h)
         if which == GAP:
             verbs = min(sums[0, hi] - sums[0, lo + 1], 3)

@@ -9,7 +9,7 @@ import numpy as np
 from spom.core.arrays import Floats, Ints, aligned_singles, read_only
 from spom.core.jit import kernel
 from spom.errors import Unsupported
-from spom.features.arc_spaces import longest_sentence, sentence_of
+from spom.features.arc_spaces import HEAD_OF, MODIFIER_OF, longest_sentence, sentence_of
 from spom.features.arcs import ArcCodes
 from spom.penalties import Zero
 from spom.penalties.forms import NO_ELASTIC, compiled_prox
@@ -17,7 +17,7 @@ from spom.solvers.structured.gap import Certificate, Part, certify
 from spom.solvers.structured.structures import LOG, Loss, Parts, residual, structure
 from spom.solvers.structured.trees.learning import ACTIVE, SCALE, Learnt, Task, TreeRule, change_arc, score_sentence
 from spom.solvers.structured.trees.model import ArcModel, corpus_of
-from spom.solvers.structured.trees.space import HEAD_OF, MODIFIER_OF, Layout, layout_of, make_space
+from spom.solvers.structured.trees.space import Layout, layout_of, make_space
 
 
 @kernel("void(Task, Layout, TreeRule, Learnt, Learnt, float64[:, ::1])")

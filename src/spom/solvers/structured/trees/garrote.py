@@ -16,21 +16,12 @@ from numpy.typing import NDArray
 
 from spom.core.arrays import Floats, Ints, Singles, read_only
 from spom.core.jit import kernel
-from spom.features.arc_spaces import longest_sentence, sentence_of
+from spom.features.arc_spaces import HEAD_OF, MODIFIER_OF, longest_sentence, sentence_of
 from spom.features.arcs import ArcCodes
 from spom.solvers.structured.trees.learning import Task
 from spom.solvers.structured.trees.model import ArcModel, corpus_of
 from spom.solvers.structured.trees.scoring import score_arcs
-from spom.solvers.structured.trees.space import (
-    HEAD_OF,
-    MODIFIER_OF,
-    WEIGHTS,
-    Layout,
-    Space,
-    layout_of,
-    make_space,
-    prepare,
-)
+from spom.solvers.structured.trees.space import WEIGHTS, Layout, Space, layout_of, make_space, prepare
 
 # Of each word the gold arc and those that score best are looked at; the others are never chosen.
 RIVALS = 6

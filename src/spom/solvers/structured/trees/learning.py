@@ -19,9 +19,11 @@ from spom.features.arc_spaces import (
     BASE,
     BY_PAIR,
     BY_SET,
+    HEAD_OF,
     LENGTHS,
     LIMITS,
     MASK,
+    MODIFIER_OF,
     PAIR,
     SET,
     START,
@@ -37,16 +39,7 @@ from spom.features.arc_spaces import (
 from spom.penalties.forms import Prox
 from spom.solvers.structured.structures import MIRA, PERCEPTRON, Loss, Parts, Structure, is_sum, residual
 from spom.solvers.structured.trees.scoring import score_arcs, to_matrix
-from spom.solvers.structured.trees.space import (
-    HEAD_OF,
-    MODIFIER_OF,
-    WEIGHTS,
-    Layout,
-    Space,
-    index_of,
-    make_space,
-    prepare,
-)
+from spom.solvers.structured.trees.space import WEIGHTS, Layout, Space, index_of, make_space, prepare
 
 # Rows of `blocks[kind, family, slot]`: scale, sum of scales, squared norm of theta, progressive score, and 1 for a
 # template of the set.

@@ -14,7 +14,9 @@ from spom.features.arc_spaces import (
     BASE,
     BY_PAIR,
     BY_SET,
+    HEAD_OF,
     MASK,
+    MODIFIER_OF,
     PAIR,
     SET,
     VECTOR,
@@ -73,7 +75,7 @@ def label_rows(sentence: Sentence, layout: Layout, rows: Ints) -> None:
     slots = np.zeros((3, n + 1), dtype=np.int64)
     for m in range(1, n + 1):
         h = tree[m]
-        arcs[0, m - 1], arcs[1, m - 1] = h, m
+        arcs[HEAD_OF, m - 1], arcs[MODIFIER_OF, m - 1] = h, m
         slots[1, m] = 0 if h < m else 1
         slots[2, m] = 6 * slots[1, m] + distance_bin(abs(m - h))
     for which in range(4):

@@ -15,13 +15,17 @@ from spom.decoders.arborescence import arborescence
 from spom.decoders.eisner import eisner
 from spom.features.arc_spaces import (
     AT,
+    BIN,
     BY_PAIR,
     BY_SET,
+    HEAD_OF,
     LENGTHS,
     LIMITS,
     MASK,
+    MODIFIER_OF,
     PAIR,
     SET,
+    SIDE,
     START,
     TABLE,
     VECTOR,
@@ -31,19 +35,7 @@ from spom.features.arc_spaces import (
     longest_sentence,
     sentence_of,
 )
-from spom.solvers.structured.trees.space import (
-    BIN,
-    HEAD_OF,
-    MODIFIER_OF,
-    SIDE,
-    WEIGHTS,
-    Layout,
-    Places,
-    Space,
-    index_of,
-    make_space,
-    prepare,
-)
+from spom.solvers.structured.trees.space import WEIGHTS, Layout, Places, Space, index_of, make_space, prepare
 
 # The weights of a word for all slots: plain, two directions, twelve bins.
 SLOTS = sum(LENGTHS)
@@ -121,7 +113,7 @@ def find_places(
 ) -> None:
     """Where the row of each arc begins in the weights; the rows are prefetched."""
     mask, start, wide, pair, stride = family[MASK], family[START], family[WIDE], family[PAIR], family[BY_PAIR]
-    head, modifier = arcs[0], arcs[1]
+    head, modifier = arcs[HEAD_OF], arcs[MODIFIER_OF]
     if pair >= 0:
         for a in range(count):
             row = heads[np.uint64(head[a])] + modifiers[np.uint64(modifier[a])] + pairs[pair, a] * stride

@@ -28,8 +28,6 @@ from spom.features.arcs import ArcCodes, ArcLayout, ArcTemplates
 
 Places = NDArray[np.uint64]
 WEIGHTS = "Array(float32, 1, 'C', readonly=True)"
-# The rows of `Space.arcs`: head, modifier, direction, bin of direction and distance.
-HEAD_OF, MODIFIER_OF, SIDE, BIN = range(4)
 # The column that the filter of arcs reads.
 FILTER = "upos"
 

@@ -11,20 +11,21 @@ from spom.core.arrays import Floats, Ints, Singles
 from spom.core.jit import kernel
 from spom.decoders.max_marginals import max_marginals
 from spom.decoders.second_order import ArcGraph
-from spom.features.arc_spaces import LIMITS, Corpus, Sentence, Shorts, distance_bin, longest_sentence, sentence_of
-from spom.solvers.structured.trees.scoring import score_arcs, to_matrix
-from spom.solvers.structured.trees.space import (
+from spom.features.arc_spaces import (
     BIN,
     HEAD_OF,
+    LIMITS,
     MODIFIER_OF,
     SIDE,
-    WEIGHTS,
-    Layout,
-    Space,
-    make_space,
-    prepare,
-    prepare_pairs,
+    Corpus,
+    Sentence,
+    Shorts,
+    distance_bin,
+    longest_sentence,
+    sentence_of,
 )
+from spom.solvers.structured.trees.scoring import score_arcs, to_matrix
+from spom.solvers.structured.trees.space import WEIGHTS, Layout, Space, make_space, prepare, prepare_pairs
 
 Flags = NDArray[np.bool_]
 
