@@ -644,20 +644,22 @@ def test_characters_of_older_files_have_the_same_places() -> None:
 
 
 def test_a_bracket_is_a_token_before_what_it_was_not_seen_before() -> None:
-    # Points inside of numbers and after words go on; brackets stand beside letters only.
+    # Points inside of numbers and after words go on; brackets stand beside letters first, then beside numbers.
     draw, lines = np.random.default_rng(0), []
-    for _ in range(200):
+    for k in range(400):
         word, other = ("".join(draw.choice(list("abdeiklmnorst"), draw.integers(2, 9))) for _ in range(2))
         one, two = draw.integers(1, 99, 2)
-        lines.append([word, "(", other, ")", f"{one}.{two}", f"{other}."])
+        lines.append([word, "(", other if k < 200 else f"{one}", ")", f"{one}.{two}", f"{other}."])
         lines.append([word, f"{one}.{two}.{one}", other, "!"])
     surface = surface_of(lines)
-    segmenter = Segmenter.fit(surface, np.zeros(len(surface.forms), dtype=np.int64))
+    first, tags = surface.part(0, 400), np.zeros(len(surface.forms), dtype=np.int64)
+    segmenter = Segmenter.fit(first, tags, chained=False)
     text = "sono (20 dal) 3.5 kasa (7.5 mit) 20"
     found = segmenter.segments(text)
     tokens = [text[a:b] for a, b in zip(found.begin.tolist(), found.end.tolist(), strict=True)]
     assert tokens == ["sono", "(", "20", "dal", ")", "3.5", "kasa", "(", "7.5", "mit", ")", "20"]
     assert not segmenter.chain.any()
+    assert not better_chained(surface, tags, 0, STRENGTH)
 
 
 def test_neighbouring_labels_have_scores_where_they_help() -> None:
@@ -671,7 +673,7 @@ def test_neighbouring_labels_have_scores_where_they_help() -> None:
     found = Segmenter.fit(surface, tags)
     assert found.chain[0, 1] > found.chain[0, 0]
     alone = surface.part(0, 1)
-    assert not better_chained(alone, tags[:8], 0, STRENGTH)
+    assert better_chained(alone, tags[:8], 0, STRENGTH)
 
 
 def surface_of(lines: list[list[str]], blank: str = " ") -> Surface:
