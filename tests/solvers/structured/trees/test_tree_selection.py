@@ -83,3 +83,15 @@ def test_the_first_round_is_the_gradient_at_zero() -> None:
     solver.epoch()
     np.testing.assert_allclose(found.evidence * found.weights, solver.norms, rtol=1e-5)
     assert found.weights.mean() == pytest.approx(1.0)
+
+
+def test_arcs_of_single_words_count_too() -> None:
+    """The weight of a template is the root of the norm of its counts, over the mean of all."""
+    one = [[{"form": form, "upos": "VERB", "head": 0, "deprel": "root"}] for form in ("a", "a", "b")]
+    templates = ArcTemplates(["h.upos", "m.form"], min_count=1)
+    words = Treebank.from_sentences(one)
+    codes = templates.fit(words)
+    found = selection.select_arcs(templates, codes, with_roots(words.heads, codes), GroupLasso(0.0), projective=True)
+    # The root is the head three times; the words occur twice and once.
+    roots = dict(zip(found.names, found.weights.tolist(), strict=True))
+    assert roots["h.upos"] / roots["m.form"] == pytest.approx((9 / 5) ** 0.25)
