@@ -42,9 +42,13 @@ _PIECE = 300
 STRENGTH = 5e-6
 EPOCHS = 6
 # Labels that every feature has a weight of, seen together or not: without them nothing speaks against a token that goes
-# on after `(`, but for the scores of neighbouring labels. TODO
+# on after `(`, and scores of neighbouring labels decide. Words of held-out sentences, the mean of 12 treebanks: from 800
+# sentences 98.04 without and 98.10 with them, from 80 95.98 and 96.03.
 WEIGHED = (INSIDE, END, LAST)
-# A text of at most so many characters says itself whether neighbouring labels have scores. TODO
+# A text of so many characters says itself whether neighbouring labels have scores (see `better_chained`). Words from 800
+# sentences, with scores and without: German 99.65 and 99.77, Vietnamese 84.72 and 85.39, Turkish 97.03 and 97.06, EWT
+# 98.30 and 97.67, Afrikaans 99.84 and 99.78. The first three choose to be without. From 80 sentences the choice is as
+# often wrong as right, and from 3,000 on both are within .02, but for EWT (99.51 and 99.40): then there are scores.
 CHOSEN = (20_000, 300_000)
 
 
@@ -311,7 +315,7 @@ def better_chained(surface: Surface, tags: Ints, seed: int, strength: float) -> 
         )
         only[0] += np.setdiff1d(without, with_them).size
         only[1] += np.setdiff1d(with_them, without).size
-    return only[1] - only[0] <= 1.96 * sum(only) ** 0.5
+    return bool(only[1] - only[0] <= 1.96 * sum(only) ** 0.5)
 
 
 # A piece that is labelled at once ends with a paragraph, or after this many characters at the next blank.
