@@ -37,7 +37,7 @@ def mixing_weights(visited: list[Visited], l1: Floats) -> Floats:
     """The a_k, summing to one; l1 of each weight is that of a sum of losses.
 
     >>> import numpy as np
-    >>> ends = [Visited(np.array([g]), np.ones(1), np.ones(1)) for g in (3.0, -1.0)]
+    >>> ends = [Visited(np.array([g]), np.ones(1), np.array([h])) for g, h in ((3.0, 2.0), (-1.0, 1.0))]
     >>> mixing_weights(ends, np.ones(1))
     array([0.5, 0.5])
     """
