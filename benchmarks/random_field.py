@@ -5,7 +5,7 @@ that occur with a gold label, no weights for beginnings and ends, features of it
 passes; times are CPU seconds without features and compilation. CRFsuite itself needs 300 to 600 s and is not run here:
 its objective was 16,807.8 after 530 iterations (about 320 s), and still falling by .4 in ten iterations.
 
-The floors (certified gap 1e-2 in 30 s, 1e-3 in 120 s) are missed: the gap was .86, .52, .26 and .10 after 24, 48, 83 and
+The floors (certified gap 1e-2 in 30 s, 1e-3 in 120 s) are missed: the gap was .86, .52, .26, .10 after 24, 48, 83,
 121 s on a busy machine, the objective 17,021.7, 16,812.5, 16,804.9 and 16,802.2. The gap asks for each of 200,000
 gradients to be within its bound.
 """
