@@ -121,7 +121,7 @@ def test_a_mixture_of_points_is_a_bound_below_the_optimum_and_better_than_its_pa
     rng = np.random.default_rng(0)
     points = [(rng.normal(0, 0.5, (p.features, p.k)), rng.normal(0, 0.5, (p.k + 2, p.k))) for _ in range(3)]
     a = np.array([0.5, 0.2, 0.3])
-    mixed = solver._mixture(points, a)
+    mixed = solver._mixture([solver._at(*point) for point in points], a)
     thetas = [np.concatenate([W.ravel(), chain.ravel()]) for W, chain in points]
     for i in range(n):
         X, y = dense(p, i), p.y[p.rows.offsets[i] : p.rows.offsets[i + 1]]
@@ -140,7 +140,7 @@ def test_a_mixture_of_points_is_a_bound_below_the_optimum_and_better_than_its_pa
 
 def test_the_mixing_weights_are_those_of_a_fine_grid() -> None:
     rng = np.random.default_rng(1)
-    visited = [Visited(np.zeros(5), rng.normal(0, 2, 5), np.ones(2), rng.uniform(1, 2, 2)) for _ in range(3)]
+    visited = [Visited(rng.normal(0, 2, 5), np.ones(2), rng.uniform(1, 2, 2)) for _ in range(3)]
     l1 = rng.uniform(0.5, 1.5, 5)
     G, H = np.stack([v.gradient / l1 for v in visited]), np.array([v.entropies.sum() for v in visited])
     slope = max(1.0, float((visited[-1].entropies - visited[-1].losses).sum()))

@@ -26,9 +26,8 @@ LEAST = 1e-3
 
 
 class Visited(NamedTuple):
-    """Weights of a working set, the gradient of the sum of losses in them, losses and entropies of all outputs."""
+    """The gradient of the sum of losses at a point, losses and entropies of all outputs."""
 
-    weights: Floats
     gradient: Floats
     losses: Floats
     entropies: Floats
@@ -38,7 +37,7 @@ def mixing_weights(visited: list[Visited], l1: Floats) -> Floats:
     """The a_k, summing to one; l1 of each weight is that of a sum of losses.
 
     >>> import numpy as np
-    >>> ends = [Visited(np.zeros(1), np.array([g]), np.ones(1), np.ones(1)) for g in (3.0, -1.0)]
+    >>> ends = [Visited(np.array([g]), np.ones(1), np.array([h])) for g, h in ((3.0, 2.0), (-1.0, 1.0))]
     >>> mixing_weights(ends, np.ones(1))
     array([0.5, 0.5])
     """
