@@ -189,3 +189,30 @@ def suggestion(name: str, known: Sequence[str]) -> str:
 def make(kind: str, name: str, **params: Any) -> Any:
     """A new instance of the operator with this registered name."""
     return find(kind, name).cls(**params)
+
+
+class TakesPenalty:
+    """`set_params(penalty__strength=...)`, and so a grid search, where the penalty is "auto" or a name.
+
+    >>> from spom import SequenceTagger
+    >>> SequenceTagger().set_params(penalty__strength=0.5).penalty
+    L1(strength=0.5)
+    """
+
+    penalty: Any
+
+    def _auto_penalty(self) -> str:
+        """The name of the penalty that "auto" stands for."""
+        raise NotImplementedError
+
+    def set_params(self, **params: Any) -> Self:
+        """As in scikit-learn. Parameters of a penalty that is given by name, or as "auto", make it an object."""
+        inner = {name: value for name, value in params.items() if name.startswith("penalty__")}
+        super().set_params(**{name: value for name, value in params.items() if name not in inner})  # type: ignore[misc]
+        if inner and self.penalty is None:
+            raise ValueError("penalty=None has no strength: set penalty to 'auto', a name or an object first")
+        if inner and isinstance(self.penalty, str):
+            name = self._auto_penalty() if self.penalty == "auto" else self.penalty
+            self.penalty = make("penalty", name)
+        super().set_params(**inner)  # type: ignore[misc]  # scikit-learn's base has it
+        return self

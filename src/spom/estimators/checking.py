@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -50,33 +50,6 @@ def operator(kind: str, given: Any, default: Any = None) -> Any:
     if kind == "penalty" and strength is not None and "strength" in found.get_params():
         found.set_params(strength=strength)
     return found
-
-
-class TakesPenalty:
-    """`set_params(penalty__strength=...)`, and so a grid search, where the penalty is "auto" or a name.
-
-    >>> from spom import SequenceTagger
-    >>> SequenceTagger().set_params(penalty__strength=0.5).penalty
-    L1(strength=0.5)
-    """
-
-    penalty: Any
-
-    def _auto_penalty(self) -> str:
-        """The name of the penalty that "auto" stands for."""
-        raise NotImplementedError
-
-    def set_params(self, **params: Any) -> Self:
-        """As in scikit-learn. Parameters of a penalty that is given by name, or as "auto", make it an object."""
-        inner = {name: value for name, value in params.items() if name.startswith("penalty__")}
-        super().set_params(**{name: value for name, value in params.items() if name not in inner})  # type: ignore[misc]
-        if inner and self.penalty is None:
-            raise ValueError("penalty=None has no strength: set penalty to 'auto', a name or an object first")
-        if inner and isinstance(self.penalty, str):
-            name = self._auto_penalty() if self.penalty == "auto" else self.penalty
-            self.penalty = registry.make("penalty", name)
-        super().set_params(**inner)  # type: ignore[misc]  # scikit-learn's base has it
-        return self
 
 
 def loss_for(given: Any, classes: int, default: str) -> Any:

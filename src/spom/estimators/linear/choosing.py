@@ -11,8 +11,9 @@ import numpy as np
 from scipy import sparse
 
 from spom.core.arrays import Floats
+from spom.core.registry import TakesPenalty
 from spom.errors import Unsupported
-from spom.estimators.checking import TakesPenalty, merged, operator
+from spom.estimators.checking import merged, operator
 from spom.estimators.linear.base import LinearModel
 from spom.estimators.linear.scaling import Scaling, common, measured
 from spom.estimators.linear.strength import Choice, Examples, Path, choose, is_surely_better, is_wide

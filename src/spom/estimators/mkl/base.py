@@ -11,8 +11,8 @@ from sklearn.utils.validation import check_is_fitted
 from spom.core.arrays import Floats, Ints
 from spom.core.callbacks import TakesCallbacks
 from spom.core.container import check_shape, take
+from spom.core.registry import TakesPenalty
 from spom.errors import ModelFileError
-from spom.estimators.checking import TakesPenalty
 from spom.estimators.mkl.model import KernelModel
 from spom.estimators.saving import Arrays, Saving
 

@@ -15,13 +15,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from spom.core.arrays import Floats, Ints, check_dev
 from spom.core.callbacks import TakesCallbacks
-from spom.core.registry import register
+from spom.core.registry import TakesPenalty, register
 from spom.data.conllu import conllu_text
 from spom.data.treebank import Treebank, as_treebank
 from spom.decoders.inside_outside import inside_outside
 from spom.decoders.nonprojective import matrix_tree
 from spom.errors import DataError, Unsupported
-from spom.estimators.checking import TakesPenalty
 from spom.estimators.explanation import Explanation, explain_heads, template_scores
 from spom.estimators.parser.defaults import WHOLE, chosen_penalty, chosen_projective, chosen_update
 from spom.estimators.parser.pruning import Pruning, largest_share, relation_share, select_templates

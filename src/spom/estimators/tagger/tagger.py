@@ -14,10 +14,9 @@ from sklearn.utils import check_random_state
 
 from spom.core.arrays import Arrays, Floats, Ints, check_dev, is_sparse
 from spom.core.callbacks import TakesCallbacks
-from spom.core.registry import register
+from spom.core.registry import TakesPenalty, register
 from spom.core.state import State
 from spom.errors import DataError, Unsupported
-from spom.estimators.checking import TakesPenalty
 from spom.estimators.tagger import defaults
 from spom.estimators.tagger.defaults import MANY, Allowed, candidates_for
 from spom.estimators.tagger.inputs import (
