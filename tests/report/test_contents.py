@@ -132,7 +132,7 @@ def test_a_record_without_its_model_shows_what_it_has(tmp_path: Path) -> None:
     path = tmp_path / "iris.spom.run.json"
     write_run(path, record())
     found = contents_from_run(path)
-    assert "iris.spom is not there" in found.notes[0]
+    assert "iris.spom is missing" in found.notes[0]
     assert [b.weight for b in found.blocks] == [0.0, 0.0, 0.5, 0.5]
     (tmp_path / "iris.spom").write_bytes(b"no model at all")
     assert "could not be read" in contents_from_run(path).notes[0]

@@ -130,6 +130,7 @@ def _fitted(
         templates,
         loss="hinge",
         penalty=penalty,
+        update="forward-backward",
         labels=False,
         epochs=s["epochs"],
         prune=prune,
