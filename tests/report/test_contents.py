@@ -139,7 +139,7 @@ def test_a_record_without_its_model_shows_what_it_has(tmp_path: Path) -> None:
     write_run(path, {"task": "tagger"})
     assert contents_from_run(path) == Contents("run", task="tagger", block="template", score="Score",
         facts={"Run": [], "Data": [], "Options": [], "Parameters": []}, epochs=[], blocks=[], sentences=[],
-        notes=["The model of this run is not there: its features are not shown."])  # fmt: skip
+        notes=["The model of this run is missing: its features are not shown."])  # fmt: skip
 
 
 def test_a_model_without_a_record_tells_of_itself(tmp_path: Path, iris: Any) -> None:
