@@ -203,12 +203,13 @@ class TakesPenalty:
 
     def _auto_penalty(self) -> str:
         """The name of the penalty that "auto" stands for."""
-        raise NotImplementedError
+        raise NotImplementedError  # each kind of estimator has its own
 
     def set_params(self, **params: Any) -> Self:
         """As in scikit-learn. Parameters of a penalty that is given by name, or as "auto", make it an object."""
         inner = {name: value for name, value in params.items() if name.startswith("penalty__")}
-        super().set_params(**{name: value for name, value in params.items() if name not in inner})  # type: ignore[misc]
+        own = {name: value for name, value in params.items() if name not in inner}
+        super().set_params(**own)  # type: ignore[misc]  # scikit-learn's base has it
         if inner and self.penalty is None:
             raise ValueError("penalty=None has no strength: set penalty to 'auto', a name or an object first")
         if inner and isinstance(self.penalty, str):
