@@ -78,7 +78,9 @@ def chosen_penalty(given: Any, sentences: int) -> Any:
         return operator("penalty", given)
     seen = max(1, looked_at(sentences))
     single = isinstance(registry.make("penalty", given), GroupLasso)
-    return operator("penalty", given, GroupLasso(GROUPS / seen**0.5 if single else SQUARES / seen))
+    strength = GROUPS / seen**0.5 if single else SQUARES / seen
+    # Three digits are all that is shown, and all that it is good to.
+    return operator("penalty", given, GroupLasso(float(f"{strength:.3g}")))
 
 
 def chosen_update(given: str, penalty: Any, loss: str) -> str:
