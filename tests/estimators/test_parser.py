@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -124,6 +125,15 @@ def test_a_penalty_by_name_gets_a_strength_from_the_data_and_selects(tmp_path: P
         again = spom.load_model(tmp_path / "parser.spom")
         assert repr(again.penalty_) == repr(parser.penalty_)
         assert again.settings_ == parser.settings_
+
+
+def test_what_was_selected_is_learnt_further_without_the_penalty() -> None:
+    chosen = DependencyParser(**QUICK, penalty=GroupLasso(0.05)).fit(TRAIN)
+    plain = copy.deepcopy(chosen).set_params(penalty=None)
+    plain.penalty_ = None
+    for parser in (chosen, plain):
+        parser.partial_fit(TEST)
+    np.testing.assert_array_equal(chosen.arcs_.weights, plain.arcs_.weights)
 
 
 def test_an_update_is_chosen_by_penalty_and_loss_and_named() -> None:

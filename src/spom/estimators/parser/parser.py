@@ -306,8 +306,6 @@ class DependencyParser(TakesPenalty, TakesCallbacks, SavingParser, BaseEstimator
                 raise ValueError(f"{run.penalty!r} leaves no template: give a smaller strength")
             # A strength that was not given is not for the user to lower.
             run.penalty = with_strength(run.penalty, 0.5 * run.penalty.strength)
-        # What is left is learnt without a penalty.
-        settings["penalty"] = None
         return templates.keep(found.kept), found
 
     def partial_fit(self, X: Treebank, y: Any = None, relations: Iterable[str] | None = None) -> Self:
@@ -520,7 +518,9 @@ class DependencyParser(TakesPenalty, TakesCallbacks, SavingParser, BaseEstimator
         if self.order == 2 and (self.loss == "log" or (penalty is not None and update != "select")):
             raise Unsupported("order=2 does not go with loss='log', or with a penalty but for update='select'")
         settings = {
-            **{"loss": self.loss, "penalty": penalty, "step": self.step, "cost": self.cost},
+            # Templates that a penalty has selected are learnt without it.
+            **{"loss": self.loss, "penalty": None if update == "select" else penalty},
+            **{"step": self.step, "cost": self.cost},
             **{"projective": projective, "seed": seed},
         }
         return Stages(settings, trainer, int(effective_n_jobs(self.n_jobs)), penalty, update)
