@@ -1,4 +1,4 @@
-r"""The Hessian of a random field over chains, times a vector, at a tenth of the time of a pass.
+r"""The Hessian of a random field over chains, times a vector, in an eighth of the time of a pass.
 
     H v = sum_i Cov_i(f, <v, f>),   f the features and steps of sentence i under p(w)
 
