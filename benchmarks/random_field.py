@@ -27,7 +27,7 @@ from spom.solvers.structured.chains.adaptive_engine import RATES, AdaptiveEngine
 from spom.solvers.structured.chains.batch import BatchChain
 from spom.solvers.structured.chains.data import as_blocks, as_tokens, padded
 
-PASSES, C1 = 5, 1.0
+PASSES, C1 = 12, 1.0
 
 
 def main() -> None:

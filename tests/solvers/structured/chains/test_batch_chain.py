@@ -11,9 +11,12 @@ from scipy.optimize import minimize
 
 from spom.errors import DataError
 from spom.penalties import L1, ElasticNet, GroupLasso, SquaredL2
+from spom.penalties.forms import Elastic
 from spom.solvers.structured.chains import OnlineChain
 from spom.solvers.structured.chains.batch import BatchChain
 from spom.solvers.structured.chains.batch.mixture import Visited, mixing_weights
+from spom.solvers.structured.chains.batch.newton import Objective, dual_step
+from spom.solvers.structured.chains.batch.orthant import Memory, least
 from spom.solvers.structured.chains.batch.screening import Screen
 from spom.solvers.structured.chains.data import as_tokens
 from tests.solvers.structured.chains.naive_chains import dense, loss_and_gradient, parts, problem
@@ -121,7 +124,9 @@ def test_a_mixture_of_points_is_a_bound_below_the_optimum_and_better_than_its_pa
     rng = np.random.default_rng(0)
     points = [(rng.normal(0, 0.5, (p.features, p.k)), rng.normal(0, 0.5, (p.k + 2, p.k))) for _ in range(3)]
     a = np.array([0.5, 0.2, 0.3])
-    mixed = solver._mixture([solver._at(*point) for point in points], a)
+    forms = Elastic(n * l1, 0.0), Elastic(n * l1, 0.0)
+    objective = Objective(solver.field, solver.on, solver.chain_on, forms)
+    mixed = solver._mixture(objective, [objective.at(objective.flat(*point)) for point in points], a)
     thetas = [np.concatenate([W.ravel(), chain.ravel()]) for W, chain in points]
     for i in range(n):
         X, y = dense(p, i), p.y[p.rows.offsets[i] : p.rows.offsets[i + 1]]
@@ -150,3 +155,44 @@ def test_the_mixing_weights_are_those_of_a_fine_grid() -> None:
 
     grid = [np.array([u, v, 200 - u - v]) / 200 for u in range(201) for v in range(201 - u)]
     assert value(mixing_weights(visited, l1)) >= max(map(value, grid)) - 1e-2
+
+
+def test_dual_steps_bring_gradients_within_their_bounds() -> None:
+    """From weights near the optimum whose gradients are outside: each step leaves less, and the last nearly nothing."""
+    p, l1 = problem(58, sentences=12), 0.03
+    n = len(p.rows.offsets) - 1
+    solver, _ = solved(p, penalty=L1(l1))
+    forms = Elastic(n * l1, 0.0), Elastic(n * l1, 0.0)
+    objective = Objective(solver.field, np.ones_like(solver.on), solver.chain_on, forms)
+    x = objective.flat(solver.W, solver.chain) + np.random.default_rng(0).normal(0.0, 0.1, objective.l1.size)
+    point = objective.at(x)
+    over = [np.abs(point.gradient).max() / (n * l1) - 1.0]
+    for _ in range(4):
+        point = dual_step(objective, point, True)
+        over.append(np.abs(point.gradient).max() / (n * l1) - 1.0)
+    assert over[0] > 0.1
+    assert over[-1] < 0.01 * over[0]
+
+
+@pytest.mark.parametrize("free", [False, True])
+def test_quasi_newton_steps_end_where_coordinate_descent_does(free: bool) -> None:
+    rng = np.random.default_rng(7)
+    A = rng.normal(size=(30, 12))
+    H, g, l1, x0 = A.T @ A, rng.normal(0.0, 8.0, 12), np.full(12, 4.0), rng.normal(size=12)
+    if free:
+        l1[:3] = 0.0
+    found = least(x0, g, l1, lambda v: H @ v, Memory(lambda r: r / np.diag(H)), (1e-10, 500))
+    x = x0.copy()
+    for _ in range(3000):
+        for j in range(12):
+            u = H[j, j] * x[j] - (g + H @ (x - x0))[j]
+            x[j] = np.sign(u) * max(abs(u) - l1[j], 0.0) / H[j, j]
+    np.testing.assert_allclose(found.x, x, atol=1e-7)
+    assert (x == 0.0).any()
+    np.testing.assert_array_equal(found.x == 0.0, x == 0.0)
+
+    def value(z: np.ndarray) -> float:
+        return float(g @ (z - x0) + 0.5 * (z - x0) @ H @ (z - x0) + l1 @ np.abs(z))
+
+    assert found.gained == pytest.approx(value(x0) - value(x))
+    np.testing.assert_allclose(found.gradient, g + H @ (x - x0), atol=1e-6)

@@ -36,9 +36,9 @@ def exact_scores(tokens: Tokens, first: int, table: Floats, unary: Floats) -> No
                 row[a] += x * weights[a]
 
 
-@kernel("void(Tokens, int64, int64, Work, float64[:, ::1], float64[:, ::1])")
-def add_gradient(tokens: Tokens, first: int, n: int, work: Work, gradient: Floats, curvature: Floats) -> None:
-    """Add x d to the rows of a sentence's features, and x^2 |d| (1 - |d|) to their curvature where it has rows."""
+@kernel("void(Tokens, int64, int64, Work, float64[:, ::1])")
+def add_gradient(tokens: Tokens, first: int, n: int, work: Work, gradient: Floats) -> None:
+    """Add x d to the rows of a sentence's features."""
     k = work.unary.shape[1]
     for t in range(n):
         d = work.expected[t]
@@ -47,15 +47,9 @@ def add_gradient(tokens: Tokens, first: int, n: int, work: Work, gradient: Float
             row = gradient[tokens.indices[e]]
             for a in range(k):
                 row[a] += x * d[a]
-            if curvature.shape[0]:
-                into = curvature[tokens.indices[e]]
-                for a in range(k):
-                    into[a] += x * x * abs(d[a]) * (1.0 - abs(d[a]))
 
 
-@kernel(
-    "void(Rounds, float64[:, ::1], float64[:, ::1], float64[:, ::1], float64[:, ::1], float64[:, ::1], float64[:, ::1])"
-)
+@kernel("void(Rounds, float64[:, ::1], float64[:, ::1], float64[:, ::1], float64[:, ::1], float64[:, ::1])")
 def field_sums(
     rounds: Rounds,
     table: Floats,
@@ -63,7 +57,6 @@ def field_sums(
     out: Floats,
     gradient: Floats,
     chain_gradient: Floats,
-    curvature: Floats,
 ) -> None:
     """The loss and the entropy of each sentence in `out`; sums of the gradients of all sentences."""
     tokens, k, offsets = rounds.tokens, chain.shape[1], rounds.tokens.offsets
@@ -82,7 +75,7 @@ def field_sums(
                 # A label that is forbidden everywhere has no probability.
                 if work.expected[t, a] != 0.0:
                     entropy -= work.unary[t, a] * work.expected[t, a]
-        add_gradient(tokens, first, n, work, gradient, curvature)
+        add_gradient(tokens, first, n, work, gradient)
         for a in range(k + 2):
             for b in range(k):
                 d = work.parts[a, b]
@@ -93,13 +86,12 @@ def field_sums(
 
 
 class Expectations(NamedTuple):
-    """Losses and entropies of sentences, the sum of their gradients, and the curvature of single weights if asked."""
+    """Losses and entropies of sentences, and the sum of their gradients."""
 
     losses: Floats
     entropies: Floats
     gradient: Floats
     chain_gradient: Floats
-    curvature: Floats
 
 
 @dataclass(frozen=True)
@@ -111,15 +103,14 @@ class Field:
     forbidden: Floats
     exact: bool = True
 
-    def at(self, weights: Any, chain: Floats, curvature: bool = False) -> Expectations:
+    def at(self, weights: Any, chain: Floats) -> Expectations:
         """Everything at these weights of features (labels first, padding is left out) and of the chain, from a pass."""
         n, k = len(self.tokens), chain.shape[1]
         W = np.ascontiguousarray(weights[:, :k], dtype=np.float64)
         out, chain_gradient = np.zeros((n, 2)), np.zeros((k + 2, k))
         gradient = np.zeros((W.shape[0], k))
-        curved = np.zeros((W.shape[0] if curvature else 0, k))
         loss = Loss(LOG, 0.0)
         kind = structure("chain" if self.exact else "quick-chain", loss)
         rounds = Rounds(self.tokens, self.y, np.arange(n), np.empty(0), kind, loss, 2.0, 0)
-        field_sums(rounds, W, chain + self.forbidden, out, gradient, chain_gradient, curved)
-        return Expectations(out[:, 0].copy(), out[:, 1].copy(), gradient, chain_gradient, curved)
+        field_sums(rounds, W, chain + self.forbidden, out, gradient, chain_gradient)
+        return Expectations(out[:, 0].copy(), out[:, 1].copy(), gradient, chain_gradient)

@@ -25,9 +25,15 @@ from spom.decoders.quick_marginals import quick_marginals
 from spom.solvers.structured.chains.data import Ids, Tokens
 from spom.solvers.structured.chains.field import exact_scores
 
-# Labels below this probability are left out, and all but the best of a token whose best is above 1 - SURE. With 1e-3
-# and 1e-2 curvature was 10 % too small on CoNLL-2000, and steps of some weights too long.
-LEAST, SURE = 3e-4, 3e-3
+
+class Cut(NamedTuple):
+    """Labels below the probability `least` are left out, and all but the best where that is above 1 - sure."""
+
+    least: float
+    sure: float
+
+
+EXACT = Cut(0.0, 0.0)
 
 
 class Chains(NamedTuple):
@@ -167,17 +173,45 @@ def times(offsets: Ints, chains: Chains, v: Floats, c: Floats, out: Floats, out_
                 out[entries[e]] += r * (values[e] if values.size else 1.0)
 
 
+@kernel("void(int64[::1], Chains, float64[::1], float64[:, ::1])")
+def diagonals(offsets: Ints, chains: Chains, out: Floats, out_c: Floats) -> None:
+    """Add sum x^2 p (1 - p) of weights of features and of the chain, tokens and steps taken by themselves."""
+    at, label, p, k = chains.at, chains.label, chains.probability, out_c.shape[1]
+    for i in range(offsets.size - 1):
+        for t in range(offsets[i], offsets[i + 1]):
+            for z in range(at[t], at[t + 1]):
+                r = p[z] * (1.0 - p[z])
+                for e in range(chains.entry_at[z], chains.entry_at[z + 1]):
+                    x = chains.values[e] if chains.values.size else 1.0
+                    out[chains.entries[e]] += r * x * x
+                if t == offsets[i]:
+                    out_c[k, label[z]] += r
+                if t == offsets[i + 1] - 1:
+                    out_c[k + 1, label[z]] += r
+            q = chains.step_at[t]
+            for a in range(at[t - 1], at[t]) if t > offsets[i] else range(0):
+                for b in range(at[t], at[t + 1]):
+                    out_c[label[a], label[b]] += chains.steps[q] * (1.0 - chains.steps[q])
+                    q += 1
+
+
 class Curvature:
-    """The Hessian of the sum of losses at (table, chain), for the weights `on` of features and `steps` of the chain."""
+    """The Hessian of the sum of losses at weights (table, chain), for weights `on` of features and `steps`."""
 
     def __init__(
-        self, tokens: Tokens, table: Floats, chain: Floats, on: NDArray[np.bool_], steps: NDArray[np.bool_]
+        self,
+        tokens: Tokens,
+        weights: tuple[Floats, Floats],
+        on: NDArray[np.bool_],
+        steps: NDArray[np.bool_],
+        cut: Cut = EXACT,
     ) -> None:
+        table, chain = weights
         n, k = tokens.total, chain.shape[1]
         weight, nodes, ratio = np.empty((k + 2, k)), np.zeros((n, k)), np.zeros((n, k))
         all_marginals(tokens, table, chain, weight, nodes, ratio)
         best = nodes.argmax(axis=1)
-        keep = (nodes > LEAST) & (nodes.max(axis=1, initial=0.0) < 1.0 - SURE)[:, None]
+        keep = (nodes > cut.least) & (nodes.max(axis=1, initial=0.0) < 1.0 - cut.sure)[:, None]
         keep[np.arange(n), best] = True
         counts = keep.sum(axis=1)
         at = np.concatenate([[0], np.cumsum(counts)])
@@ -206,3 +240,9 @@ class Curvature:
         c[self.steps] = v[self.features :]
         times(self.offsets, self.chains, v[: self.features], c, self.out, self.out_c, self.work)
         return np.concatenate([self.out, self.out_c[self.steps]])
+
+    def diagonal(self) -> Floats:
+        """sum x^2 p (1 - p) of each weight: the diagonal of H but for what tokens of a sentence have in common."""
+        out, out_c = np.zeros(self.features), np.zeros_like(self.out_c)
+        diagonals(self.offsets, self.chains, out, out_c)
+        return np.concatenate([out, out_c[self.steps]])

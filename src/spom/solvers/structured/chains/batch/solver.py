@@ -16,7 +16,7 @@ from spom.errors import Unsupported
 from spom.penalties.forms import Elastic
 from spom.solvers.structured.chains.batch.accelerated import Smooth, accelerate
 from spom.solvers.structured.chains.batch.mixture import Visited, mixing_weights
-from spom.solvers.structured.chains.batch.newton import Working, proposal, units
+from spom.solvers.structured.chains.batch.newton import Newton, Objective, Point, dual_step, newton_step
 from spom.solvers.structured.chains.batch.screening import Screen
 from spom.solvers.structured.chains.data import Singles, as_blocks, as_tokens, check_gold, padded
 from spom.solvers.structured.chains.field import Expectations, Field
@@ -24,14 +24,14 @@ from spom.solvers.structured.chains.gap import Terms, has_bound, parts_of, terms
 from spom.solvers.structured.chains.solver import forbidden_scores
 from spom.solvers.structured.gap import Part, block_norms, certify, soft
 
-# Iterations on a model of the loss in the first round (each later one has as many more), and the most of them; Newton
-# steps of a round; what is added to the Hessian at first: it doubles where a step was too long, and falls otherwise.
-# Not tuned.
-ITERATIONS, MOST, STEPS, DAMPING = 40, 120, 3, 0.3
+# Newton steps of a round at most; it ends where the model of a step has less than this part of the objective to gain,
+# and a look for a bound follows. The next look is where it has less than a FINER of that: a look costs as much as
+# two steps.
+STEPS, SMALL_GAIN, FINER = 4, 5e-4, 8.0
+# Dual steps of a look at most: gradients outside of their bounds fall by four to ten with each.
+DUAL_STEPS = 4
 # Iterations of the accelerated method between two certificates.
 ROUNDS = 60
-# Weights at zero join the working set where the gradient is above this part of l1. Not tuned.
-NEAR = 0.85
 # Up to so many tokens decoding is to all digits; above that to six, three times faster, which lets no gap close below
 # about 1e-5. Not tuned.
 SMALL = 20_000
@@ -42,7 +42,8 @@ class BatchChain:
 
     Iterating yields a `State` at the start and after every round of steps: `objective`, `internal["gap"]` (the
     difference to the best lower bound so far) and `internal["screened"]`, the weights that are zero for sure. Elastic
-    penalties are minimised by damped Newton steps over a working set of weights, others by accelerated proximal
+    penalties are minimised by damped Newton steps over a working set of weights, with steps to a feasible point of the
+    dual where the objective is nearly at rest; others by accelerated proximal
     gradient.
 
     Parameters
@@ -93,7 +94,7 @@ class BatchChain:
         self.on: NDArray[np.bool_] = on
         self.chain_on: NDArray[np.bool_] = chain_on & allowed & (transitions is not None)
         self.W, self.chain = np.zeros((p, k)), np.zeros((k + 2, k))
-        self.k, self.seconds, self.best, self.curvature = 0, 0.0, 0.0, 1.0
+        self.k, self.seconds, self.best, self.curvature, self.gain = 0, 0.0, 0.0, 1.0, np.inf
         self.mixed: Expectations | None = None
         if start is not None:
             self._start(start)
@@ -110,7 +111,7 @@ class BatchChain:
                 raise ValueError(f"start must have {size + self.chain.size} weights; it has {theta.size}")
             self.W, self.chain = theta[:size].reshape(self.W.shape), theta[size:].reshape(self.chain.shape)
             self.k, self.seconds = start.k, start.seconds
-            self.best, self.curvature = (float(v) for v in start.internal["bounds"])
+            self.best, self.curvature, self.gain = (float(v) for v in start.internal["bounds"])
             if "on" in start.internal:
                 self.on = np.unpackbits(start.internal["on"], count=size).astype(bool).reshape(self.W.shape)
         else:
@@ -119,14 +120,13 @@ class BatchChain:
 
     def __iter__(self) -> Iterator[State]:
         """The state at the start, unless it is one to resume from, then one after each round of iterations."""
-        found = self._at(self.W, self.chain, True)
+        found = self._at(self.W, self.chain)
         if self.k == 0:
             yield self._state(found)
         while True:
             begin = time.perf_counter()
-            self._round(found)
+            found = self._round(found)
             self.k += 1
-            found = self._at(self.W, self.chain, True)
             self.seconds += time.perf_counter() - begin
             yield self._state(found)
 
@@ -143,8 +143,8 @@ class BatchChain:
 
     # --- parts of it ---------------------------------------------------------------------------------------
 
-    def _at(self, W: Floats, chain: Floats, curvature: bool = False) -> Expectations:
-        found = self.field.at(W, chain, curvature)
+    def _at(self, W: Floats, chain: Floats) -> Expectations:
+        found = self.field.at(W, chain)
         np.multiply(found.gradient, self.on, out=found.gradient)
         np.multiply(found.chain_gradient, self.chain_on, out=found.chain_gradient)
         return found
@@ -178,82 +178,61 @@ class BatchChain:
             seconds=self.seconds,
             internal={
                 "gap": np.array(max(primal - self.best, 0.0)),
-                "bounds": np.array([self.best, self.curvature]),
+                "bounds": np.array([self.best, self.curvature, self.gain]),
                 "screened": np.array(int(self.on.size - self.on.sum())),
                 "on": np.packbits(self.on),
             },
         )
 
-    def _round(self, found: Expectations) -> None:
+    def _round(self, found: Expectations) -> Expectations:
         if self.terms.norms is None:
-            self._newton(found)
-        else:
-            self._accelerated()
+            return self._newton(found)
+        self._accelerated()
+        return self._at(self.W, self.chain)
 
-    def _newton(self, found: Expectations) -> None:
-        """Some damped Newton steps; the points on the way give a bound."""
+    def _newton(self, found: Expectations) -> Expectations:
+        """Some Newton steps, and dual steps where the last one gained little; all points together give a bound."""
         n, (l1, l2), chain = len(self.tokens), self.terms.elastic, self.terms.chain
-        forms, visited = (Elastic(n * l1, n * l2), Elastic(n * chain.l1, n * chain.l2)), [found]
-        iterations = min(ITERATIONS * (self.k + 1), MOST)
+        forms = Elastic(n * l1, n * l2), Elastic(n * chain.l1, n * chain.l2)
+        objective = Objective(self.field, self.on, self.chain_on, forms)
+        flat = objective.flat(found.gradient, found.chain_gradient)
+        point = objective.point(objective.flat(self.W, self.chain), flat, found)
+        visited, least_gain = [point], SMALL_GAIN * point.value
         for _ in range(STEPS):
-            on = self.on & ((self.W != 0.0) | (np.abs(found.gradient) >= NEAR * n * l1))
-            rows = np.flatnonzero(on.any(axis=1))
-            working = Working(rows, on[rows], self.chain_on)
-            how = units(found, working, self._gold_steps()), DAMPING * self.curvature, iterations
-            to = proposal(self.field, (self.W, self.chain), found, working, forms, how)
-            found, tried = self._toward(found, to)
-            visited += tried
+            step: Newton = newton_step(objective, point, self.curvature, self.field.exact)
+            point, self.curvature, visited = step.point, step.factor, visited + step.tried
+            if step.gain < min(least_gain, self.gain / FINER):
+                break
+        self.W, self.chain = objective.tables(point.x)
         if self.bounded and l2 == chain.l2 == 0.0:
-            self.mixed = self._mixture(visited, self._mixing(visited))
+            if step.gain < min(least_gain, self.gain / FINER):
+                self.gain = step.gain
+                visited += self._feasible(objective, point)
+            a = mixing_weights([Visited(v.gradient, v.losses, v.entropies) for v in visited], objective.l1)
+            self.mixed = self._mixture(objective, visited, a)
+        return Expectations(point.losses, point.entropies, *objective.tables(point.gradient))
 
-    def _toward(self, found: Expectations, to: tuple[Floats, Floats]) -> tuple[Expectations, list[Expectations]]:
-        """Go to other weights, or part of the way, where the objective is less: what is there, and all points tried."""
-        tried: list[Expectations] = []
-        before, (W, chain), part = self._primal(found), (self.W, self.chain), 1.0
-        while part > 1e-2:
-            self.W, self.chain = W + part * (to[0] - W), chain + part * (to[1] - chain)
-            tried.append(self._at(self.W, self.chain, True))
-            if self._primal(tried[-1]) <= before:
-                self.curvature = max(self.curvature / 2.0, 0.1) if part == 1.0 else self.curvature
-                return tried[-1], tried
-            part *= 0.5
-            self.curvature = min(2.0 * self.curvature, 1e3)
-        self.W, self.chain = W, chain
-        return found, tried
+    def _feasible(self, objective: Objective, point: Point) -> list[Point]:
+        """Points whose gradients are ever less outside of their bounds, until scaling them costs little of the gap."""
+        points: list[Point] = []
+        value, now = point.value, point
+        for _ in range(DUAL_STEPS):
+            now = dual_step(objective, now, self.field.exact)
+            points.append(now)
+            over = float((np.abs(now.gradient) / objective.l1).max(initial=0.0)) - 1.0
+            cost = over * float((now.entropies - now.losses).sum())
+            if cost < 0.2 * max(value - float(now.entropies.sum()), 1e-9 * value):
+                break
+        return points
 
-    def _primal(self, found: Expectations) -> float:
-        parts = self._parts(found)
-        return float(found.losses.sum()) / max(1, len(self.tokens)) + sum(part.value() for part in parts)
-
-    def _mixing(self, visited: list[Expectations]) -> Floats:
-        """The parts of the points in the best mixture."""
-        n, sizes = len(self.tokens), (self.on.sum(), self.chain_on.sum())
-        flat = [np.concatenate([one.gradient[self.on], one.chain_gradient[self.chain_on]]) for one in visited]
-        points = [Visited(g, one.losses, one.entropies) for g, one in zip(flat, visited, strict=True)]
-        return mixing_weights(points, np.repeat([n * self.terms.elastic.l1, n * self.terms.chain.l1], sizes))
-
-    def _mixture(self, visited: list[Expectations], a: Floats) -> Expectations:
+    def _mixture(self, objective: Objective, visited: list[Point], a: Floats) -> Expectations:
         """A mixture of the distributions at some points, with a lower bound of its entropy."""
-        n = len(self.tokens)
-        gold, entropies = np.zeros(n), np.zeros(n)
-        g, chain_g = np.zeros_like(self.W), np.zeros_like(self.chain)
-        for part, found in zip(a, visited, strict=True):
-            gold += part * np.exp(-found.losses)
-            entropies += part * found.entropies
-            g += part * found.gradient
-            chain_g += part * found.chain_gradient
-        return Expectations(-np.log(np.maximum(gold, 1e-300)), entropies, g, chain_g, np.zeros((0, self.labels)))
-
-    def _gold_steps(self) -> Floats:
-        """How often each step, beginning and end is gold."""
-        k, y, offsets = self.labels, self.y, self.tokens.offsets
-        gold, some = np.zeros((k + 2, k)), np.flatnonzero(np.diff(offsets) > 0)
-        inner = np.ones(max(y.size - 1, 0), dtype=bool)
-        inner[offsets[some[1:]] - 1] = False
-        np.add.at(gold, (y[:-1][inner], y[1:][inner]), 1.0)
-        np.add.at(gold[k], y[offsets[some]], 1.0)
-        np.add.at(gold[k + 1], y[offsets[some + 1] - 1], 1.0)
-        return gold
+        gold, entropies, g = np.zeros(len(self.tokens)), np.zeros(len(self.tokens)), np.zeros_like(objective.l1)
+        for part, point in zip(a, visited, strict=True):
+            gold += part * np.exp(-point.losses)
+            entropies += part * point.entropies
+            g += part * point.gradient
+        return Expectations(-np.log(np.maximum(gold, 1e-300)), entropies, *objective.tables(g))
 
     def _accelerated(self) -> None:
         n, k, rows = max(1, len(self.tokens)), self.labels, self.blocks.total

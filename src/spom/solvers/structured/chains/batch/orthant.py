@@ -1,0 +1,124 @@
+r"""Quasi-Newton steps for a quadratic function with an l1 penalty,
+
+    min over x of  g (x - x_0) + (x - x_0) H (x - x_0) / 2 + sum_j l1_j |x_j|,
+
+in one orthant after another: the pseudo-gradient at x says which side of zero each weight is on or goes to, a step of
+limited-memory BFGS is taken on that side, and weights that would cross zero stop there. H is a function that
+multiplies with a vector; so is a guess of its inverse.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spom.core.arrays import Floats
+
+# Pairs of steps that are remembered. Not tuned.
+MEMORY = 60
+# Bounds of the scale of the guess, as the last pair of steps has it. Not tuned.
+SCALES = 0.05, 2.0
+
+
+class Orthant(NamedTuple):
+    """The weights that may move, the side of zero that each is on, and the gradient there."""
+
+    free: NDArray[np.bool_]
+    side: Floats
+    slope: Floats
+
+
+def orthant(x: Floats, g: Floats, l1: Floats) -> Orthant:
+    """The orthant that x is in or enters; weights without an l1 penalty have no side.
+
+    >>> import numpy as np
+    >>> orthant(np.array([2.0, 0.0, 0.0]), np.array([-1.0, 0.5, 3.0]), np.ones(3)).slope
+    array([0., 0., 2.])
+    """
+    free = (x != 0.0) | (np.abs(g) > l1)
+    side = np.where(l1 > 0.0, np.where(x != 0.0, np.sign(x), -np.sign(g)), 0.0)
+    return Orthant(free, side, np.where(free, g + l1 * side, 0.0))
+
+
+class Memory:
+    """Limited-memory BFGS over a guess of the inverse."""
+
+    def __init__(self, guess: Callable[[Floats], Floats]) -> None:
+        self.guess = guess
+        self.pairs: deque[tuple[Floats, Floats]] = deque(maxlen=MEMORY)
+
+    def direction(self, of: Orthant) -> Floats:
+        """A direction of descent among the free weights; none of them leaves its side at once."""
+        r, used, scale = of.slope.copy(), [], 1.0
+        for step, change in reversed(self.pairs):
+            s, y = step * of.free, change * of.free
+            sy = float(s @ y)
+            if sy > 1e-10 * float(y @ y) ** 0.5 * float(s @ s) ** 0.5:
+                a = float(s @ r) / sy
+                r -= a * y
+                used.append((s, y, sy, a))
+        if used:
+            y = used[0][1]
+            scale = float(np.clip(used[0][2] / max(float(y @ (self.guess(y) * of.free)), 1e-300), *SCALES))
+        d = scale * self.guess(r) * of.free
+        for s, y, sy, a in reversed(used):
+            d += (a - float(y @ d) / sy) * s
+        return -d
+
+
+def within(x: Floats, d: Floats, of: Orthant) -> Floats:
+    """x + d, where weights that cross zero stop there and weights at zero go to their side or stay."""
+    out = x + d
+    out[(out * of.side < 0.0) | ~of.free] = 0.0
+    return out
+
+
+class Least(NamedTuple):
+    """Where the function is least, nearly: the gradient without the penalty, and by how much the function fell."""
+
+    x: Floats
+    gradient: Floats
+    gained: float
+
+
+def least(
+    x: Floats,
+    g: Floats,
+    l1: Floats,
+    times: Callable[[Floats], Floats],
+    memory: Memory,
+    until: tuple[float, int],
+) -> Least:
+    """Iterate from x until no slope is above until[0], or until[1] times; `memory` takes the pairs of steps.
+
+    >>> import numpy as np
+    >>> least(np.zeros(2), np.array([-3.0, 0.5]), np.ones(2), lambda v: 2.0 * v, Memory(lambda r: r), (1e-9, 9)).x
+    array([1., 0.])
+    """
+    gained, (tolerance, most) = 0.0, until
+    for _ in range(most):
+        of = orthant(x, g, l1)
+        if float(np.abs(of.slope).max(initial=0.0)) <= tolerance:
+            break
+        d, part = memory.direction(of), 1.0
+        d[(x == 0.0) & (d * of.side < 0.0)] = 0.0
+        if float(of.slope @ d) >= 0.0:
+            if not memory.pairs:
+                break
+            memory.pairs.clear()
+            continue
+        while True:
+            after = within(x, part * d, of)
+            step = after - x
+            change = times(step)
+            fell = -float(g @ step) - 0.5 * float(step @ change) - float(l1 @ (np.abs(after) - np.abs(x)))
+            if fell >= -1e-4 * float(of.slope @ step) or part < 1e-3:
+                break
+            part *= 0.4
+        memory.pairs.append((step, change))
+        x, g, gained = after, g + change, gained + fell
+    return Least(x, g, gained)
