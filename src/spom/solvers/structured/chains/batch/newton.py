@@ -32,7 +32,7 @@ Mask = NDArray[np.bool_]
 
 # Labels that the model leaves out, and the most iterations on it, while some slope is above so many times l1. On
 # CoNLL-2000 coarse models were good for the first steps, and too small by 10 % near the optimum.
-STAGES = ((30.0, Cut(1e-3, 1e-2), 25), (3.0, Cut(3e-4, 3e-3), 40), (1e-3, Cut(1e-4, 1e-3), 60), (0.0, EXACT, 120))
+STAGES = ((30.0, Cut(1e-3, 1e-2), 25), (3.0, Cut(3e-4, 1e-3), 40), (1e-3, Cut(2e-4, 5e-4), 60), (0.0, EXACT, 120))
 # A step ends where no slope is above this part of the largest one, or of l1. Not tuned.
 PART = 0.1
 # Weights at zero join the working set where the gradient is above this part of l1; that of dual steps. Not tuned.

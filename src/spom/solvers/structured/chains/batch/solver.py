@@ -27,7 +27,7 @@ from spom.solvers.structured.gap import Part, block_norms, certify, soft
 # Newton steps of a round at most; it ends where the model of a step has less than this part of the objective to gain,
 # and a look for a bound follows. The next look is where it has less than a FINER of that: a look costs as much as
 # two steps.
-STEPS, SMALL_GAIN, FINER = 4, 5e-4, 8.0
+STEPS, SMALL_GAIN, FINER = 4, 5e-4, 50.0
 # Dual steps of a look at most: gradients outside of their bounds fall by four to ten with each.
 DUAL_STEPS = 4
 # Iterations of the accelerated method between two certificates.
@@ -221,7 +221,7 @@ class BatchChain:
             points.append(now)
             over = float((np.abs(now.gradient) / objective.l1).max(initial=0.0)) - 1.0
             cost = over * float((now.entropies - now.losses).sum())
-            if cost < 0.2 * max(value - float(now.entropies.sum()), 1e-9 * value):
+            if cost < 0.3 * max(value - float(now.entropies.sum()), 1e-9 * value):
                 break
         return points
 
