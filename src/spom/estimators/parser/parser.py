@@ -37,7 +37,7 @@ from spom.solvers.structured.trees.model import ArcModel
 from spom.solvers.structured.trees.relations import LabelLearner, LabelModel
 from spom.solvers.structured.trees.second_order.model import SecondOrderModel, left_heads
 from spom.solvers.structured.trees.second_order.templates import PART_COLUMNS
-from spom.solvers.structured.trees.select import TemplateSelection, select_arcs
+from spom.solvers.structured.trees.select import TemplateSelection, after_selection, select_arcs
 from spom.solvers.structured.trees.solver import ArcSolver
 
 LABEL_BITS = 14
@@ -59,12 +59,14 @@ class DependencyParser(TakesPenalty, TakesCallbacks, SavingParser, BaseEstimator
     loss : `"mira"` (the smallest step that makes the cost-augmented hinge zero, at most `step`), `"hinge"`,
         `"perceptron"` or `"log"` (a random field over trees).
     penalty : a penalty on the blocks' norms: `GroupLasso`, `SparseMKL` (SPOM), `LqMKL`, `ElasticNetMKL`,
-        `TreeGroupLasso` over templates, sums of block norms; a name alone gets a strength from the number of sentences.
+        `TreeGroupLasso` over templates; on single weights: `L1`, `ElasticNet`; on both: `SparseGroupLasso`, and sums
+        whose order of proxes is exact. A name alone gets a strength from the number of sentences.
         `"auto"` and None are no penalty: a parser is the mean of its iterates, which needs none.
     update : `"select"`: one pass of group dual averaging under the penalty switches templates off, then those that are
-        left are learnt without it. `"forward-backward"`: each sentence's step, then the prox of the penalty, which
-        leaves no template at exactly zero, as the model is the mean of all iterates. `"auto"`: the former, but the
-        latter under the log loss, whose optimum `gap_` is about, and for penalties of single weights.
+        left are learnt under its part on single weights, if it has one. `"dual-averaging"`: penalties of single
+        weights, which are exactly zero then. `"forward-backward"`: each sentence's step, then the prox of a penalty of
+        block norms, which leaves no template at exactly zero, as the model is the mean of all iterates. `"auto"`: the
+        first, but the last under the log loss, whose optimum `gap_` is about, and what suits single weights.
     labels : whether relations are learnt too, by a second stage that looks at the whole tree.
     epochs, label_epochs : passes for arcs and for relations.
     prune : None, a number of templates to keep, a share of them below one, or `"auto"`: half of the templates and small
@@ -87,7 +89,8 @@ class DependencyParser(TakesPenalty, TakesCallbacks, SavingParser, BaseEstimator
     selected_ : the indices of those that are not zero. relations_ : the names of the relations.
     selection_ : what `update="select"` found, or None: the templates, which were kept, and their evidence.
     penalty_ : the penalty with its strength, or None.
-    gap_ : how far the arcs' objective is from its optimum at most, under the log loss and a penalty; else NaN.
+    gap_ : how far the arcs' objective is from its optimum at most, under the log loss and a penalty; else NaN. After a
+        selection the objective is that of the templates that are left, with the part of the penalty on single weights.
     pruning_ : what was dropped and why, or None. history_ : a dict for each epoch of each stage. converged_ : whether
         development data ended the training.
 
@@ -290,7 +293,7 @@ class DependencyParser(TakesPenalty, TakesCallbacks, SavingParser, BaseEstimator
     def _selected(
         self, run: Stages, templates: ArcTemplates, codes: ArcCodes, gold: Ints, blank: bool
     ) -> tuple[ArcTemplates, TemplateSelection | None]:
-        """The templates that the penalty keeps; what is left is learnt without it."""
+        """The templates that the penalty keeps; what is left is learnt under its part on single weights alone."""
         settings, seed = run.settings, run.settings["seed"]
         if run.update != "select" or blank:
             return templates, None
@@ -306,6 +309,7 @@ class DependencyParser(TakesPenalty, TakesCallbacks, SavingParser, BaseEstimator
                 raise ValueError(f"{run.penalty!r} leaves no template: give a smaller strength")
             # A strength that was not given is not for the user to lower.
             run.penalty = with_strength(run.penalty, 0.5 * run.penalty.strength)
+            settings["penalty"] = after_selection(run.penalty, len(templates.blocks))
         return templates.keep(found.kept), found
 
     def partial_fit(self, X: Treebank, y: Any = None, relations: Iterable[str] | None = None) -> Self:
@@ -512,14 +516,17 @@ class DependencyParser(TakesPenalty, TakesCallbacks, SavingParser, BaseEstimator
         if not isinstance(seed, np.random.Generator):
             seed = trainer.seed(self._seed)
         penalty = self.penalty_ if sentences is None else chosen_penalty(self.penalty, sentences)
-        update = chosen_update(self.update, penalty, self.loss)
+        count = len(ArcTemplates(self._names()).blocks)
+        update = chosen_update(self.update, penalty, self.loss, count)
+        # Templates that a penalty has selected are learnt without its part on blocks.
+        learnt_with = after_selection(penalty, count) if update == "select" else penalty
         if self.order not in (1, 2):
             raise ValueError(f"order must be 1 or 2; it is {self.order!r}")
-        if self.order == 2 and (self.loss == "log" or (penalty is not None and update != "select")):
-            raise Unsupported("order=2 does not go with loss='log', or with a penalty but for update='select'")
+        if self.order == 2 and (self.loss == "log" or learnt_with is not None):
+            what = "a penalty but for one of templates alone, by update='select'"
+            raise Unsupported(f"order=2 does not go with loss='log', or with {what}")
         settings = {
-            # Templates that a penalty has selected are learnt without it.
-            **{"loss": self.loss, "penalty": None if update == "select" else penalty},
+            **{"loss": self.loss, "penalty": learnt_with},
             **{"step": self.step, "cost": self.cost},
             **{"projective": projective, "seed": seed},
         }

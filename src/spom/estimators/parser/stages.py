@@ -19,6 +19,7 @@ from spom.solvers.structured.trees.relations import LabelLearner, LabelModel
 from spom.solvers.structured.trees.second_order.model import left_heads
 from spom.solvers.structured.trees.second_order.solver import SecondOrderSolver
 from spom.solvers.structured.trees.solver import ArcSolver
+from spom.solvers.structured.trees.sparse import SparseArcSolver
 
 # Development data: the trees, their codes, and what a second stage takes: the trees of the first one, or its model.
 Held = tuple[Treebank, ArcCodes, Any]
@@ -35,8 +36,12 @@ class Stages:
     update: str = "forward-backward"
 
     def solver(self, templates: ArcTemplates, codes: ArcCodes, gold: Ints, **more: Any) -> ArcSolver:
-        """A solver for the arcs of these sentences."""
-        return ArcSolver(templates, codes, gold, copies=False, **{**self.settings, **more})
+        """A solver for the arcs of these sentences: one that makes single weights zero where the penalty does."""
+        penalty = self.settings["penalty"]
+        elastic = None if penalty is None else penalty.elastic()
+        sparse = elastic is not None and (elastic.l1 > 0.0 or self.update == "dual-averaging")
+        kind = SparseArcSolver if sparse else ArcSolver
+        return kind(templates, codes, gold, copies=False, **{**self.settings, **more})
 
     def second_order(self, arcs: ArcModel, codes: ArcCodes, gold: Ints) -> SecondOrderSolver:
         """A solver for siblings and grandparents too, with templates and arcs that a first-order model leaves."""

@@ -18,7 +18,7 @@ from spom.decoders.schemes import Constraints
 from spom.errors import DataError, Diverged, Unsupported
 from spom.features.rows import Blocks
 from spom.penalties import Zero
-from spom.penalties.forms import compiled_prox, fixed_strength, norms_form, of_norms, selection_form
+from spom.penalties.forms import compiled_prox, fixed_strength, of_norms, runs_on_norms, selection_form
 from spom.solvers import examples
 from spom.solvers.steps import DIAGONAL, PLAIN, AdaGrad, Auto, Constant, InverseSqrt, LinearDecay, Step, Theory, as_step
 from spom.solvers.structured.chains.adaptive_engine import AdaptiveEngine, Rates
@@ -376,7 +376,7 @@ def chain_update(update: str, penalty: Any, count: int) -> str:
     single = penalty.elastic() is not None
     if update == "auto" and single:
         return "dual-averaging"
-    blocks = getattr(penalty, "groups", None) is None and norms_form(penalty, count) is not None
+    blocks = runs_on_norms(penalty, count)
     if update == "select" or (update == "auto" and not blocks):
         selection_form(penalty, count)
         return "select"
