@@ -197,6 +197,8 @@ class SparseArcSolver(ArcSolver):
         found = penalty.elastic()
         if found is None:
             raise Unsupported(f"{penalty!r} is no penalty of single weights, such as L1 or ElasticNet")
+        if self.ranking:
+            raise Unsupported("dual averaging sums no progressive scores up: leave ranking= out")
         self.penalty, self.elastic = penalty, Elastic(float(found.l1), float(found.l2))
         self.passed = np.array([0.0, 0.0, 1.0])
         if start is not None:
