@@ -3,7 +3,7 @@
 `python -m benchmarks.defaults.parser_strengths measure [TREEBANK ...]` learns arcs from the training part of each
 treebank that has a development part, without a penalty, with the l1 norm of strength c / sentences, and with the sparse
 group lasso whose l1 part has that strength, and scores UAS on the development part (test parts have no part in this).
-`... choose` takes the largest c whose mean UAS on the *other* treebanks is at most `WORSE` below that without a penalty.
+`... choose` takes the largest c whose mean UAS on the *other* treebanks is at most `WORSE` below no penalty.
 """
 
 from __future__ import annotations

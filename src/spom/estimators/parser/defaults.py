@@ -89,10 +89,9 @@ def chosen_penalty(given: Any, sentences: int) -> Any:
     if elastic is None and form is not None and form.elastic.l1 > 0.0:
         ratio = _rounded(single / (groups + single))
         return found.set_params(strength=_rounded(groups + single), l1_ratio=ratio)
+    strength = groups if found.homogeneous else SQUARES / seen
     if elastic is not None and elastic.l1 > 0.0:
         strength = single
-    else:
-        strength = groups if found.homogeneous else SQUARES / seen
     return operator("penalty", given, GroupLasso(_rounded(strength)))
 
 

@@ -31,7 +31,7 @@ from spom.estimators.training.streams import as_stream, is_iterator
 from spom.features.arc_sets import LABELS, guided_templates
 from spom.features.arcs import ArcCodes, ArcTemplates, with_roots, words_of
 from spom.metrics.attachment import Attachment, attachment
-from spom.penalties.base import with_strength
+from spom.penalties.base import block_weights, with_strength
 from spom.solvers.structured.trees.gap import tree_gap
 from spom.solvers.structured.trees.model import ArcModel
 from spom.solvers.structured.trees.relations import LabelLearner, LabelModel
@@ -85,7 +85,8 @@ class DependencyParser(TakesPenalty, TakesCallbacks, SavingParser, BaseEstimator
 
     Attributes
     ----------
-    blocks_ : the names of the templates in the model. block_weights_ : their shares of the sum of norms.
+    blocks_ : the names of the templates in the model. block_weights_ : the papers' beta of each, summing to one: shares
+        of the sum of norms, for `LqMKL` under `"forward-backward"` powers of them.
     selected_ : the indices of those that are not zero. relations_ : the names of the relations.
     selection_ : what `update="select"` found, or None: the templates, which were kept, and their evidence.
     penalty_ : the penalty with its strength, or None.
@@ -477,9 +478,10 @@ class DependencyParser(TakesPenalty, TakesCallbacks, SavingParser, BaseEstimator
 
     @property
     def block_weights_(self) -> Floats:
-        """Each template's share of the sum of norms."""
-        norms = self.arcs_.block_norms()
-        return norms / norms.sum() if norms.any() else norms
+        """beta of each template, summing to one; the norms' shares where they were learnt without their penalty."""
+        count = len(ArcTemplates(self._names()).blocks)
+        update = chosen_update(self.update, self.penalty_, self.loss, count)
+        return block_weights(self.arcs_.block_norms(), self.penalty_ if update == "forward-backward" else None)
 
     @property
     def selected_(self) -> Ints:

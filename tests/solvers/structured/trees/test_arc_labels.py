@@ -29,9 +29,7 @@ class Ordered:
         return np.arange(n)
 
 
-def naive_labels(
-    bank: Any, names: list[str], epochs: int, most: float, radius: float = np.inf
-) -> dict[str, Any]:
+def naive_labels(bank: Any, names: list[str], epochs: int, most: float, radius: float = np.inf) -> dict[str, Any]:
     """The mean over rounds of the weights of averaged margin steps, one word after another."""
     count = len(bank.relation_names)
     weights: dict[str, Any] = defaultdict(lambda: np.zeros(count))
@@ -112,9 +110,7 @@ def test_each_pass_of_relations_ends_inside_the_ball() -> None:
         assert np.linalg.norm(learner.weights) == pytest.approx(radius, rel=1e-5)
     naive = np.concatenate(list(naive_labels(bank, templates.blocks, 2, 0.0371, radius).values()))
     found = learner.model().entries().values
-    np.testing.assert_allclose(
-        np.sort(found[np.abs(found) > 1e-6]), np.sort(naive[np.abs(naive) > 1e-6]), atol=1e-6
-    )
+    np.testing.assert_allclose(np.sort(found[np.abs(found) > 1e-6]), np.sort(naive[np.abs(naive) > 1e-6]), atol=1e-6)
 
 
 def test_the_relation_of_roots_is_theirs_alone() -> None:

@@ -77,7 +77,9 @@ def _part(model: ArcModel, total: ArcModel, form: Split, sentences: int) -> Part
         # The penalty sees block norms alone, and so does its conjugate.
         own, slopes = model.block_norms(), total.block_norms() / sentences
         return Part(own[:, None], slopes[:, None], NO_ELASTIC, form.norms, np.arange(own.size + 1))
-    weights, gradient, starts = [], [], [0]
+    weights: list[Floats] = []
+    gradient: list[Floats] = []
+    starts = [0]
     for f, slot in model.templates.places:
         w, g = (block_view(one.weights, one.layout, f, slot).reshape(-1) for one in (model, total))
         # Where both are zero nothing is added to any sum.
@@ -86,5 +88,5 @@ def _part(model: ArcModel, total: ArcModel, form: Split, sentences: int) -> Part
         gradient.append(g[some].astype(np.float64) / sentences)
         starts.append(starts[-1] + some.size)
     norms = None if isinstance(form.norms, Zero) else form.norms
-    w, g = np.concatenate(weights)[:, None], np.concatenate(gradient)[:, None]
-    return Part(w, g, form.elastic, norms, np.array(starts))
+    columns = np.concatenate(weights)[:, None], np.concatenate(gradient)[:, None]
+    return Part(*columns, form.elastic, norms, np.array(starts))
