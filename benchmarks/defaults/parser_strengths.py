@@ -24,7 +24,7 @@ from spom.estimators.parser import defaults
 from spom.penalties import L1, SparseGroupLasso
 
 RESULTS = Path(__file__).parent / "results" / "parser_strengths.json"
-CONSTANTS = (1.0, 1.5, 2.0, 3.0)
+CONSTANTS = (0.25, 0.5, 1.0, 2.0)
 SEEDS = 2
 # What a smaller model may cost, as in `prune="auto"`.
 WORSE = 0.002

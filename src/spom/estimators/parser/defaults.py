@@ -127,3 +127,17 @@ def chosen_update(given: str, penalty: Any, loss: str, count: int) -> str:
         other = "select" if elastic is None else "dual-averaging"
         raise Unsupported(f"{penalty!r} is no penalty of block norms: it needs update={other!r}")
     return given
+
+
+def check_batch(parser: Any, penalty: Any) -> None:
+    """Raise for settings that the batch solver does not take."""
+    if parser.solver != "batch":
+        raise Unsupported(f"there is no solver {parser.solver!r} for parsers; there are: online, batch")
+    if parser.loss != "log":
+        raise Unsupported(f"solver='batch' minimises the log loss; loss is {parser.loss!r}")
+    if penalty is None:
+        raise ValueError(
+            "solver='batch' goes to the optimum of a penalty, such as L1(0.01) or GroupLasso(0.1); give one"
+        )
+    if parser.update == "select" or parser.prune == "auto":
+        raise Unsupported("solver='batch' goes to the optimum: leave update='select' and prune='auto' out")

@@ -22,7 +22,7 @@ from spom.decoders.inside_outside import inside_outside
 from spom.decoders.nonprojective import matrix_tree
 from spom.errors import DataError, Unsupported
 from spom.estimators.explanation import Explanation, explain_heads, template_scores
-from spom.estimators.parser.defaults import WHOLE, chosen_penalty, chosen_projective, chosen_update
+from spom.estimators.parser.defaults import WHOLE, check_batch, chosen_penalty, chosen_projective, chosen_update
 from spom.estimators.parser.pruning import Pruning, largest_share, relation_share, select_templates
 from spom.estimators.parser.saving import SavingParser
 from spom.estimators.parser.stages import Held, Stages, crossed_guides, gold_relations, share
@@ -81,6 +81,9 @@ class DependencyParser(TakesPenalty, TakesCallbacks, SavingParser, BaseEstimator
     table_bits, min_count : see `spom.features.arcs.ArcTemplates`.
     patience : with `fit(..., dev=...)`, end a stage after this many epochs without a better score; None makes all.
     n_jobs : threads of `predict`. random_state : the seed. verbose : 1 shows progress on a terminal.
+    solver : `"online"`; `"batch"` continues from there to the optimum of the log loss under the penalty, where whole
+        templates and single weights are exactly zero if the penalty makes them so; nothing is selected before.
+    tol : `"batch"` stops where `gap_` is at most tol times the objective (None: 1e-3).
     callbacks : objects with `on_epoch(info)`, `on_end(info)`; see `spom.core.callbacks`.
 
     Attributes
@@ -147,6 +150,8 @@ class DependencyParser(TakesPenalty, TakesCallbacks, SavingParser, BaseEstimator
         callbacks: Any = None,
         update: str = "auto",
         order: int = 1,
+        solver: str = "online",
+        tol: float | None = None,
     ) -> None:
         self.templates = templates
         self.projective = projective
@@ -169,6 +174,8 @@ class DependencyParser(TakesPenalty, TakesCallbacks, SavingParser, BaseEstimator
         self.callbacks = callbacks
         self.update = update
         self.order = order
+        self.solver = solver
+        self.tol = tol
 
     # --- learning ----------------------------------------------------------------------------------
 
@@ -233,6 +240,8 @@ class DependencyParser(TakesPenalty, TakesCallbacks, SavingParser, BaseEstimator
             templates, pruning = select_templates(run, templates, codes, gold, self.prune, how)
         first = run.solver(templates, codes, gold)
         arcs = first.model() if blank else run.arcs(first, epochs, "arcs", held)
+        if self.solver == "batch" and not run.trainer.over:
+            arcs = run.optimum(arcs, codes, gold, self.tol)
         # Its memory is for the stages that follow.
         del first
         second, label_model = None, None
@@ -246,10 +255,11 @@ class DependencyParser(TakesPenalty, TakesCallbacks, SavingParser, BaseEstimator
             label_model = learner.model() if blank else run.relations(learner, label_epochs)
         if pruning is not None and self.prune == "auto":
             arcs, label_model, pruning = self._cut(run, (arcs, label_model, pruning), labels, bank)
-        bounded = self.loss == "log" and run.settings["penalty"] is not None and not blank
-        gap = (
-            tree_gap(arcs, codes, gold, run.settings["penalty"], run.settings["projective"]).gap if bounded else np.nan
-        )
+        under = run.penalty if self.solver == "batch" else run.settings["penalty"]
+        bounded = self.loss == "log" and under is not None and not blank
+        gap = tree_gap(arcs, codes, gold, under, run.settings["projective"]).gap if bounded else np.nan
+        # The batch solver has the best bound that it met, which need not be the last.
+        gap = min([gap, *(entry["gap"] for entry in run.trainer.history[-1:] if "gap" in entry)])
         return {
             **{"arcs_": arcs, "second_": second, "labels_": label_model, "relations_": relations},
             **{
@@ -352,6 +362,8 @@ class DependencyParser(TakesPenalty, TakesCallbacks, SavingParser, BaseEstimator
 
     def _begin(self, run: Stages, bank: Treebank, relations: Iterable[str] | None) -> None:
         """A model that knows nothing yet."""
+        if self.solver == "batch":
+            raise Unsupported("solver='batch' needs all sentences at once: use fit")
         if self.prune is not None or run.update == "select":
             raise Unsupported(f"{WHOLE} need all sentences at once: use fit, or leave them out")
         found = self._learnt(run, bank, None, blank=True)
@@ -522,6 +534,10 @@ class DependencyParser(TakesPenalty, TakesCallbacks, SavingParser, BaseEstimator
         update = chosen_update(self.update, penalty, self.loss, count)
         # Templates that a penalty has selected are learnt without its part on blocks.
         learnt_with = after_selection(penalty, count) if update == "select" else penalty
+        if self.solver != "online":
+            check_batch(self, penalty)
+            # The online solution is where the batch solver starts, whatever it is: nothing is selected before.
+            update = "forward-backward" if update == "select" else update
         if self.order not in (1, 2):
             raise ValueError(f"order must be 1 or 2; it is {self.order!r}")
         if self.order == 2 and (self.loss == "log" or learnt_with is not None):

@@ -14,7 +14,7 @@ from spom.core.state import State
 from spom.decoders.schemes import Constraints
 from spom.errors import Unsupported
 from spom.penalties.forms import Elastic
-from spom.solvers.structured.chains.batch.accelerated import Smooth, accelerate
+from spom.solvers.structured.accelerated import Smooth, accelerate
 from spom.solvers.structured.chains.batch.mixture import Visited, mixing_weights
 from spom.solvers.structured.chains.batch.newton import Working, proposal, units
 from spom.solvers.structured.chains.batch.screening import Screen
