@@ -82,6 +82,7 @@ class BatchArcs:
         self.places, self.starts = self._alive()
         self.theta = np.zeros(self.places.size)
         self.k, self.seconds, self.best, self.curvature = 0, 0.0, 0.0, 1.0
+        self.resumed = isinstance(start, State)
         if isinstance(start, State):
             self.restore(start)
         elif start is not None:
@@ -112,7 +113,7 @@ class BatchArcs:
 
     def __iter__(self) -> Iterator[State]:
         """The state at the start, unless it is one to resume from, then one after each round of iterations."""
-        if self.k == 0:
+        if not self.resumed:
             yield self._state(self.at(self.theta))
         while True:
             begin = time.perf_counter()
