@@ -61,7 +61,7 @@ def chosen_projective(given: Any, bank: Treebank) -> tuple[bool, str]:
 # keep 37 to 46 at -.0038 to +.0028, and 14 loses up to .009. No finer grid was tried.
 GROUPS, SQUARES = 3.0, 7.0
 # The l1 norm by name has this over the number of all sentences. Chosen on development parts of nine treebanks with one
-# left out at a time (benchmarks/defaults/parser_strengths.py): 36 % of the weights at UAS -.0031 to +.0008, mean -.0011.
+# left out at a time (benchmarks/defaults/parser_strengths.py): 36 % of the weights at UAS -.0031 to +.0008.
 SINGLE = 1.0
 UPDATES = ("auto", "select", "forward-backward", "dual-averaging")
 # What cannot be done sentence by sentence.

@@ -38,7 +38,8 @@ class Learner:
 
     `epochs` is how many states there will be, those before a resume included, or None where it is unknown. `rule` stops
     the run after a state, as those of `spom.solvers.iterate` do; after a resume it is asked about the earlier states
-    again, which then have `k`, `objective` and the gap, where the entry has one, alone. `columns` are the names that every entry has.
+    again, which then have `k`, `objective` and the gap, where the entry has one, alone. `columns` are the names that
+    every entry has.
     """
 
     epochs: int | None = None
