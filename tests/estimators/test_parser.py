@@ -21,7 +21,7 @@ from spom.estimators.comparing import will_do
 from spom.estimators.parser import pruning
 from spom.estimators.parser.pruning import how_many
 from spom.estimators.training import Checkpoint
-from spom.penalties import GroupLasso, SparseMKL
+from spom.penalties import GroupLasso, LqMKL, SparseMKL
 from spom.solvers.structured.trees.model import ArcModel
 
 NOUNS, VERBS, ADJECTIVES = ("dog", "cat", "bird", "fox"), ("sees", "hears", "likes"), ("old", "red", "big")
@@ -148,6 +148,18 @@ def test_an_update_is_chosen_by_penalty_and_loss_and_named() -> None:
         DependencyParser(**QUICK, update="select").fit(TRAIN)
     with pytest.raises(Unsupported, match="need all sentences at once"):
         DependencyParser(**QUICK, penalty="group-lasso").partial_fit(TRAIN)
+
+
+def test_block_weights_are_those_of_the_penalty() -> None:
+    bank, names = toy(40), ["h.upos m.upos", "m.form", "h.form m.form dist"]
+    params = {"verbose": 0, "labels": False, "min_count": 1, "epochs": 2}
+    found = DependencyParser(names, penalty=LqMKL(0.01, q=1.5), update="forward-backward", **params).fit(bank)
+    roots = found.arcs_.block_norms() ** 0.5
+    np.testing.assert_allclose(found.block_weights_, roots / roots.sum(), rtol=1e-4)
+    # What is left of a selection is learnt without the penalty of blocks.
+    chosen = DependencyParser(names, penalty=LqMKL(0.01, q=1.5), **params).fit(bank)
+    norms = chosen.arcs_.block_norms()
+    np.testing.assert_allclose(chosen.block_weights_, norms / norms.sum())
 
 
 def test_marginals_are_those_of_all_trees(fitted: DependencyParser) -> None:

@@ -10,7 +10,8 @@ import pytest
 
 from spom import DependencyParser, load_model
 from spom.data import Treebank
-from spom.estimators.parser.defaults import chosen_projective, crosses, crossing_share
+from spom.estimators.parser.defaults import chosen_penalty, chosen_projective, crosses, crossing_share
+from spom.penalties import L1, GroupLasso, SparseGroupLasso, SparseMKL, TreeGroupLasso
 
 FLAT = [("dogs", "NOUN", 2), ("bark", "VERB", 0), ("now", "ADV", 2), ("too", "ADV", 2)]
 CROSSED = [("one", "NUM", 3), ("big", "ADJ", 4), ("sees", "VERB", 0), ("it", "PRON", 3)]
@@ -52,3 +53,14 @@ def test_the_treebank_decides(tmp_path: Any) -> None:
     # One more pass keeps the choice, whatever these sentences have.
     assert parser.partial_fit(flat).projective_ is False
     assert DependencyParser(min_count=1, verbose=0).partial_fit(flat).projective_ is True
+
+
+@pytest.mark.parametrize(("name", "penalty"), [
+    ("l1", L1(0.0025)),
+    ("sparse-group-lasso", SparseGroupLasso(0.152, l1_ratio=0.0164)),
+    ("tree-group-lasso", TreeGroupLasso(0.15)),
+    ("group-lasso", GroupLasso(0.15)),
+    ("sparse-mkl", SparseMKL(0.0175)),
+])  # fmt: skip
+def test_a_name_gets_the_strength_of_its_kind(name: str, penalty: Any) -> None:
+    assert repr(chosen_penalty(name, 400)) == repr(penalty)

@@ -141,6 +141,21 @@ def selection_form(penalty: Any, count: int) -> Split:
     return Split(Elastic(found.elastic.l1, l2), others[0])
 
 
+def runs_on_norms(penalty: Any, count: int) -> bool:
+    """Whether loops can take the prox of a penalty of the norms of `count` blocks after each round.
+
+    >>> from spom.penalties import L1, GroupLasso, Sum
+    >>> runs_on_norms(GroupLasso(1.0), 3), runs_on_norms(Sum([L1(1.0), GroupLasso(1.0)]), 3)
+    (True, False)
+    """
+    norms = None if getattr(penalty, "groups", None) is not None else norms_form(penalty, count)
+    try:
+        return norms is not None and norms.compiled((count,)) is not None
+    except Unsupported:
+        # Some sums have a prox that no single loop computes.
+        return False
+
+
 def fixed_strength(penalty: Any) -> float:
     """The strength s of s/2 norm2(theta_0)^2, what a chain whose weight is fixed at one pays (section 4.1 of SPOM).
 

@@ -22,7 +22,7 @@ from spom.decoders.inside_outside import inside_outside
 from spom.decoders.nonprojective import matrix_tree
 from spom.errors import DataError, Unsupported
 from spom.estimators.explanation import Explanation, explain_heads, template_scores
-from spom.estimators.parser.defaults import WHOLE, chosen_penalty, chosen_projective, chosen_update
+from spom.estimators.parser.defaults import WHOLE, check_batch, chosen_penalty, chosen_projective, chosen_update
 from spom.estimators.parser.pruning import Pruning, largest_share, relation_share, select_templates
 from spom.estimators.parser.saving import SavingParser
 from spom.estimators.parser.stages import Held, Stages, crossed_guides, gold_relations, share
@@ -31,13 +31,13 @@ from spom.estimators.training.streams import as_stream, is_iterator
 from spom.features.arc_sets import LABELS, guided_templates
 from spom.features.arcs import ArcCodes, ArcTemplates, with_roots, words_of
 from spom.metrics.attachment import Attachment, attachment
-from spom.penalties.base import with_strength
+from spom.penalties.base import block_weights, with_strength
 from spom.solvers.structured.trees.gap import tree_gap
 from spom.solvers.structured.trees.model import ArcModel
 from spom.solvers.structured.trees.relations import LabelLearner, LabelModel
 from spom.solvers.structured.trees.second_order.model import SecondOrderModel, left_heads
 from spom.solvers.structured.trees.second_order.templates import PART_COLUMNS
-from spom.solvers.structured.trees.select import TemplateSelection, select_arcs
+from spom.solvers.structured.trees.select import TemplateSelection, after_selection, select_arcs
 from spom.solvers.structured.trees.solver import ArcSolver
 
 LABEL_BITS = 14
@@ -59,12 +59,14 @@ class DependencyParser(TakesPenalty, TakesCallbacks, SavingParser, BaseEstimator
     loss : `"mira"` (the smallest step that makes the cost-augmented hinge zero, at most `step`), `"hinge"`,
         `"perceptron"` or `"log"` (a random field over trees).
     penalty : a penalty on the blocks' norms: `GroupLasso`, `SparseMKL` (SPOM), `LqMKL`, `ElasticNetMKL`,
-        `TreeGroupLasso` over templates, sums of block norms; a name alone gets a strength from the number of sentences.
+        `TreeGroupLasso` over templates; on single weights: `L1`, `ElasticNet`; on both: `SparseGroupLasso`, and sums
+        whose order of proxes is exact. A name alone gets a strength from the number of sentences.
         `"auto"` and None are no penalty: a parser is the mean of its iterates, which needs none.
     update : `"select"`: one pass of group dual averaging under the penalty switches templates off, then those that are
-        left are learnt without it. `"forward-backward"`: each sentence's step, then the prox of the penalty, which
-        leaves no template at exactly zero, as the model is the mean of all iterates. `"auto"`: the former, but the
-        latter under the log loss, whose optimum `gap_` is about, and for penalties of single weights.
+        left are learnt under its part on single weights, if it has one. `"dual-averaging"`: penalties of single
+        weights, which are exactly zero then. `"forward-backward"`: each sentence's step, then the prox of a penalty of
+        block norms, which leaves no template at exactly zero, as the model is the mean of all iterates. `"auto"`: the
+        first, but the last under the log loss, whose optimum `gap_` is about, and what suits single weights.
     labels : whether relations are learnt too, by a second stage that looks at the whole tree.
     epochs, label_epochs : passes for arcs and for relations.
     prune : None, a number of templates to keep, a share of them below one, or `"auto"`: half of the templates and small
@@ -79,15 +81,20 @@ class DependencyParser(TakesPenalty, TakesCallbacks, SavingParser, BaseEstimator
     table_bits, min_count : see `spom.features.arcs.ArcTemplates`.
     patience : with `fit(..., dev=...)`, end a stage after this many epochs without a better score; None makes all.
     n_jobs : threads of `predict`. random_state : the seed. verbose : 1 shows progress on a terminal.
+    solver : `"online"`; `"batch"` continues from there to the optimum of the log loss under the penalty, where whole
+        templates and single weights are exactly zero if the penalty makes them so; nothing is selected before.
+    tol : `"batch"` stops where `gap_` is at most tol times the objective (None: 1e-3).
     callbacks : objects with `on_epoch(info)`, `on_end(info)`; see `spom.core.callbacks`.
 
     Attributes
     ----------
-    blocks_ : the names of the templates in the model. block_weights_ : their shares of the sum of norms.
+    blocks_ : the names of the templates in the model. block_weights_ : the papers' beta of each, summing to one: shares
+        of the sum of norms, for `LqMKL` under `"forward-backward"` powers of them.
     selected_ : the indices of those that are not zero. relations_ : the names of the relations.
     selection_ : what `update="select"` found, or None: the templates, which were kept, and their evidence.
     penalty_ : the penalty with its strength, or None.
-    gap_ : how far the arcs' objective is from its optimum at most, under the log loss and a penalty; else NaN.
+    gap_ : how far the arcs' objective is from its optimum at most, under the log loss and a penalty; else NaN. After a
+        selection the objective is that of the templates that are left, with the part of the penalty on single weights.
     pruning_ : what was dropped and why, or None. history_ : a dict for each epoch of each stage. converged_ : whether
         development data ended the training.
 
@@ -143,6 +150,8 @@ class DependencyParser(TakesPenalty, TakesCallbacks, SavingParser, BaseEstimator
         callbacks: Any = None,
         update: str = "auto",
         order: int = 1,
+        solver: str = "online",
+        tol: float | None = None,
     ) -> None:
         self.templates = templates
         self.projective = projective
@@ -165,6 +174,8 @@ class DependencyParser(TakesPenalty, TakesCallbacks, SavingParser, BaseEstimator
         self.callbacks = callbacks
         self.update = update
         self.order = order
+        self.solver = solver
+        self.tol = tol
 
     # --- learning ----------------------------------------------------------------------------------
 
@@ -229,6 +240,8 @@ class DependencyParser(TakesPenalty, TakesCallbacks, SavingParser, BaseEstimator
             templates, pruning = select_templates(run, templates, codes, gold, self.prune, how)
         first = run.solver(templates, codes, gold)
         arcs = first.model() if blank else run.arcs(first, epochs, "arcs", held)
+        if self.solver == "batch" and not run.trainer.over:
+            arcs = run.optimum(arcs, codes, gold, self.tol)
         # Its memory is for the stages that follow.
         del first
         second, label_model = None, None
@@ -242,10 +255,11 @@ class DependencyParser(TakesPenalty, TakesCallbacks, SavingParser, BaseEstimator
             label_model = learner.model() if blank else run.relations(learner, label_epochs)
         if pruning is not None and self.prune == "auto":
             arcs, label_model, pruning = self._cut(run, (arcs, label_model, pruning), labels, bank)
-        bounded = self.loss == "log" and run.settings["penalty"] is not None and not blank
-        gap = (
-            tree_gap(arcs, codes, gold, run.settings["penalty"], run.settings["projective"]).gap if bounded else np.nan
-        )
+        under = run.penalty if self.solver == "batch" else run.settings["penalty"]
+        bounded = self.loss == "log" and under is not None and not blank
+        gap = tree_gap(arcs, codes, gold, under, run.settings["projective"]).gap if bounded else np.nan
+        # The batch solver has the best bound that it met, which need not be the last.
+        gap = min([gap, *(entry["gap"] for entry in run.trainer.history[-1:] if "gap" in entry)])
         return {
             **{"arcs_": arcs, "second_": second, "labels_": label_model, "relations_": relations},
             **{
@@ -290,7 +304,7 @@ class DependencyParser(TakesPenalty, TakesCallbacks, SavingParser, BaseEstimator
     def _selected(
         self, run: Stages, templates: ArcTemplates, codes: ArcCodes, gold: Ints, blank: bool
     ) -> tuple[ArcTemplates, TemplateSelection | None]:
-        """The templates that the penalty keeps; what is left is learnt without it."""
+        """The templates that the penalty keeps; what is left is learnt under its part on single weights alone."""
         settings, seed = run.settings, run.settings["seed"]
         if run.update != "select" or blank:
             return templates, None
@@ -306,6 +320,7 @@ class DependencyParser(TakesPenalty, TakesCallbacks, SavingParser, BaseEstimator
                 raise ValueError(f"{run.penalty!r} leaves no template: give a smaller strength")
             # A strength that was not given is not for the user to lower.
             run.penalty = with_strength(run.penalty, 0.5 * run.penalty.strength)
+            settings["penalty"] = after_selection(run.penalty, len(templates.blocks))
         return templates.keep(found.kept), found
 
     def partial_fit(self, X: Treebank, y: Any = None, relations: Iterable[str] | None = None) -> Self:
@@ -347,6 +362,8 @@ class DependencyParser(TakesPenalty, TakesCallbacks, SavingParser, BaseEstimator
 
     def _begin(self, run: Stages, bank: Treebank, relations: Iterable[str] | None) -> None:
         """A model that knows nothing yet."""
+        if self.solver == "batch":
+            raise Unsupported("solver='batch' needs all sentences at once: use fit")
         if self.prune is not None or run.update == "select":
             raise Unsupported(f"{WHOLE} need all sentences at once: use fit, or leave them out")
         found = self._learnt(run, bank, None, blank=True)
@@ -473,9 +490,10 @@ class DependencyParser(TakesPenalty, TakesCallbacks, SavingParser, BaseEstimator
 
     @property
     def block_weights_(self) -> Floats:
-        """Each template's share of the sum of norms."""
-        norms = self.arcs_.block_norms()
-        return norms / norms.sum() if norms.any() else norms
+        """beta of each template, summing to one; the norms' shares where they were learnt without their penalty."""
+        count = len(ArcTemplates(self._names()).blocks)
+        update = chosen_update(self.update, self.penalty_, self.loss, count)
+        return block_weights(self.arcs_.block_norms(), self.penalty_ if update == "forward-backward" else None)
 
     @property
     def selected_(self) -> Ints:
@@ -512,14 +530,21 @@ class DependencyParser(TakesPenalty, TakesCallbacks, SavingParser, BaseEstimator
         if not isinstance(seed, np.random.Generator):
             seed = trainer.seed(self._seed)
         penalty = self.penalty_ if sentences is None else chosen_penalty(self.penalty, sentences)
-        update = chosen_update(self.update, penalty, self.loss)
+        count = len(ArcTemplates(self._names()).blocks)
+        update = chosen_update(self.update, penalty, self.loss, count)
+        # Templates that a penalty has selected are learnt without its part on blocks.
+        learnt_with = after_selection(penalty, count) if update == "select" else penalty
+        if self.solver != "online":
+            check_batch(self, penalty)
+            # The online solution is where the batch solver starts, whatever it is: nothing is selected before.
+            update = "forward-backward" if update == "select" else update
         if self.order not in (1, 2):
             raise ValueError(f"order must be 1 or 2; it is {self.order!r}")
-        if self.order == 2 and (self.loss == "log" or (penalty is not None and update != "select")):
-            raise Unsupported("order=2 does not go with loss='log', or with a penalty but for update='select'")
+        if self.order == 2 and (self.loss == "log" or learnt_with is not None):
+            what = "a penalty but for one of templates alone, by update='select'"
+            raise Unsupported(f"order=2 does not go with loss='log', or with {what}")
         settings = {
-            # Templates that a penalty has selected are learnt without it.
-            **{"loss": self.loss, "penalty": None if update == "select" else penalty},
+            **{"loss": self.loss, "penalty": learnt_with},
             **{"step": self.step, "cost": self.cost},
             **{"projective": projective, "seed": seed},
         }

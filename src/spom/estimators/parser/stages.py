@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,13 +12,16 @@ from spom.core.arrays import Arrays, Ints, aligned_singles
 from spom.core.state import State
 from spom.data.treebank import Treebank
 from spom.estimators.training import Learner, Trainer
+from spom.estimators.training.goal import Goal
 from spom.features.arcs import ArcCodes, ArcTemplates, with_roots, words_of
 from spom.solvers.iterate import take
+from spom.solvers.structured.trees.batch import BatchArcs
 from spom.solvers.structured.trees.model import ArcModel
 from spom.solvers.structured.trees.relations import LabelLearner, LabelModel
 from spom.solvers.structured.trees.second_order.model import left_heads
 from spom.solvers.structured.trees.second_order.solver import SecondOrderSolver
 from spom.solvers.structured.trees.solver import ArcSolver
+from spom.solvers.structured.trees.sparse import SparseArcSolver
 
 # Development data: the trees, their codes, and what a second stage takes: the trees of the first one, or its model.
 Held = tuple[Treebank, ArcCodes, Any]
@@ -35,8 +38,12 @@ class Stages:
     update: str = "forward-backward"
 
     def solver(self, templates: ArcTemplates, codes: ArcCodes, gold: Ints, **more: Any) -> ArcSolver:
-        """A solver for the arcs of these sentences."""
-        return ArcSolver(templates, codes, gold, copies=False, **{**self.settings, **more})
+        """A solver for the arcs of these sentences: one that makes single weights zero where the penalty does."""
+        penalty = self.settings["penalty"]
+        elastic = None if penalty is None else penalty.elastic()
+        sparse = elastic is not None and (elastic.l1 > 0.0 or self.update == "dual-averaging")
+        kind = SparseArcSolver if sparse else ArcSolver
+        return kind(templates, codes, gold, copies=False, **{**self.settings, **more})
 
     def second_order(self, arcs: ArcModel, codes: ArcCodes, gold: Ints) -> SecondOrderSolver:
         """A solver for siblings and grandparents too, with templates and arcs that a first-order model leaves."""
@@ -56,6 +63,24 @@ class Stages:
         scores = None if dev is None else lambda model: self.score(model, dev)
         found = self.trainer.run(ArcLearner(solver, epochs, stage, scores), stage)
         return solver.model_of(aligned(found.model["weights"]))
+
+    def optimum(self, arcs: ArcModel, codes: ArcCodes, gold: Ints, tol: float | None) -> ArcModel:
+        """Rounds of the batch solver from the weights of a model to the optimum of the penalty."""
+
+        def make(start: State | None) -> BatchArcs:
+            return BatchArcs(
+                arcs.templates,
+                codes,
+                gold,
+                penalty=self.penalty,
+                projective=self.settings["projective"],
+                limits=arcs.limits,
+                start=arcs.weights if start is None else start,
+            )
+
+        learner = OptimumLearner(make, Goal(tol))
+        found = self.trainer.run(learner, "batch")
+        return replace(arcs, stored=aligned(found.model["weights"]))
 
     def relations(self, learner: LabelLearner, epochs: int) -> LabelModel:
         """Epochs of learning relations on gold trees."""
@@ -122,6 +147,38 @@ class ArcLearner(_Epochs):
         """UAS on development data."""
         assert self.dev is not None
         return self.dev(self.solver.model_of(model["weights"]))
+
+
+class OptimumLearner(Learner):
+    """Rounds of a `BatchArcs` for the trainer: the model is its weights."""
+
+    def __init__(self, make: Callable[[State | None], BatchArcs], goal: Goal) -> None:
+        self.make, self.rule, self.epochs = make, goal, None
+        self.solver = make(None)
+
+    def states(self, start: State | None, done: int) -> Iterable[State]:
+        """The solver, from its beginning or from a state."""
+        if start is not None:
+            self.solver = self.make(start)
+        return self.solver
+
+    def entry(self, state: State) -> dict[str, Any]:
+        """An entry of `history_`."""
+        norms = np.zeros(0) if state.block_norms is None else state.block_norms
+        return {
+            **{"epoch": state.k, "stage": "batch", "objective": state.objective, "loss": state.loss},
+            **{"gap": float(state.internal["gap"]), "blocks_kept": int(np.count_nonzero(norms))},
+            "nonzeros": state.nnz,
+            "block_weights": norms / norms.sum() if norms.any() else norms,
+        }
+
+    def model(self, state: State) -> Arrays:
+        """The weights now."""
+        return {"weights": self.solver.model().weights}
+
+    def like(self, state: State | None) -> Arrays:
+        """Weights of this solver's size."""
+        return {"weights": self.solver.table}
 
 
 class RelationLearner(_Epochs):

@@ -13,6 +13,7 @@ from spom.core.arrays import Arrays, Floats, Ints
 from spom.core.state import State
 from spom.errors import Unsupported
 from spom.estimators.training import Learner
+from spom.estimators.training.goal import Goal
 from spom.features.rows import Blocks
 from spom.penalties.base import with_strength
 from spom.solvers.batch.path import warn_of_zeros
@@ -21,29 +22,6 @@ from spom.solvers.structured.chains.data import Tokens, padded
 from spom.solvers.structured.chains.field import Field
 from spom.solvers.structured.chains.gap import field_gap, has_bound
 from spom.solvers.structured.gap import block_norms
-
-# Rounds of the batch solver before it gives up; a round is 60 iterations.
-MOST = 50
-# Where there is no certificate, a round that gains less than this part of the tolerance ends the run. Not tuned.
-STALLED = 0.01
-# What `tol=None` is for the batch solver.
-TOLERANCE = 1e-3
-
-
-class Goal:
-    """Stop where the gap is at most `tol` times the objective; without a gap, where a round gains too little."""
-
-    def __init__(self, tol: float | None) -> None:
-        self.tol = TOLERANCE if tol is None else float(tol)
-        self._before = np.inf
-
-    def __call__(self, state: State) -> bool:
-        """Whether this state is good enough, or the last there is to be."""
-        gap = float(state.internal["gap"]) if "gap" in state.internal else np.nan
-        gained, self._before = self._before - state.objective, state.objective
-        enough = gap <= self.tol * abs(state.objective)
-        stalled = gained <= (STALLED * self.tol if np.isnan(gap) else 1e-13) * abs(state.objective)
-        return bool(enough or stalled or state.k >= MOST)
 
 
 class FieldLearner(Learner):

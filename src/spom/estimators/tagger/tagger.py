@@ -35,7 +35,6 @@ from spom.estimators.tagger.inputs import (
 from spom.estimators.tagger.model import TaggerModel, metric
 from spom.estimators.tagger.optimum import (
     FieldLearner,
-    Goal,
     TaggerPath,
     check_options_of_batch,
     gap_at,
@@ -50,6 +49,7 @@ from spom.estimators.tagger.pruning import (
     without_small,
 )
 from spom.estimators.training import Learner, Trainer, all_or_nothing, described, digest
+from spom.estimators.training.goal import Goal
 from spom.estimators.training.streams import as_stream, is_iterator
 from spom.solvers.batch.path import check_grid
 from spom.solvers.steps import InverseSqrtEpoch, LinearDecay

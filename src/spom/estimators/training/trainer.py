@@ -38,7 +38,8 @@ class Learner:
 
     `epochs` is how many states there will be, those before a resume included, or None where it is unknown. `rule` stops
     the run after a state, as those of `spom.solvers.iterate` do; after a resume it is asked about the earlier states
-    again, which then have `k` and `objective` alone. `columns` are the names that every entry has.
+    again, which then have `k`, `objective` and the gap, where the entry has one, alone. `columns` are the names that
+    every entry has.
     """
 
     epochs: int | None = None
@@ -257,9 +258,11 @@ class Trainer:
         """Whether patience or a rule had ended the stage when the checkpoint was written."""
         stop = False
         if self._stage.state is not None and learner.rule is not None:
-            for entry in self.history:
-                past = State(k=int(entry["epoch"]), theta=NONE, objective=float(entry.get("objective", math.nan)))
-                stop = learner.rule(past)
+            # Entries before these are of other stages.
+            for entry in self.history[max(0, len(self.history) - self._stage.epochs) :]:
+                internal = {"gap": np.array(float(entry["gap"]))} if "gap" in entry else {}
+                objective = float(entry.get("objective", math.nan))
+                stop = learner.rule(State(k=int(entry["epoch"]), theta=NONE, objective=objective, internal=internal))
         return stop or self._too_long()
 
     def _too_long(self) -> bool:

@@ -73,8 +73,14 @@ def test_decoding_is_exact(seed: int, spread: float) -> None:
         assert path_score(unary, weights.chain, tuple(found[a:b].tolist())) == pytest.approx(best, abs=1e-4)
 
 
-def naive_round(tokens: Tokens, y: Any, order: Any, k: int, features: int, l1: float, cost: float) -> Any:
-    """Dual averaging with AdaGrad's rates on the seen pairs, expectations by enumeration of all paths."""
+def naive_round(
+    tokens: Tokens, y: Any, order: Any, k: int, features: int, l1: float, cost: float, radius: float = np.inf
+) -> Any:
+    """Dual averaging with AdaGrad's rates on the seen pairs, expectations by enumeration of all paths.
+
+    `order` may have several passes; after each the weights are brought into a ball.
+    """
+    inside = 1.0
     seen = np.zeros((features, k), dtype=bool)
     for t in range(tokens.total):
         seen[tokens.indices[tokens.indptr[t] : tokens.indptr[t + 1]], y[t]] = True
@@ -85,7 +91,7 @@ def naive_round(tokens: Tokens, y: Any, order: Any, k: int, features: int, l1: f
     Gc, Hc = np.zeros((k + 2, k)), np.zeros((k + 2, k))
 
     def weight(G: Any, H: Any, t: int) -> Any:
-        return -0.5 * np.sign(G) * np.maximum(np.abs(G) - l1 * t, 0.0) / (0.1 + np.sqrt(H))
+        return -inside * 0.5 * np.sign(G) * np.maximum(np.abs(G) - l1 * t, 0.0) / (0.1 + np.sqrt(H))
 
     for r, s in enumerate(order):
         a, b = int(tokens.offsets[s]), int(tokens.offsets[s + 1])
@@ -115,6 +121,10 @@ def naive_round(tokens: Tokens, y: Any, order: Any, k: int, features: int, l1: f
             Hc[:k] += ends[t] ** 2
         Gc[k:] += edges[k:]
         Hc[k:] += edges[k:] ** 2
+        if (r + 1) % len(tokens) == 0:
+            inside = 1.0
+            norm = np.sqrt(sum((part**2).sum() for part in (weight(G, H, r + 1), weight(Gc, Hc, r + 1))))
+            inside = min(1.0, radius / norm)
     n = len(order)
     return weight(G, H, n), weight(Gc, Hc, n)
 
@@ -139,6 +149,24 @@ def test_a_pass_is_that_of_enumeration(loss: str, l1: float, k: int) -> None:
     np.testing.assert_allclose(dense(found, features), W, atol=2e-4)
     # Steps whose slope is tiny are left alone, which enumeration does not do: with many labels there are more.
     np.testing.assert_allclose(found.chain, chain, atol=5e-3 if k == 3 else 1e-2)
+
+
+def test_each_pass_ends_inside_the_ball() -> None:
+    tokens, k, features, radius = sentences(3, [3, 1, 2, 4, 2, 3] * 6, 60, 3), 3, 60, 1.5
+    y = np.random.default_rng(5).integers(0, k, tokens.total)
+    more = {"features": features, "skip": 2.0, "reach": 1e6, "width": k, "epochs": 2, "random_state": 7}
+    solver, free = (SparseChain(tokens, y, k, **more, radius=r) for r in (radius, np.inf))
+    for _ in range(2):
+        solver.one_pass()
+        free.one_pass()
+    random = np.random.default_rng(7)
+    order = np.concatenate([random.permutation(len(tokens)) for _ in range(2)])
+    found = solver.weights()
+    W, chain = naive_round(tokens, y, order, k, features, 0.0, 0.0, radius)
+    np.testing.assert_allclose(dense(found, features), W, atol=2e-4)
+    np.testing.assert_allclose(found.chain, chain, atol=5e-3)
+    assert np.hypot(np.linalg.norm(found.values), np.linalg.norm(found.chain)) == pytest.approx(radius, rel=1e-5)
+    assert np.linalg.norm(free.weights().values) > radius
 
 
 @pytest.mark.parametrize("k", [3, 60, 64, 200])

@@ -163,7 +163,10 @@ class NaiveLearner:
                     matrix[h, m] = sum(theta.get(f, 0.0) for f in self.all_features(sentence, h, m, guide))
         return matrix
 
-    def round(self, sentence: Sentence, gold: list[int], guide: list[int], step: float) -> None:
+    def change(
+        self, sentence: Sentence, gold: list[int], guide: list[int], step: float
+    ) -> tuple[dict[str, float], float]:
+        """Minus the gradient of one sentence, and the step to take along it."""
         n = len(sentence) - 1
         scores = self.scores(sentence, guide, self.theta)
         trees = all_trees(n)
@@ -197,6 +200,10 @@ class NaiveLearner:
                                 change[f] += sign
                                 count += 1
             size = min(step, hinge / count) if self.loss == "mira" and count else step
+        return change, size
+
+    def round(self, sentence: Sentence, gold: list[int], guide: list[int], step: float) -> None:
+        change, size = self.change(sentence, gold, guide, step)
         for f, c in change.items():
             self.progress[f.split("|")[0]] += c * self.theta[f]
         for f, c in change.items():
@@ -222,6 +229,56 @@ class NaiveLearner:
 
     def mean(self) -> dict[str, float]:
         return {f: w / self.rounds for f, w in self.total.items()}
+
+
+class NaiveSparse(NaiveLearner):
+    """Dual averaging under l1 norm1 + l2/2 norm2^2: each theta is found anew from all that was added up before."""
+
+    def __init__(
+        self, templates: list[str], loss: str, step: float, l1: float, l2: float, radius: float = np.inf
+    ) -> None:
+        super().__init__(templates, loss, step, radius=radius)
+        self.l1, self.l2, self.inside = l1, l2, 1.0
+        self.steps: list[float] = []
+        self.duals: list[dict[str, float]] = []
+
+    def round(self, sentence: Sentence, gold: list[int], guide: list[int], step: float) -> None:
+        change, size = self.change(sentence, gold, guide, step)
+        after = dict(self.duals[-1]) if self.duals else {}
+        for f, c in change.items():
+            after[f] = after.get(f, 0.0) + size * c
+        passive = self.loss == "mira" and not change
+        taken = 0.0 if passive else size if self.loss == "mira" else step
+        self.duals.append(after)
+        self.steps.append(taken + (self.steps[-1] if self.steps else 0.0))
+        self.theta = defaultdict(float, self.weights(after, self.steps[-1], self.inside))
+
+    def end_pass(self) -> None:
+        plain = self.weights(self.duals[-1], self.steps[-1], 1.0)
+        self.inside = self.into_ball(plain)
+        self.theta = defaultdict(float, {f: w * self.inside for f, w in plain.items()})
+
+    def into_ball(self, theta: dict[str, float]) -> float:
+        size = math.sqrt(sum(w * w for w in theta.values()))
+        return self.radius / size if size > self.radius else 1.0
+
+    def weights(self, dual: dict[str, float], steps: float, factor: float) -> dict[str, float]:
+        """argmin over w of -dual w + steps (l1 abs(w) + l2/2 w^2) + w^2/2, times the factor."""
+        found = {}
+        for f, u in dual.items():
+            if abs(u) > self.l1 * steps:
+                found[f] = factor * math.copysign(abs(u) - self.l1 * steps, u) / (1.0 + self.l2 * steps)
+        return found
+
+    def mean(self) -> dict[str, float]:
+        total: dict[str, float] = defaultdict(float)
+        for dual in self.duals:
+            for f, u in dual.items():
+                total[f] += u
+        count = len(self.duals)
+        found = self.weights({f: u / count for f, u in total.items()}, sum(self.steps) / count, 1.0)
+        factor = self.into_ball(found)
+        return {f: w * factor for f, w in found.items()}
 
 
 def log_sum(values: np.ndarray) -> float:

@@ -29,7 +29,7 @@ class Ordered:
         return np.arange(n)
 
 
-def naive_labels(bank: Any, names: list[str], epochs: int, most: float) -> dict[str, Any]:
+def naive_labels(bank: Any, names: list[str], epochs: int, most: float, radius: float = np.inf) -> dict[str, Any]:
     """The mean over rounds of the weights of averaged margin steps, one word after another."""
     count = len(bank.relation_names)
     weights: dict[str, Any] = defaultdict(lambda: np.zeros(count))
@@ -54,6 +54,9 @@ def naive_labels(bank: Any, names: list[str], epochs: int, most: float) -> dict[
                 for f in weights:
                     total[f] = total[f] + weights[f]
                 rounds += 1
+        norm = np.sqrt(sum(float(w @ w) for w in weights.values()))
+        for f in weights:
+            weights[f] = weights[f] * min(1.0, radius / norm)
     return {f: w / rounds for f, w in total.items()}
 
 
@@ -93,6 +96,21 @@ def test_relations_are_learnt_as_in_plain_python() -> None:
         np.sort(expected_weights[np.abs(expected_weights) > 1e-6]),
         atol=1e-6,
     )
+
+
+def test_each_pass_of_relations_ends_inside_the_ball() -> None:
+    bank, radius = random_bank(1, sentences=6), 0.4
+    templates = ArcTemplates([*LABELS[::2], "h.feats m.feats"], min_count=1)
+    codes = templates.fit(bank)
+    trees, gold = with_roots(bank.heads, codes), with_roots(bank.relations.astype(np.int64), codes)
+    learner = LabelLearner(templates, bank.relation_names, step=0.0371, radius=radius)
+    learner.random = Ordered()
+    for _ in range(2):
+        learner.epoch(codes, trees, gold)
+        assert np.linalg.norm(learner.weights) == pytest.approx(radius, rel=1e-5)
+    naive = np.concatenate(list(naive_labels(bank, templates.blocks, 2, 0.0371, radius).values()))
+    found = learner.model().entries().values
+    np.testing.assert_allclose(np.sort(found[np.abs(found) > 1e-6]), np.sort(naive[np.abs(naive) > 1e-6]), atol=1e-6)
 
 
 def test_the_relation_of_roots_is_theirs_alone() -> None:

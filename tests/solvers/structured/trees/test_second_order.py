@@ -149,7 +149,7 @@ class Naive(NaiveLearner):
         self.rounds += 1
 
 
-def both(loss: str, seed: int = 3) -> tuple[SecondOrderSolver, Naive, Any]:
+def both(loss: str, seed: int = 3, radius: float = np.inf) -> tuple[SecondOrderSolver, Naive, Any]:
     """Both after a pass of first order with the smooth loss, which leaves no two trees with the same score, and two."""
     bank = random_bank(seed)
     templates = ArcTemplates(ARCS, min_count=1)
@@ -162,7 +162,8 @@ def both(loss: str, seed: int = 3) -> tuple[SecondOrderSolver, Naive, Any]:
     every = np.full((codes.codes.shape[1], 6), -1, dtype=np.int16)
     for s, n in enumerate(codes.sizes.tolist()):
         every[codes.first[s] + 1 : codes.first[s] + n + 1, : n + 1] = np.arange(n + 1)
-    solver = SecondOrderSolver(templates, codes, gold, kept=every, parts=SOME, shuffle=False, loss=loss, step=STEP)
+    settings = {"shuffle": False, "loss": loss, "step": STEP, "radius": radius}
+    solver = SecondOrderSolver(templates, codes, gold, kept=every, parts=SOME, **settings)
     # The naive learner has no filter.
     solver.limits[:] = 30000
     solver.weights[: first.weights.size] = first.weights
@@ -176,12 +177,18 @@ def both(loss: str, seed: int = 3) -> tuple[SecondOrderSolver, Naive, Any]:
         solver.epoch()
         for s, tree in enumerate(trees):
             naive.second(words_of(bank, s), tree, STEP if loss == "mira" else STEP / np.sqrt(epoch + 1.0))
+        norm = np.sqrt(sum(w * w for w in naive.theta.values()))
+        for f in naive.theta:
+            naive.theta[f] *= min(1.0, radius / norm)
     return solver, naive, bank
 
 
-@pytest.mark.parametrize("loss", ["mira", "hinge", "perceptron"])
-def test_every_loss_makes_the_steps_of_plain_python(loss: str) -> None:
-    solver, naive, bank = both(loss)
+@pytest.mark.parametrize(
+    ("loss", "radius"), [("mira", np.inf), ("hinge", np.inf), ("perceptron", np.inf), ("mira", 0.3), ("hinge", 0.3)]
+)
+def test_every_loss_makes_the_steps_of_plain_python(loss: str, radius: float) -> None:
+    solver, naive, bank = both(loss, radius=radius)
+    assert np.linalg.norm(solver.weights) <= radius * (1 + 1e-6)
     everything = Beam(1e9, 6)
     for averaged, theta in ((False, naive.theta), (True, naive.mean())):
         model = solver.model(averaged)

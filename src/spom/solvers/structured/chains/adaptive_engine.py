@@ -166,6 +166,12 @@ def block_summary(table: Singles, shrink: Shrink, low: int, high: int, out: Floa
     return count
 
 
+def factor_inside(found: Summary, radius: float) -> float:
+    """What brings all weights into the ball of this radius."""
+    size = float(np.sqrt(np.vdot(found.norms, found.norms) + np.vdot(found.chain, found.chain)))
+    return min(1.0, radius / size) if size > 0.0 else 1.0
+
+
 class AdaptiveEngine:
     """The engine: sums of gradients and rates of all weights."""
 
@@ -194,9 +200,7 @@ class AdaptiveEngine:
         """Into the ball, if there is one."""
         if self.rates.radius < np.inf:
             self.rates = self.rates._replace(inside=1.0)
-            now = self.summary()
-            size = float(np.sqrt(np.vdot(now.norms, now.norms) + np.vdot(now.chain, now.chain)))
-            self.rates = self.rates._replace(inside=min(1.0, self.rates.radius / size) if size > 0.0 else 1.0)
+            self.rates = self.rates._replace(inside=factor_inside(self.summary(), self.rates.radius))
 
     def _shrink(self) -> Shrink:
         t, eta, rates = float(self.rounds), self.eta, self.rates

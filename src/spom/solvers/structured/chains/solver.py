@@ -18,7 +18,7 @@ from spom.decoders.schemes import Constraints
 from spom.errors import DataError, Diverged, Unsupported
 from spom.features.rows import Blocks
 from spom.penalties import Zero
-from spom.penalties.forms import compiled_prox, fixed_strength, norms_form, of_norms, selection_form
+from spom.penalties.forms import compiled_prox, fixed_strength, of_norms, runs_on_norms, selection_form
 from spom.solvers import examples
 from spom.solvers.steps import DIAGONAL, PLAIN, AdaGrad, Auto, Constant, InverseSqrt, LinearDecay, Step, Theory, as_step
 from spom.solvers.structured.chains.adaptive_engine import AdaptiveEngine, Rates
@@ -376,7 +376,7 @@ def chain_update(update: str, penalty: Any, count: int) -> str:
     single = penalty.elastic() is not None
     if update == "auto" and single:
         return "dual-averaging"
-    blocks = getattr(penalty, "groups", None) is None and norms_form(penalty, count) is not None
+    blocks = runs_on_norms(penalty, count)
     if update == "select" or (update == "auto" and not blocks):
         selection_form(penalty, count)
         return "select"
@@ -436,13 +436,11 @@ def make_pair_engine(
     step, elastic = asked.step, asked.penalty.elastic()
     if asked.update != "dual-averaging" or elastic is None or not isinstance(step, AdaGrad):
         raise Unsupported("many labels take dual averaging of single weights by AdaGrad: a penalty such as L1, or none")
-    if np.isfinite(asked.radius):
-        raise Unsupported("many labels are learnt without a projection: leave radius= out")
     if data[1].size and data[1].min() < 0:
         raise Unsupported("with so many labels every token must have one: leave sentences with unknown labels out")
     l1, l2 = elastic
     delta, on = check_positive(step.delta, "delta", zero=False), asked.transitions is not None
-    rates = Rates(l1, l2, l1 if asked.transitions == "learnt" else 0.0, l2, delta, True, on)
+    rates = Rates(l1, l2, l1 if asked.transitions == "learnt" else 0.0, l2, delta, True, on, asked.radius)
     engine = PairEngine(data, blocks, forbidden, rates, candidates, loss[0])
     if candidates.confused is not None:
         engine.add_confused(*data, step.eta0, loss[1].cost)

@@ -12,11 +12,11 @@ from spom.errors import Unsupported
 from spom.features.arc_spaces import HEAD_OF, MODIFIER_OF, longest_sentence, sentence_of
 from spom.features.arcs import ArcCodes
 from spom.penalties import Zero
-from spom.penalties.forms import NO_ELASTIC, compiled_prox
+from spom.penalties.forms import NO_ELASTIC, Split, compiled_prox
 from spom.solvers.structured.gap import Certificate, Part, certify
 from spom.solvers.structured.structures import LOG, Loss, Parts, residual, structure
 from spom.solvers.structured.trees.learning import ACTIVE, SCALE, Learnt, Task, TreeRule, change_arc, score_sentence
-from spom.solvers.structured.trees.model import ArcModel, corpus_of
+from spom.solvers.structured.trees.model import ArcModel, block_view, corpus_of
 from spom.solvers.structured.trees.space import Layout, layout_of, make_space
 
 
@@ -47,11 +47,14 @@ def tree_expectations(task: Task, layout: Layout, rule: TreeRule, now: Learnt, g
 
 
 def tree_gap(model: ArcModel, codes: ArcCodes, gold: Ints, penalty: Any, projective: bool) -> Certificate:
-    """Bounds on the least Omega(theta) + mean log loss, at the weights of a model; Omega looks at block norms."""
+    """Bounds on the least Omega(theta) + mean log loss, at the weights of a model.
+
+    Omega is a penalty of block norms, of single weights, or of both.
+    """
     templates, count = model.templates, len(model.templates.blocks)
-    norms = penalty.on_norms(count)
-    if norms is None:
-        raise Unsupported(f"{penalty!r} is no penalty of the norms of templates")
+    form = penalty.split(count)
+    if form is None:
+        raise Unsupported(f"{penalty!r} is no penalty of the norms of templates and of single weights")
     blocks = np.zeros((5, len(templates.families), 3))
     blocks[SCALE], blocks[ACTIVE] = 1.0, templates.active
     empty, sums = aligned_singles(model.weights.size), aligned_singles(model.weights.size)
@@ -64,8 +67,26 @@ def tree_gap(model: ArcModel, codes: ArcCodes, gold: Ints, penalty: Any, project
     task = Task(corpus_of(codes, None), read_only(gold), read_only(model.limits))
     out = np.zeros((codes.first.size, 2))
     tree_expectations(task, layout_of(templates, model.layout), rule, now, gradient, out)
-    slopes = ArcModel(templates, model.layout, model.limits, empty).block_norms() / max(1, out.shape[0])
-    # The penalty sees block norms alone, and so does its conjugate.
-    own = model.block_norms()
-    part = Part(own[:, None], slopes[:, None], NO_ELASTIC, norms, np.arange(count + 1))
-    return certify(out[:, 0], out[:, 1], [part])
+    total = ArcModel(templates, model.layout, model.limits, empty)
+    return certify(out[:, 0], out[:, 1], [_part(model, total, form, max(1, out.shape[0]))])
+
+
+def _part(model: ArcModel, total: ArcModel, form: Split, sentences: int) -> Part:
+    """The weights with their mean gradient, the sum of all over the sentences, and the penalty."""
+    if form.elastic == NO_ELASTIC:
+        # The penalty sees block norms alone, and so does its conjugate.
+        own, slopes = model.block_norms(), total.block_norms() / sentences
+        return Part(own[:, None], slopes[:, None], NO_ELASTIC, form.norms, np.arange(own.size + 1))
+    weights: list[Floats] = []
+    gradient: list[Floats] = []
+    starts = [0]
+    for f, slot in model.templates.places:
+        w, g = (block_view(one.weights, one.layout, f, slot).reshape(-1) for one in (model, total))
+        # Where both are zero nothing is added to any sum.
+        some = np.flatnonzero((w != 0.0) | (g != 0.0))
+        weights.append(w[some].astype(np.float64))
+        gradient.append(g[some].astype(np.float64) / sentences)
+        starts.append(starts[-1] + some.size)
+    norms = None if isinstance(form.norms, Zero) else form.norms
+    columns = np.concatenate(weights)[:, None], np.concatenate(gradient)[:, None]
+    return Part(*columns, form.elastic, norms, np.array(starts))

@@ -168,6 +168,24 @@ def in_threads(part: Callable[[tuple[int, int]], int], begin: int, end: int, n_j
         return list(pool.map(part, itertools.pairwise(cuts)))
 
 
+def mean_into_ball(weights: Singles, sums: Singles, rounds: float, radius: float) -> float:
+    """weights <- min(1, radius / norm) weights; returns the factor. rounds * weights - sums stays as it is.
+
+    That is the sum of the weights over the rounds, of which a solver gives the mean.
+
+    >>> weights, sums = np.array([3, 4], dtype=np.float32), np.array([1, 1], dtype=np.float32)
+    >>> mean_into_ball(weights, sums, 2.0, 2.5), weights, 2.0 * weights - sums
+    (0.5, array([1.5, 2. ], dtype=float32), array([5., 7.], dtype=float32))
+    """
+    size = float(np.sqrt(np.einsum("i,i->", weights, weights, dtype=np.float64)))
+    if size <= radius:
+        return 1.0
+    factor = radius / size
+    sums -= np.float32(rounds * (1.0 - factor)) * weights
+    weights *= np.float32(factor)
+    return factor
+
+
 def block_view(weights: Singles, layout: ArcLayout, f: int, slot: int) -> Singles:
     """The weights of one template, (rows, entries of its slot), without a copy."""
     rows = layout.counts[f]

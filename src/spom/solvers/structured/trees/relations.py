@@ -10,13 +10,22 @@ from typing import Any, Self, cast
 
 import numpy as np
 
-from spom.core.arrays import Floats, Ints, Singles, aligned_singles, check_restored, read_only, restore_random
+from spom.core.arrays import (
+    Floats,
+    Ints,
+    Singles,
+    aligned_singles,
+    check_radius,
+    check_restored,
+    read_only,
+    restore_random,
+)
 from spom.core.registry import register
 from spom.core.state import Counters, State
 from spom.features.arc_spaces import LINE
 from spom.features.arcs import ArcCodes, ArcLayout, ArcTemplates, words_of
 from spom.solvers import examples
-from spom.solvers.structured.trees.model import Entries, corpus_of, in_threads
+from spom.solvers.structured.trees.model import Entries, corpus_of, in_threads, mean_into_ball
 from spom.solvers.structured.trees.relation_kernels import (
     LabelSums,
     LabelTable,
@@ -118,7 +127,8 @@ def relations_of(count: int, root: int = -1) -> Relations:
 class LabelLearner:
     """Averaged margin steps on the relations of gold arcs; `epoch()` makes a pass, `model()` gives the mean.
 
-    With `rows` it has weights for these alone, in their order; `rows_of` gives those of some sentences.
+    With `rows` it has weights for these alone, in their order; `rows_of` gives those of some sentences. Each pass ends
+    with the projection onto the ball of `radius` (Algorithm 3 of SPOM).
     After `feed`, iterating yields a `State` after each pass, without end: its `theta` is the iterate (a copy unless
     `copies=False`), `internal` has the sums of the average. `restore` resumes from a state, to the same bits.
 
@@ -138,7 +148,9 @@ class LabelLearner:
         step: float | None = None,
         copies: bool = True,
         rows: Ints | None = None,
+        radius: float = np.inf,
     ) -> None:
+        self.radius = check_radius(radius)
         self.templates, self.names, self.copies = templates, names, copies
         self.k, self.seconds = 0, 0.0
         self._data: tuple[ArcCodes, Ints, Ints] | None = None
@@ -208,6 +220,8 @@ class LabelLearner:
         loss = learn_labels(corpus, read_only(gold), order, layout, relations, to, self.rounds)
         words = int(codes.sizes.sum())
         self.rounds += words
+        if self.radius < np.inf:
+            mean_into_ball(self.weights, self.sums, self.rounds, self.radius)
         places = words_of(codes)
         np.logical_or.at(self.seen, ((trees[places] != 0).astype(np.int64), gold[places]), True)
         return float(loss) / max(words, 1)

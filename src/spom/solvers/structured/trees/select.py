@@ -5,7 +5,8 @@ r"""Which templates of arcs a parser needs: group dual averaging of a random fie
 for the group lasso of strength s, and the prox of any other penalty of block norms in its place. As for chains
 (`spom.solvers.structured.chains.select`), sums of gradients average the noise of single sentences away; templates that
 explain nothing stay at exactly zero. The weights d_m are sqrt(concentration), scaled to mean one: a template with few
-frequent features has larger sums of pure noise than one with many rare ones. What is kept is then learnt alone.
+frequent features has larger sums of pure noise than one with many rare ones. What is kept is then learnt alone, under
+the part of the penalty on single weights, if it has one: l1 parts make single weights zero there (`sparse`).
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ import numpy as np
 
 from spom.core.arrays import Floats, Ints, aligned_singles, read_only
 from spom.core.jit import kernel
-from spom.errors import Unsupported
 from spom.features.arc_spaces import longest_sentence, sentence_of
 from spom.features.arcs import ArcCodes, ArcTemplates
+from spom.penalties import ElasticNet
 from spom.penalties.forms import compiled_prox, selection_form
 from spom.solvers.structured.structures import LOG, Loss, Parts, residual, structure
 from spom.solvers.structured.trees.learning import (
@@ -51,6 +52,17 @@ def looked_at(sentences: int) -> int:
     (400, 1500, 4000)
     """
     return min(sentences, max(LEAST, int(SHARE * sentences)))
+
+
+def after_selection(penalty: Any, count: int) -> Any:
+    """The part of a penalty that acts on the single weights of the templates that are left, or None.
+
+    >>> from spom.penalties import GroupLasso, SparseGroupLasso
+    >>> after_selection(SparseGroupLasso(0.5, l1_ratio=0.2), 69), after_selection(GroupLasso(0.5), 69)
+    (ElasticNet(strength=0.1, l1_ratio=1.0), None)
+    """
+    l1, l2 = selection_form(penalty, count).elastic
+    return ElasticNet(l1 + l2, l1 / (l1 + l2)) if l1 + l2 > 0.0 else None
 
 
 @dataclass(frozen=True)
@@ -116,11 +128,9 @@ def select_rounds(
 def select_arcs(
     templates: ArcTemplates, codes: ArcCodes, gold: Ints, penalty: Any, *, projective: bool, seed: Any = 0
 ) -> TemplateSelection:
-    """The templates that a penalty of block norms keeps, from one pass over part of the sentences."""
+    """The templates that the part of a penalty on block norms keeps, from one pass over part of the sentences."""
     begin, count = time.perf_counter(), len(templates.blocks)
     form = selection_form(penalty, count)
-    if form.elastic.l1 > 0.0:
-        raise Unsupported(f"parsers switch whole templates off, not single weights: {penalty!r} has an l1 part")
     trial = templates.keep(np.arange(count))
     trial.table_bits = min(templates.table_bits, BITS)
     arrays = trial.layout()

@@ -233,5 +233,8 @@ def _on_norms(penalty: Any, count: int) -> Any:
     found = Zero() if penalty is None else penalty.on_norms(count)
     if found is None:
         name = type(penalty).__name__
-        raise Unsupported(f"{name} is no penalty on block norms; for trees take SparseMKL, GroupLasso or the like")
+        raise Unsupported(
+            f"{name} is no penalty on block norms; for trees take SparseMKL, GroupLasso or the like, for penalties of "
+            "single weights SparseArcSolver"
+        )
     return found

@@ -14,7 +14,7 @@ from spom.core.state import State
 from spom.decoders.schemes import Constraints
 from spom.errors import Unsupported
 from spom.penalties.forms import Elastic
-from spom.solvers.structured.chains.batch.accelerated import Smooth, accelerate
+from spom.solvers.structured.accelerated import Smooth, accelerate
 from spom.solvers.structured.chains.batch.mixture import Visited, mixing_weights
 from spom.solvers.structured.chains.batch.newton import Newton, Objective, Point, dual_step, newton_step
 from spom.solvers.structured.chains.batch.screening import Screen
@@ -43,8 +43,7 @@ class BatchChain:
     Iterating yields a `State` at the start and after every round of steps: `objective`, `internal["gap"]` (the
     difference to the best lower bound so far) and `internal["screened"]`, the weights that are zero for sure. Elastic
     penalties are minimised by damped Newton steps over a working set of weights, with steps to a feasible point of the
-    dual where the objective is nearly at rest; others by accelerated proximal
-    gradient.
+    dual where the objective is nearly at rest; others by accelerated proximal gradient.
 
     Parameters
     ----------

@@ -12,7 +12,7 @@ from spom.core.arrays import Arrays, Floats, Ints, Singles
 from spom.data.columns import gather
 from spom.errors import Unsupported
 from spom.features.rows import Blocks
-from spom.solvers.structured.chains.adaptive_engine import Rates
+from spom.solvers.structured.chains.adaptive_engine import Rates, factor_inside
 from spom.solvers.structured.chains.data import Ids, Summary, Tokens
 from spom.solvers.structured.chains.sparse.pairs import Pairs, part_count, seen_pairs
 from spom.solvers.structured.chains.sparse.rounds import Rule, Table, final_weights, find_confused, sparse_rounds
@@ -64,9 +64,12 @@ class PairEngine:
         return np.empty(pairs.labels.size, dtype=np.float32), np.full(self.blocks.total, -1)
 
     def _rule(self, cost: float, skip: float) -> Rule:
-        l1, l2, chain_l1, chain_l2 = (np.float32(s) for s in self.rates[:4])
+        # -inside eta soft(G) / (S + eta l2 t) is the weight of a smaller step and a larger l2.
+        inside = self.rates.inside
+        l1, chain_l1 = np.float32(self.rates.l1), np.float32(self.rates.chain_l1)
+        l2, chain_l2 = np.float32(self.rates.l2 / inside), np.float32(self.rates.chain_l2 / inside)
         self.table.periods[:] = -1
-        step, delta, reach = np.float32(self.eta), np.float32(self.rates.delta), np.float32(self.asked.reach)
+        step, delta, reach = np.float32(self.eta * inside), np.float32(self.rates.delta), np.float32(self.asked.reach)
         margin, width, learnt = cost if self.margin else 0.0, int(self.asked.width), self.rates.learn_chain
         return Rule(l1, l2, chain_l1, chain_l2, step, delta, margin, skip, reach, width, learnt, self.total)
 
@@ -100,7 +103,14 @@ class PairEngine:
         rule = self._rule(rounds.loss.cost, rounds.skip)
         found = sparse_rounds(rounds.tokens, rounds.y, rounds.order, rounds.weight, self.table, rule, self.rounds)
         self.rounds += rounds.order.size
+        self._project()
         return float(found[0]), float(found[1])
+
+    def _project(self) -> None:
+        """Into the ball, if there is one."""
+        if self.rates.radius < np.inf:
+            self.rates = self.rates._replace(inside=1.0)
+            self.rates = self.rates._replace(inside=factor_inside(self.summary(), self.rates.radius))
 
     # --- weights -------------------------------------------------------------------------------------------
 
@@ -111,7 +121,8 @@ class PairEngine:
         places = ((table.sums, table.rates, values), (table.chain_sums, table.chain_rates, chain))
         for (l1, l2), (sums, own, out) in zip((rates[:2], rates[2:4]), places, strict=True):
             cut, shift = np.float32(l1 * t), np.float32(self.eta * l2 * t)
-            final_weights(sums.reshape(-1), own.reshape(-1), cut, shift, np.float32(self.eta), out.reshape(-1))
+            step = np.float32(self.eta * rates.inside)
+            final_weights(sums.reshape(-1), own.reshape(-1), cut, shift, step, out.reshape(-1))
         return values, chain
 
     def weights(self) -> tuple[Any, Floats]:
@@ -148,6 +159,7 @@ class PairEngine:
         self._merge(own, sums, np.full(sums.size, rate, dtype=np.float32), np.arange(chain.shape[1]))
         self.eta = eta
         self.table.chain_sums[:], self.table.chain_rates[:] = -chain * (rate / eta), rate
+        self._project()
 
     def take(self, other: PairEngine, place: Ints) -> None:
         """Resume from another engine that has fewer labels: its label a is place[a] here."""
@@ -156,6 +168,7 @@ class PairEngine:
         self.table.chain_sums[rows, place] = other.table.chain_sums
         self.table.chain_rates[rows, place] = other.table.chain_rates
         self.rounds, self.eta = other.rounds, other.eta
+        self._project()
 
     def _merge(self, other: Pairs, sums: Singles, rates: Singles, place: Ints) -> None:
         """The pairs of both, with the sums and rates of the other's."""
@@ -184,6 +197,7 @@ class PairEngine:
         self.table.sums[:], self.table.rates[:] = arrays["sums"], arrays["rates"]
         self.table.chain_sums[:], self.table.chain_rates[:] = arrays["chain_sums"], arrays["chain_rates"]
         self.rounds, self.eta = int(arrays["scalars"][0]), float(arrays["scalars"][1])
+        self._project()
 
 
 def checked_parts(parts: Any, labels: int) -> Ids:

@@ -22,7 +22,8 @@ class SparseChain:
 
     A round costs what the labels cost that were seen with the features of its tokens, not all labels; so does a table.
     Expectations in learning go over at most `width` candidates of each token (see `rounds`); decoding is exact.
-    `weighed` are labels that have a weight with every feature, seen together or not: for few labels.
+    `weighed` are labels that have a weight with every feature, seen together or not: for few labels. Each pass ends
+    with the projection onto the ball of `radius`.
 
     >>> from types import SimpleNamespace
     >>> from spom.solvers.structured.chains.data import as_tokens
@@ -51,6 +52,7 @@ class SparseChain:
         transitions: bool = True,
         weighed: Sequence[int] = (),
         epochs: int = 6,
+        radius: float = np.inf,
         random_state: Any = None,
     ) -> None:
         self.chain = OnlineChain(
@@ -64,6 +66,7 @@ class SparseChain:
             cost=cost,
             skip=skip,
             epochs=epochs,
+            radius=radius,
             random_state=random_state,
             candidates=Candidates(reach, width, parts),
         )

@@ -13,8 +13,8 @@ from spom.features.arc_spaces import Shorts
 from spom.features.arcs import ArcCodes, ArcTemplates
 from spom.solvers import examples
 from spom.solvers.structured.structures import Loss, loss_code
-from spom.solvers.structured.trees.learning import Learnt
-from spom.solvers.structured.trees.model import corpus_of
+from spom.solvers.structured.trees.learning import NORM, SUM, Learnt
+from spom.solvers.structured.trees.model import corpus_of, mean_into_ball
 from spom.solvers.structured.trees.second_order.learning import Lessons, PartModel, learn_parts
 from spom.solvers.structured.trees.second_order.model import SecondOrderModel
 from spom.solvers.structured.trees.second_order.parts import PartWeights
@@ -41,7 +41,8 @@ class SecondOrderSolver(ArcSolver):
 
     `kept` has the heads that each word may have besides the gold one, laid out as the codes are, -1 after the last:
     what a first-order parser leaves. `loss` is `"mira"`, `"hinge"` or `"perceptron"`: the best tree is found, sums over
-    all are not. Everything else is as in `ArcSolver`; weights of arcs come first, then those of the templates `parts`.
+    all are not. The projection onto the ball of `radius` comes after each pass. Everything else is as in `ArcSolver`;
+    weights of arcs come first, then those of the templates `parts`.
 
     >>> from spom.solvers import examples
     >>> solver = SecondOrderSolver(*examples.two_trees(), **_EXAMPLE, seed=0)
@@ -81,7 +82,11 @@ class SecondOrderSolver(ArcSolver):
         model = PartModel(self._compiled(), read_only(arcs[0]), self.parts.compiled, parts.fixed)
         learnt = Learnt(arcs[0], read_only(arcs[0]), arcs[1], self.blocks)
         loss = Loss(loss_code(self.loss, LOSSES, "trees of second order"), self.cost)
-        return float(learn_parts(lessons, order, size, model, loss, learnt, parts, float(self.rounds)))
+        found = float(learn_parts(lessons, order, size, model, loss, learnt, parts, float(self.rounds)))
+        if self.radius < np.inf:
+            factor = mean_into_ball(self.weights, self.sums, float(self.blocks[SUM].max()), self.radius)
+            self.blocks[NORM] *= factor**2
+        return found
 
     def _of_parts(self) -> PartWeights:
         weights, sums = self.weights[self.layout.size :], self.sums[self.layout.size :]

@@ -1,0 +1,183 @@
+"""Trees to the optimum of the log loss under a penalty, as an iterator of states with a duality gap."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from spom.core.arrays import Floats, Ints, Singles, aligned_singles, check_restored, read_only
+from spom.core.state import State
+from spom.errors import Unsupported
+from spom.features.arc_spaces import AT, START, WIDE, Shorts
+from spom.features.arcs import ArcCodes, ArcTemplates
+from spom.penalties import Zero
+from spom.penalties.forms import Split, compiled_prox
+from spom.solvers.structured.accelerated import Smooth, accelerate
+from spom.solvers.structured.gap import Part, block_norms, certify, soft
+from spom.solvers.structured.structures import LOG, Loss, structure
+from spom.solvers.structured.trees.gap import tree_expectations
+from spom.solvers.structured.trees.learning import ACTIVE, SCALE, Learnt, Task, TreeRule
+from spom.solvers.structured.trees.model import ArcModel, block_view, corpus_of
+from spom.solvers.structured.trees.select import count_arcs
+from spom.solvers.structured.trees.space import FILTER, arc_limits, layout_of
+
+# Iterations of the accelerated method between two certificates. Not tuned.
+ROUNDS = 20
+
+
+class At(NamedTuple):
+    """The loss and the entropy of each sentence at some weights, and the mean gradient of the loss."""
+
+    losses: Floats
+    entropies: Floats
+    gradient: Floats
+
+    @property
+    def mean(self) -> float:
+        """The mean loss."""
+        return float(self.losses.sum()) / max(1, self.losses.size)
+
+
+class BatchArcs:
+    r"""min over theta of Omega(theta) + (1/N) sum_i (log Z_i(theta) - score_i(gold tree)), with a certificate.
+
+    Accelerated proximal gradient over the weights that occur in arcs of these sentences. Iterating yields a `State` at
+    the start and after every `ROUNDS` iterations: `theta` has these weights, template after template, `objective` and
+    `internal["gap"]` are about them; the gap is the difference to the best lower bound so far. Weights and gradients
+    are tables of single precision, which leaves no gap much below 1e-5 of the objective.
+
+    `penalty` is one of single weights, of block norms, or both, such as `L1`, `GroupLasso`, `SparseMKL` and
+    `SparseGroupLasso`; all are solved as they are, without a selection before. `start` is a state to resume from, or
+    weights as `ArcModel.weights` has them; other arguments are those of `ArcSolver`.
+
+    >>> from spom.penalties import SparseMKL
+    >>> from spom.solvers import examples
+    >>> solver = iter(BatchArcs(*examples.two_trees(), penalty=SparseMKL(0.1)))
+    >>> bool(next(solver).internal["gap"] < 1e-6)
+    True
+    """
+
+    def __init__(
+        self,
+        templates: ArcTemplates,
+        codes: ArcCodes,
+        gold: Ints,
+        *,
+        penalty: Any,
+        projective: bool = False,
+        limits: Shorts | None = None,
+        start: State | Singles | None = None,
+    ) -> None:
+        form = penalty.split(len(templates.blocks))
+        if form is None:
+            raise Unsupported(f"{penalty!r} is no exact sum of penalties of single weights and of block norms")
+        self.form: Split = form
+        self.templates, self.codes, self.gold, self.projective = templates, codes, gold, projective
+        self.layout = templates.layout()
+        self.limits = arc_limits(codes, templates.columns.index(FILTER), templates.radix(FILTER), gold, limits)
+        self.table, self.unused = aligned_singles(self.layout.size), aligned_singles(self.layout.size)
+        self.places, self.starts = self._alive()
+        self.theta = np.zeros(self.places.size)
+        self.k, self.seconds, self.best, self.curvature = 0, 0.0, 0.0, 1.0
+        self.resumed = isinstance(start, State)
+        if isinstance(start, State):
+            self.restore(start)
+        elif start is not None:
+            self.theta = start[self.places].astype(np.float64)
+
+    def _alive(self) -> tuple[Ints, Ints]:
+        """The places of weights that occur in arcs, template after template, and where each template begins."""
+        counts = self._learnt(aligned_singles(self.layout.size))
+        every = np.arange(self.codes.first.size)
+        count_arcs(self._task(), every, layout_of(self.templates, self.layout), counts)
+        found, starts = [], [0]
+        for f, slot in self.templates.places:
+            rows, columns = np.nonzero(block_view(counts.weights, self.layout, f, slot))
+            begin, wide, at = (int(self.layout.families[f, k]) for k in (START, WIDE, AT + slot))
+            found.append(begin + rows * wide + at + columns)
+            starts.append(starts[-1] + rows.size)
+        return np.concatenate(found), np.array(starts)
+
+    def _task(self) -> Task:
+        return Task(corpus_of(self.codes, None), read_only(self.gold), read_only(self.limits))
+
+    def _learnt(self, table: Singles) -> Learnt:
+        """A table as compiled loops take it."""
+        blocks = np.zeros((5, len(self.templates.families), 3))
+        blocks[SCALE], blocks[ACTIVE] = 1.0, self.templates.active
+        # No scales are summed, so that nothing but zeros is added to the sums of a mean.
+        return Learnt(table, read_only(table), self.unused, blocks)
+
+    def __iter__(self) -> Iterator[State]:
+        """The state at the start, unless it is one to resume from, then one after each round of iterations."""
+        if not self.resumed:
+            yield self._state(self.at(self.theta))
+        while True:
+            begin = time.perf_counter()
+            problem = Smooth(self._loss, self._prox)
+            self.theta, self.curvature = accelerate(problem, self.theta, self.curvature, ROUNDS)
+            self.k += 1
+            found = self.at(self.theta)
+            self.seconds += time.perf_counter() - begin
+            yield self._state(found)
+
+    def at(self, theta: Floats) -> At:
+        """Losses, entropies and gradient at these weights: one pass over the sentences."""
+        self.table[self.places] = theta
+        slopes, n = aligned_singles(self.layout.size), self.codes.first.size
+        gradient, loss = self._learnt(slopes), Loss(LOG, 0.0)
+        trees = structure("projective-tree" if self.projective else "tree", loss)
+        count, out = len(self.templates.blocks), np.zeros((n, 2))
+        places = read_only(np.array(self.templates.places, dtype=np.int64).reshape(-1, 2))
+        rule = TreeRule(trees, loss, compiled_prox(Zero(), count), places, False, False, np.inf)
+        layout = layout_of(self.templates, self.layout)
+        tree_expectations(self._task(), layout, rule, self._learnt(self.table), gradient, out)
+        return At(out[:, 0], out[:, 1], slopes[self.places].astype(np.float64) / max(1, n))
+
+    def _loss(self, theta: Floats) -> tuple[float, Floats]:
+        found = self.at(theta)
+        return found.mean, found.gradient
+
+    def _prox(self, theta: Floats, step: float) -> Floats:
+        """First single weights, then block norms: the order that is exact."""
+        (l1, l2), norms = self.form
+        out: Floats = soft(theta, step * l1) / (1.0 + step * l2)
+        if isinstance(norms, Zero):
+            return out
+        before = block_norms(out, self.starts)
+        after = np.asarray(norms.prox(before, step))
+        scale = np.divide(after, before, out=np.zeros_like(before), where=before > 0.0)
+        out *= np.repeat(scale, np.diff(self.starts))
+        return out
+
+    def _state(self, found: At) -> State:
+        norms = None if isinstance(self.form.norms, Zero) else self.form.norms
+        part = Part(self.theta[:, None], found.gradient[:, None], self.form.elastic, norms, self.starts)
+        bounds = certify(found.losses, found.entropies, [part])
+        self.best = max(self.best, bounds.dual)
+        gap = np.array(max(bounds.primal - self.best, 0.0))
+        return State(
+            k=self.k,
+            theta=self.theta.copy(),
+            objective=bounds.primal,
+            loss=found.mean,
+            block_norms=block_norms(self.theta, self.starts),
+            seconds=self.seconds,
+            internal={"gap": gap, "bounds": np.array([self.best, self.curvature])},
+        )
+
+    def restore(self, state: State) -> None:
+        """Resume from a state, to the same bits."""
+        like = {"theta": self.theta, "bounds": np.zeros(2)}
+        kept = check_restored({"theta": state.theta, **state.internal}, like, "resume with the same sentences")
+        self.theta, (self.best, self.curvature) = kept["theta"].copy(), (float(v) for v in kept["bounds"])
+        self.k, self.seconds = state.k, state.seconds
+
+    def model(self) -> ArcModel:
+        """The weights as a model."""
+        weights = aligned_singles(self.layout.size)
+        weights[self.places] = self.theta
+        return ArcModel(self.templates, self.layout, self.limits, weights)
