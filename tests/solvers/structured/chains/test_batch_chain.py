@@ -103,9 +103,12 @@ def test_a_run_resumes_to_the_same_bits() -> None:
     p = problem(54)
     for penalty in (L1(0.02), GroupLasso(0.05)):
         whole = list(itertools.islice(BatchChain(p.rows, p.y, p.k, blocks=p.blocks, penalty=penalty), 4))
-        rest = BatchChain(p.rows, p.y, p.k, blocks=p.blocks, penalty=penalty, start=whole[1])
         assert [state.k for state in whole] == [0, 1, 2, 3]
-        np.testing.assert_array_equal(next(iter(rest)).theta, whole[2].theta)
+        for begin in range(3):
+            rest = BatchChain(p.rows, p.y, p.k, blocks=p.blocks, penalty=penalty, start=whole[begin])
+            state = next(iter(rest))
+            assert state.k == begin + 1
+            np.testing.assert_array_equal(state.theta, whole[begin + 1].theta)
 
 
 def test_unknown_labels_are_refused() -> None:

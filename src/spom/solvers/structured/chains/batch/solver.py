@@ -95,6 +95,7 @@ class BatchChain:
         self.W, self.chain = np.zeros((p, k)), np.zeros((k + 2, k))
         self.k, self.seconds, self.best, self.curvature, self.gain = 0, 0.0, 0.0, 1.0, np.inf
         self.mixed: Expectations | None = None
+        self.resumed, self.stale = isinstance(start, State), False
         if start is not None:
             self._start(start)
         self.screen = Screen(self.tokens, self.y, p, k)
@@ -120,10 +121,12 @@ class BatchChain:
     def __iter__(self) -> Iterator[State]:
         """The state at the start, unless it is one to resume from, then one after each round of iterations."""
         found = self._at(self.W, self.chain)
-        if self.k == 0:
+        if not self.resumed:
             yield self._state(found)
         while True:
             begin = time.perf_counter()
+            if self.stale:
+                found = self._at(self.W, self.chain)
             found = self._round(found)
             self.k += 1
             self.seconds += time.perf_counter() - begin
@@ -165,6 +168,8 @@ class BatchChain:
     def _state(self, found: Expectations) -> State:
         primal = certify(found.losses, found.entropies, self._parts(found)).primal
         duals = [self._dual(one, primal) for one in (found, self.mixed) if one is not None]
+        # Weights that are screened while they are not yet zero change everything.
+        self.stale = bool((self.W != 0.0)[~self.on].any())
         self.W, self.mixed = self.W * self.on, None
         self.best = max(self.best, *duals) if self.bounded else np.nan
         loss = float(found.losses.sum()) / max(1, len(self.tokens))
