@@ -37,12 +37,15 @@ from spom.estimators.explanation import Explanation, explain_blocks
 from spom.estimators.linear.choosing import FEW_ROWS
 from spom.estimators.linear.strength import calibrated
 from spom.estimators.mkl.base import KernelEstimator
-from spom.estimators.mkl.choosing import chosen_on_held_out
+from spom.estimators.mkl.choosing import DEFAULT, MANY, at_cost, chosen_on_held_out
 from spom.estimators.mkl.held_out import held_out_scores
 from spom.estimators.mkl.model import KernelModel, named_blocks
+from spom.estimators.mkl.pairs import MANY_CLASSES, Rows, chosen_machine, fitted_machine
 from spom.estimators.mkl.training import KernelFit, Making, Options, as_kernels, blocks_of, fit_kernels, grams_of, tell
 from spom.estimators.training import Trainer, all_or_nothing, described, digest
 from spom.kernels import Gaussian, Laplacian, Linear, Polynomial
+from spom.kernels.gram import DenseGram
+from spom.penalties.base import with_strength
 from spom.solvers.mkl.problem import KernelProblem, chosen_penalty
 
 
@@ -263,9 +266,11 @@ class MKLClassifier(ClassifierMixin, KernelEstimator):  # type: ignore[misc]  # 
         """The kernels; the first `count` of the default ones."""
         if self.kernels is not None:
             return self.kernels
-        quadratic, cubic = (Polynomial(degree, bias=1.0, normalize=True) for degree in (2, 3))
-        # Models of older versions have the first three.
-        return [Linear(normalize=True), quadratic, Gaussian(), cubic, Laplacian()][:count]
+        if getattr(self, "default_kernels_", 2) == 1:
+            quadratic, cubic = (Polynomial(degree, bias=1.0, normalize=True) for degree in (2, 3))
+            return [Linear(normalize=True), quadratic, Gaussian(), cubic, Laplacian()][:count]
+        first, second, third = (Polynomial(degree, bias=0.5, scale=None) for degree in (1, 2, 3))
+        return [first, second, Gaussian(), third, Laplacian()][:count]
 
     def _labels(self, y: Any, X: Any, weight: Floats | None) -> tuple[Ints, Floats | None]:
         labels = check_labels(y)
@@ -286,9 +291,12 @@ class MKLClassifier(ClassifierMixin, KernelEstimator):  # type: ignore[misc]  # 
     ) -> KernelFit:
         """Learn from rows (or None) of this total weight."""
         X, total = data
+        weight = np.full(problem.n_tokens, 1.0) if not problem.weight.size else problem.weight
+        weight = weight * (total / weight.sum())
+        if self._takes_pairs(blocks) and dev is None:
+            return self._run_pairs(blocks, problem, (X, weight), trainer)
         if isinstance(self.penalty, str):
-            weight = np.full(problem.n_tokens, 1.0) if not problem.weight.size else problem.weight
-            blocked, weight = partial(blocks.part, X), weight * (total / weight.sum())
+            blocked = partial(blocks.part, X)
             alone = self.penalty == "auto" and not blocks.explicit
             chosen = chosen_on_held_out(self, blocked, problem.y, weight, self._seed(trainer), alone)
             self.penalty_ = chosen.penalty
@@ -310,6 +318,28 @@ class MKLClassifier(ClassifierMixin, KernelEstimator):  # type: ignore[misc]  # 
             dev=None if dev is None else lambda found: self._scored(found, dev),
             among=len(self.blocks_),
         )
+
+    def _takes_pairs(self, blocks: Any) -> bool:
+        """Whether nothing says how to learn: then held-out rows weigh the kernels, and classes are learnt in pairs."""
+        given = (self.penalty, self.solver, self.update, self.step, self.output)
+        plain = all(isinstance(value, str) and value == "auto" for value in given) and self.loss == "hinge"
+        whole = not blocks.explicit and all(isinstance(gram, DenseGram) for gram in blocks.grams)
+        return plain and whole and len(blocks.grams) <= MANY and self.classes_.size <= MANY_CLASSES
+
+    def _run_pairs(self, blocks: Any, problem: KernelProblem, data: tuple[Any, Floats], trainer: Trainer) -> KernelFit:
+        """Weights of kernels from the penalty, then the machine that held-out rows choose."""
+        (X, weight), count = data, problem.n_blocks
+        total = float(weight.sum())
+        self.penalty_ = at_cost("auto", count, total, DEFAULT)
+        found = fit_kernels(blocks, problem, X, trainer, self._options(trainer))
+        sizes = np.asarray(problem.mean_squares())
+        rows = Rows([gram.values for gram in blocks.grams], sizes, problem.y, weight)
+        machine = chosen_machine(rows, found.block_weights, self._seed(trainer))
+        self.penalty_ = with_strength(self.penalty_, float(f"{1.0 / (machine.cost * total):.3g}"))
+        tell(f"penalty {self.penalty_!r}, {machine}", self.verbose, type(self).__name__)
+        found.model, found.block_norms = fitted_machine(rows, machine, blocks.kernels, X)
+        found.block_weights = machine.weights
+        return found
 
     def _seed(self, trainer: Trainer) -> int:
         return trainer.seed(lambda: int(check_random_state(self.random_state).randint(2**31 - 1)))
@@ -380,7 +410,8 @@ class MKLClassifier(ClassifierMixin, KernelEstimator):  # type: ignore[misc]  # 
             raise Unsupported("explain needs rows and kernels; with kernels='precomputed' there are none")
         X = check_data(self, X, reset=False, dtype=FLOATS)
         numbers, parts = self._model.by_block(X)
-        return explain_blocks(self.classes_.tolist(), named_blocks(self.blocks_, numbers), parts)
+        names = named_blocks(self.blocks_, numbers)
+        return explain_blocks(self.classes_.tolist(), names, parts, self._model.scores(X))
 
     def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
         """The share of labels that are right; a label that was not there in `fit` is an error."""
