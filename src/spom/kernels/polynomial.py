@@ -15,7 +15,12 @@ from spom.kernels.gram import Reals
     "polynomial",
     formula=r"(a \langle x, z \rangle + b)^p",
     cost="one matrix product",
-    examples=lambda: [Polynomial(2), Polynomial(3, bias=1.0), Polynomial(2, bias=0.5, normalize=True), Polynomial(2, 0.5, scale=0.25)],
+    examples=lambda: [
+        Polynomial(2),
+        Polynomial(3, bias=1.0),
+        Polynomial(2, bias=0.5, normalize=True),
+        Polynomial(2, 0.5, scale=0.25),
+    ],
 )
 class Polynomial(Normalizable):
     """K(x, z) = (scale <x, z> + bias)^degree; with `normalize`, divided by sqrt(K(x, x) K(z, z)).
@@ -27,9 +32,7 @@ class Polynomial(Normalizable):
     array([[144.]])
     """
 
-    def __init__(
-        self, degree: int = 2, bias: float = 0.0, normalize: bool = False, scale: float | None = 1.0
-    ) -> None:
+    def __init__(self, degree: int = 2, bias: float = 0.0, normalize: bool = False, scale: float | None = 1.0) -> None:
         self.degree = degree
         self.bias = bias
         self.normalize = normalize

@@ -48,6 +48,9 @@ from spom.kernels.gram import DenseGram
 from spom.penalties.base import with_strength
 from spom.solvers.mkl.problem import KernelProblem, chosen_penalty
 
+# The version of the default kernels, which a model file keeps.
+DEFAULT_KERNELS = 2
+
 
 def _gives_probabilities(estimator: Any) -> bool:
     if estimator.loss != "log" and not estimator.probability and not hasattr(estimator, "calibration_"):
@@ -68,18 +71,22 @@ class MKLClassifier(ClassifierMixin, KernelEstimator):  # type: ignore[misc]  # 
     Parameters
     ----------
     kernels : a list of kernels (`spom.kernels`), their registered names, names of scikit-learn's pairwise kernels,
-        functions of two matrices, or `Nystroem(...)` features; None is a linear, a quadratic, a Gaussian, a cubic and,
-        for dense data, a Laplacian kernel; `"precomputed"` means that X is a list of Gram matrices, one per kernel.
+        functions of two matrices, or `Nystroem(...)` features; None is ((<x, z> / s + 1) / 2)^p, where s is the mean
+        squared norm of a row, for p = 1, 2 and 3, a Gaussian and, for dense data, a Laplacian kernel;
+        `"precomputed"` means that X is a list of Gram matrices, one per kernel.
     loss : `"hinge"`, `"log"` (gives probabilities) or `"perceptron"`.
     penalty : a penalty of block norms: `SparseMKL`, `LqMKL`, `ElasticNetMKL`, `GroupLasso`, `SquaredL2` (a plain sum of
-        the kernels), or any other with such a form. `"auto"` is `SparseMKL` with the strength that is best on held-out
-        rows, or one kernel alone where they say that it is better (`mkl.choosing`); the name of another penalty gets
-        its strength in the same way; None is none.
+        the kernels), or any other with such a form. `"auto"` is `SparseMKL` with a strength from held-out rows; with at
+        most 20 kernels they may also choose equal weights or one kernel alone (`mkl.pairs`). The name of another
+        penalty gets its strength from held-out rows (`mkl.choosing`); None is none.
     solver : `"online"`, or `"frank-wolfe"`, which stops at a gap of `tol` times the objective; `"auto"` is online.
     update : of the online solver: `"dual-averaging"` (`solvers.mkl.dual_averaging`: exact zeros, kernels scaled to a
         mean diagonal of one) or `"forward-backward"` (`solvers.mkl.online`); `"auto"` is dual averaging for the hinge
         loss, and forward-backward for the others or where a step is given.
-    step, epochs, output : of the online solver; `"auto"` needs no number.
+    step, epochs, output : of the online solver; `"auto"` needs no number. Where penalty, solver, update, step and output
+        are all `"auto"`, the loss is the hinge loss, no `dev` is given and whole Gram matrices fit into memory, the
+        online solver finds the weights of the kernels alone, and a machine for each pair of classes is learnt with
+        them: scores are then votes, one for each pair that a class wins.
     memory : what Gram matrices may take: they are kept where they fit, else rows are computed and cached, else kernels
         become explicit features. `memory_plan_` says what was chosen; so does the log, `spom.kernels`.
     precision : of the Gram matrices, `"single"` or `"double"`.
@@ -112,7 +119,7 @@ class MKLClassifier(ClassifierMixin, KernelEstimator):  # type: ignore[misc]  # 
 
     _saved = (
         *("classes_", "penalty_", "n_features_in_", "feature_names_in_"),
-        *("converged_", "memory_plan_", "n_support_", "solver_", "update_", "calibration_"),
+        *("converged_", "memory_plan_", "n_support_", "solver_", "update_", "calibration_", "default_kernels_"),
     )
 
     def __init__(
@@ -237,6 +244,7 @@ class MKLClassifier(ClassifierMixin, KernelEstimator):  # type: ignore[misc]  # 
         if (X.max(axis=0) != X.min(axis=0)).sum() == 0:
             warnings.warn("all rows of X are equal: every row will get the same label", stacklevel=4)
         given = as_kernels(self._given(4 if sparse.issparse(X) else 5))
+        self.default_kernels_ = DEFAULT_KERNELS
         index, weight = self._labels(y, X, check_weights(sample_weight, X))
         total = float(X.shape[0] if weight is None else weight.sum())
         if X.shape[0] <= FEW_ROWS:
@@ -262,11 +270,11 @@ class MKLClassifier(ClassifierMixin, KernelEstimator):  # type: ignore[misc]  # 
         problem = self._problem(blocks.grams, [], index, weight)
         self._keep(self._run(blocks, problem, (None, total), trainer, dev))
 
-    def _given(self, count: int) -> Any:
-        """The kernels; the first `count` of the default ones."""
+    def _given(self, count: int, version: int = DEFAULT_KERNELS) -> Any:
+        """The kernels; the first `count` of the default ones, which were others in version 1."""
         if self.kernels is not None:
             return self.kernels
-        if getattr(self, "default_kernels_", 2) == 1:
+        if version == 1:
             quadratic, cubic = (Polynomial(degree, bias=1.0, normalize=True) for degree in (2, 3))
             return [Linear(normalize=True), quadratic, Gaussian(), cubic, Laplacian()][:count]
         first, second, third = (Polynomial(degree, bias=0.5, scale=None) for degree in (1, 2, 3))
@@ -432,7 +440,9 @@ class MKLClassifier(ClassifierMixin, KernelEstimator):  # type: ignore[misc]  # 
     # --- files -------------------------------------------------------------------------------------------
 
     def _blocks_among(self, count: int) -> list[Any]:
-        return [*range(count)] if self._is_precomputed() else [*as_kernels(self._given(count))]
+        if self._is_precomputed():
+            return [*range(count)]
+        return [*as_kernels(self._given(count, getattr(self, "default_kernels_", 1)))]
 
     def _fits(self, found: KernelModel) -> bool:
         inside = not self._is_precomputed() or not (found.columns >= self.n_features_in_).any()

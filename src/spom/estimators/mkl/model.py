@@ -51,7 +51,7 @@ class KernelModel:
             rows = slice(start, min(n, start + step))
             some = X[rows]
             if self.owner is not None:
-                out[rows] = votes(sum(self._parts(some, z)))
+                out[rows] = votes(np.sum([*self._parts(some, z)], axis=0))
             elif self.columns.size:
                 for part in self._parts(some, z):
                     out[rows] += part
@@ -103,8 +103,8 @@ class KernelModel:
                 raise DataError(f"Gram block {m} has {shape[0]} rows, and the first has {out.shape[0]}")
         parts = [self._part(k, blocks[m][:, self.columns]) for k, m in enumerate(self.kept.tolist())]
         if self.owner is not None:
-            return votes(sum(parts))
-        return np.asarray(sum(parts, start=out))
+            return votes(np.sum(parts, axis=0))
+        return np.asarray(sum(parts, start=np.asarray(out)))
 
     # --- files -----------------------------------------------------------------------------------------
 

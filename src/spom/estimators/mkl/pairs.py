@@ -2,8 +2,8 @@
 
 The penalty weighs kernels by how well they fit the rows that are learnt from, and a kernel that fits them less well may
 do better on others. So three folds of the rows compare: the weights that the penalty has learnt, equal ones, and each
-kernel alone, by a support vector machine for each pair of classes (`solvers.mkl.pairs`) at the default C. The penalty's
-weights stay unless others are right more often by more than a standard error. Then C is chosen for them in the same way.
+kernel alone, each at several values of C, by a support vector machine for each pair of classes (`solvers.mkl.pairs`).
+The penalty's weights at the default C stay unless something else is right more often by more than a standard error.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from spom.estimators.mkl.model import KernelModel
 from spom.solvers.mkl.pairs import duels, pair_machines, votes
 
 # Values of C from strong to weak, and the standard errors that it takes to leave the default: see docs, defaults.
-COSTS, ERRORS = (0.5, 2.0, 8.0, 32.0), 1.0
+COSTS, ERRORS = (0.125, 0.5, 2.0, 8.0, 32.0, 128.0), 1.0
 # Rows that the choice is made with at most, and in how many folds; with fewer rows than `FEW` there is no choice.
 MOST, FOLDS, FEW = 2000, 3, 10
 # With more classes than this the table of pairs would be too large.
@@ -29,12 +29,12 @@ TOLERANCE = 1e-3
 
 
 class Machine(NamedTuple):
-    """Weights of kernels whose diagonals have the mean one, C, how many rows were held out, and how many of them were right."""
+    """Weights of kernels whose diagonals have the mean one, C, how many rows were held out, and the share right."""
 
     weights: Floats
     cost: float
     held: int
-    shares: dict[str, float]
+    shares: dict[tuple[str, float], float]
 
 
 class Rows(NamedTuple):
@@ -55,22 +55,16 @@ def chosen_machine(rows: Rows, learnt: Floats, seed: int) -> Machine:
     y, weight = rows.y[some], rows.weight[some]
     grams, folds = [gram[np.ix_(some, some)] for gram in rows.grams], _folds(y, seed)
     names = _candidates(learnt, rows.sizes)
-
-    def right(name: str, costs: tuple[float, ...]) -> Floats:
-        return _right(_sum(grams, names[name], rows.sizes), (y, weight, folds), costs)
-
-    weights = {name: right(name, (DEFAULT,))[0] for name in names}
-    best = _best(weights, "learnt", weight)
-    costs = dict(zip(COSTS, right(best, COSTS), strict=True))
-    cost = _best(costs, DEFAULT, weight)
-    shares = {str(k): float(np.average(own, weights=weight)) for k, own in [*weights.items(), *costs.items()]}
-    return Machine(names[best], cost, int(some.size), shares)
-
-
-def _best(right: dict[Any, Floats], default: Any, weight: Floats) -> Any:
-    """The key whose rows are right most often, if that is surely more often than those of the default."""
-    best = max(right, key=lambda key: (round(float(weight @ right[key]), 6), key == default))
-    return best if surely_better(right[best], right[default], weight, ERRORS) else default
+    right: dict[tuple[str, float], Floats] = {}
+    for name, weights in names.items():
+        own = _right(_sum(grams, weights, rows.sizes), (y, weight, folds), COSTS)
+        right |= {(name, cost): found for cost, found in zip(COSTS, own, strict=True)}
+    default = ("learnt", DEFAULT)
+    shares = {key: float(np.average(own, weights=weight)) for key, own in right.items()}
+    # Ties go to the first weights, and to the C nearest to the default.
+    best = max(shares, key=lambda key: (round(shares[key], 9), -[*names].index(key[0]), -abs(np.log(key[1] / DEFAULT))))
+    name, cost = best if surely_better(right[best], right[default], weight, ERRORS) else default
+    return Machine(names[name], cost, int(some.size), shares)
 
 
 def _candidates(learnt: Floats, sizes: Floats) -> dict[str, Floats]:
@@ -150,7 +144,8 @@ def _square(K: Any, alpha: Floats, owner: Ints) -> float:
 
 def _as_scores(model: KernelModel) -> KernelModel:
     """One pair as two scores, whose difference is f_01."""
-    assert model.owner is not None and model.shift is not None
+    assert model.owner is not None
+    assert model.shift is not None
     sign = np.where(model.owner == 0, 0.5, -0.5)
     own = model.coef.sum(axis=2) * sign
     model.coef = np.ascontiguousarray(np.stack([own, -own], axis=2))
