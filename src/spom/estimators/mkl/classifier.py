@@ -83,9 +83,9 @@ class MKLClassifier(ClassifierMixin, KernelEstimator):  # type: ignore[misc]  # 
     update : of the online solver: `"dual-averaging"` (`solvers.mkl.dual_averaging`: exact zeros, kernels scaled to a
         mean diagonal of one) or `"forward-backward"` (`solvers.mkl.online`); `"auto"` is dual averaging for the hinge
         loss, and forward-backward for the others or where a step is given.
-    step, epochs, output : of the online solver; `"auto"` needs no number. Where penalty, solver, update, step and output
-        are all `"auto"`, the loss is the hinge loss, no `dev` is given and whole Gram matrices fit into memory, the
-        online solver finds the weights of the kernels alone, and a machine for each pair of classes is learnt with
+    step, epochs, output : of the online solver; `"auto"` needs no number. Where penalty, solver, update, step and
+        output are all `"auto"`, the loss is the hinge loss, no `dev` is given and whole Gram matrices fit into memory,
+        the online solver finds the weights of the kernels alone, and a machine for each pair of classes is learnt with
         them: scores are then votes, one for each pair that a class wins.
     memory : what Gram matrices may take: they are kept where they fit, else rows are computed and cached, else kernels
         become explicit features. `memory_plan_` says what was chosen; so does the log, `spom.kernels`.
