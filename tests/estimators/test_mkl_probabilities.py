@@ -75,7 +75,7 @@ def test_two_classes_weights_and_gram_matrices(tmp_path: Path) -> None:
 def test_kernels_explain_the_lead(kernels: Any) -> None:
     x, y = load_digits(return_X_y=True)
     x = x[:300] / 16.0
-    model = MKLClassifier(kernels, random_state=0).fit(x, y[:300])
+    model = MKLClassifier(kernels, solver="online", random_state=0).fit(x, y[:300])
     scores = model.decision_function(x[:20])
     for why, row, label in zip(model.explain(x[:20]), scores, model.predict(x[:20]), strict=True):
         best = np.sort(row)[::-1]

@@ -67,7 +67,7 @@ def test_a_tagger_shows_its_settings_scores_and_templates() -> None:
 
 def test_the_other_estimators() -> None:
     kernels = [Linear(normalize=True), Gaussian(1.0)]
-    text = shown(MKLClassifier(kernels, random_state=0).fit(X, Y))
+    text = shown(MKLClassifier(kernels, solver="online", random_state=0).fit(X, Y))
     assert "kernels kept" in text
     assert "Gaussian(variance=1.0)" in text
     assert "kernels kept" in shown(MKLRegressor(kernels, random_state=0).fit(X, Y.astype(float)))

@@ -51,7 +51,7 @@ def naive(kernel: Any, x: Any, z: Any) -> float:
         case Linear():
             return float(sum(a * b for a, b in zip(x, z, strict=True)))
         case Polynomial():
-            return float((sum(a * b for a, b in zip(x, z, strict=True)) + kernel.bias) ** kernel.degree)
+            return float((kernel.scale * sum(a * b for a, b in zip(x, z, strict=True)) + kernel.bias) ** kernel.degree)
         case Gaussian():
             return math.exp(-sum((a - b) ** 2 for a, b in zip(x, z, strict=True)) / (2 * kernel.variance))
         case Laplacian():

@@ -122,18 +122,22 @@ def _winner(coef: Any, bias: Floats, classes: Any, scores: Floats) -> tuple[Floa
     return lead, float(bias[first] - bias[second]), labels[first], labels[second]
 
 
-def explain_blocks(labels: Sequence[Any] | None, names: Sequence[str], parts: Floats) -> list[Explanation]:
+def explain_blocks(
+    labels: Sequence[Any] | None, names: Sequence[str], parts: Floats, scores: Floats | None = None
+) -> list[Explanation]:
     """Why each row has its label: `parts` is (blocks, rows, labels), what each block adds to each score.
 
-    Without labels there is one score per row, and the contributions sum to it.
+    Without labels there is one score per row, and the contributions sum to it. `scores` say which label wins and which
+    is second, where they are not the sum of the parts.
     """
+    scores = parts.sum(axis=0) if scores is None else scores
     found = []
     for i in range(parts.shape[1]):
         own = parts[:, i]
         if labels is None:
             found.append(ordered(None, None, names, own[:, 0]))
             continue
-        first, second = np.argsort(-own.sum(axis=0), kind="stable")[:2].tolist()
+        first, second = np.argsort(-scores[i], kind="stable")[:2].tolist()
         found.append(ordered(labels[first], labels[second], names, own[:, first] - own[:, second]))
     return found
 

@@ -37,13 +37,19 @@ from spom.estimators.explanation import Explanation, explain_blocks
 from spom.estimators.linear.choosing import FEW_ROWS
 from spom.estimators.linear.strength import calibrated
 from spom.estimators.mkl.base import KernelEstimator
-from spom.estimators.mkl.choosing import chosen_on_held_out
+from spom.estimators.mkl.choosing import DEFAULT, MANY, at_cost, chosen_on_held_out
 from spom.estimators.mkl.held_out import held_out_scores
 from spom.estimators.mkl.model import KernelModel, named_blocks
+from spom.estimators.mkl.pairs import MANY_CLASSES, Rows, chosen_machine, fitted_machine
 from spom.estimators.mkl.training import KernelFit, Making, Options, as_kernels, blocks_of, fit_kernels, grams_of, tell
 from spom.estimators.training import Trainer, all_or_nothing, described, digest
 from spom.kernels import Gaussian, Laplacian, Linear, Polynomial
+from spom.kernels.gram import DenseGram
+from spom.penalties.base import with_strength
 from spom.solvers.mkl.problem import KernelProblem, chosen_penalty
+
+# The version of the default kernels, which a model file keeps.
+DEFAULT_KERNELS = 2
 
 
 def _gives_probabilities(estimator: Any) -> bool:
@@ -65,18 +71,22 @@ class MKLClassifier(ClassifierMixin, KernelEstimator):  # type: ignore[misc]  # 
     Parameters
     ----------
     kernels : a list of kernels (`spom.kernels`), their registered names, names of scikit-learn's pairwise kernels,
-        functions of two matrices, or `Nystroem(...)` features; None is a linear, a quadratic, a Gaussian, a cubic and,
-        for dense data, a Laplacian kernel; `"precomputed"` means that X is a list of Gram matrices, one per kernel.
+        functions of two matrices, or `Nystroem(...)` features; None is ((<x, z> / s + 1) / 2)^p, where s is the mean
+        squared norm of a row, for p = 1, 2 and 3, a Gaussian and, for dense data, a Laplacian kernel;
+        `"precomputed"` means that X is a list of Gram matrices, one per kernel.
     loss : `"hinge"`, `"log"` (gives probabilities) or `"perceptron"`.
     penalty : a penalty of block norms: `SparseMKL`, `LqMKL`, `ElasticNetMKL`, `GroupLasso`, `SquaredL2` (a plain sum of
-        the kernels), or any other with such a form. `"auto"` is `SparseMKL` with the strength that is best on held-out
-        rows, or one kernel alone where they say that it is better (`mkl.choosing`); the name of another penalty gets
-        its strength in the same way; None is none.
+        the kernels), or any other with such a form. `"auto"` is `SparseMKL` with a strength from held-out rows; with at
+        most 20 kernels they may also choose equal weights or one kernel alone (`mkl.pairs`). The name of another
+        penalty gets its strength from held-out rows (`mkl.choosing`); None is none.
     solver : `"online"`, or `"frank-wolfe"`, which stops at a gap of `tol` times the objective; `"auto"` is online.
     update : of the online solver: `"dual-averaging"` (`solvers.mkl.dual_averaging`: exact zeros, kernels scaled to a
         mean diagonal of one) or `"forward-backward"` (`solvers.mkl.online`); `"auto"` is dual averaging for the hinge
         loss, and forward-backward for the others or where a step is given.
-    step, epochs, output : of the online solver; `"auto"` needs no number.
+    step, epochs, output : of the online solver; `"auto"` needs no number. Where penalty, solver, update, step and
+        output are all `"auto"`, the loss is the hinge loss, no `dev` is given and whole Gram matrices fit into memory,
+        the online solver finds the weights of the kernels alone, and a machine for each pair of classes is learnt with
+        them: scores are then votes, one for each pair that a class wins.
     memory : what Gram matrices may take: they are kept where they fit, else rows are computed and cached, else kernels
         become explicit features. `memory_plan_` says what was chosen; so does the log, `spom.kernels`.
     precision : of the Gram matrices, `"single"` or `"double"`.
@@ -109,7 +119,7 @@ class MKLClassifier(ClassifierMixin, KernelEstimator):  # type: ignore[misc]  # 
 
     _saved = (
         *("classes_", "penalty_", "n_features_in_", "feature_names_in_"),
-        *("converged_", "memory_plan_", "n_support_", "solver_", "update_", "calibration_"),
+        *("converged_", "memory_plan_", "n_support_", "solver_", "update_", "calibration_", "default_kernels_"),
     )
 
     def __init__(
@@ -234,6 +244,7 @@ class MKLClassifier(ClassifierMixin, KernelEstimator):  # type: ignore[misc]  # 
         if (X.max(axis=0) != X.min(axis=0)).sum() == 0:
             warnings.warn("all rows of X are equal: every row will get the same label", stacklevel=4)
         given = as_kernels(self._given(4 if sparse.issparse(X) else 5))
+        self.default_kernels_ = DEFAULT_KERNELS
         index, weight = self._labels(y, X, check_weights(sample_weight, X))
         total = float(X.shape[0] if weight is None else weight.sum())
         if X.shape[0] <= FEW_ROWS:
@@ -259,13 +270,15 @@ class MKLClassifier(ClassifierMixin, KernelEstimator):  # type: ignore[misc]  # 
         problem = self._problem(blocks.grams, [], index, weight)
         self._keep(self._run(blocks, problem, (None, total), trainer, dev))
 
-    def _given(self, count: int) -> Any:
-        """The kernels; the first `count` of the default ones."""
+    def _given(self, count: int, version: int = DEFAULT_KERNELS) -> Any:
+        """The kernels; the first `count` of the default ones, which were others in version 1."""
         if self.kernels is not None:
             return self.kernels
-        quadratic, cubic = (Polynomial(degree, bias=1.0, normalize=True) for degree in (2, 3))
-        # Models of older versions have the first three.
-        return [Linear(normalize=True), quadratic, Gaussian(), cubic, Laplacian()][:count]
+        if version == 1:
+            quadratic, cubic = (Polynomial(degree, bias=1.0, normalize=True) for degree in (2, 3))
+            return [Linear(normalize=True), quadratic, Gaussian(), cubic, Laplacian()][:count]
+        first, second, third = (Polynomial(degree, bias=0.5, scale=None) for degree in (1, 2, 3))
+        return [first, second, Gaussian(), third, Laplacian()][:count]
 
     def _labels(self, y: Any, X: Any, weight: Floats | None) -> tuple[Ints, Floats | None]:
         labels = check_labels(y)
@@ -286,9 +299,12 @@ class MKLClassifier(ClassifierMixin, KernelEstimator):  # type: ignore[misc]  # 
     ) -> KernelFit:
         """Learn from rows (or None) of this total weight."""
         X, total = data
+        weight = np.full(problem.n_tokens, 1.0) if not problem.weight.size else problem.weight
+        weight = weight * (total / weight.sum())
+        if self._takes_pairs(blocks) and dev is None:
+            return self._run_pairs(blocks, problem, (X, weight), trainer)
         if isinstance(self.penalty, str):
-            weight = np.full(problem.n_tokens, 1.0) if not problem.weight.size else problem.weight
-            blocked, weight = partial(blocks.part, X), weight * (total / weight.sum())
+            blocked = partial(blocks.part, X)
             alone = self.penalty == "auto" and not blocks.explicit
             chosen = chosen_on_held_out(self, blocked, problem.y, weight, self._seed(trainer), alone)
             self.penalty_ = chosen.penalty
@@ -310,6 +326,28 @@ class MKLClassifier(ClassifierMixin, KernelEstimator):  # type: ignore[misc]  # 
             dev=None if dev is None else lambda found: self._scored(found, dev),
             among=len(self.blocks_),
         )
+
+    def _takes_pairs(self, blocks: Any) -> bool:
+        """Whether nothing says how to learn: then held-out rows weigh the kernels, and classes are learnt in pairs."""
+        given = (self.penalty, self.solver, self.update, self.step, self.output)
+        plain = all(isinstance(value, str) and value == "auto" for value in given) and self.loss == "hinge"
+        whole = not blocks.explicit and all(isinstance(gram, DenseGram) for gram in blocks.grams)
+        return plain and whole and len(blocks.grams) <= MANY and self.classes_.size <= MANY_CLASSES
+
+    def _run_pairs(self, blocks: Any, problem: KernelProblem, data: tuple[Any, Floats], trainer: Trainer) -> KernelFit:
+        """Weights of kernels from the penalty, then the machine that held-out rows choose."""
+        (X, weight), count = data, problem.n_blocks
+        total = float(weight.sum())
+        self.penalty_ = at_cost("auto", count, total, DEFAULT)
+        found = fit_kernels(blocks, problem, X, trainer, self._options(trainer))
+        sizes = np.asarray(problem.mean_squares())
+        rows = Rows([gram.values for gram in blocks.grams], sizes, problem.y, weight)
+        machine = chosen_machine(rows, found.block_weights, self._seed(trainer))
+        self.penalty_ = with_strength(self.penalty_, float(f"{1.0 / (machine.cost * total):.3g}"))
+        tell(f"penalty {self.penalty_!r}, {machine}", self.verbose, type(self).__name__)
+        found.model, found.block_norms = fitted_machine(rows, machine, blocks.kernels, X)
+        found.block_weights = machine.weights
+        return found
 
     def _seed(self, trainer: Trainer) -> int:
         return trainer.seed(lambda: int(check_random_state(self.random_state).randint(2**31 - 1)))
@@ -380,7 +418,8 @@ class MKLClassifier(ClassifierMixin, KernelEstimator):  # type: ignore[misc]  # 
             raise Unsupported("explain needs rows and kernels; with kernels='precomputed' there are none")
         X = check_data(self, X, reset=False, dtype=FLOATS)
         numbers, parts = self._model.by_block(X)
-        return explain_blocks(self.classes_.tolist(), named_blocks(self.blocks_, numbers), parts)
+        names = named_blocks(self.blocks_, numbers)
+        return explain_blocks(self.classes_.tolist(), names, parts, self._model.scores(X))
 
     def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
         """The share of labels that are right; a label that was not there in `fit` is an error."""
@@ -401,7 +440,9 @@ class MKLClassifier(ClassifierMixin, KernelEstimator):  # type: ignore[misc]  # 
     # --- files -------------------------------------------------------------------------------------------
 
     def _blocks_among(self, count: int) -> list[Any]:
-        return [*range(count)] if self._is_precomputed() else [*as_kernels(self._given(count))]
+        if self._is_precomputed():
+            return [*range(count)]
+        return [*as_kernels(self._given(count, getattr(self, "default_kernels_", 1)))]
 
     def _fits(self, found: KernelModel) -> bool:
         inside = not self._is_precomputed() or not (found.columns >= self.n_features_in_).any()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,6 +13,7 @@ from spom.core.container import check_shape, take
 from spom.errors import DataError, ModelFileError
 from spom.kernels.base import Kernel, products, squares
 from spom.kernels.features import Features, Nystroem, RandomFourier
+from spom.solvers.mkl.pairs import duels, votes
 
 # Entries of a block between test rows and support rows.
 BATCH = 1 << 22
@@ -24,6 +25,9 @@ class KernelModel:
 
     `kept` are the indices of the kernels among those that were given. For precomputed Gram matrices there are no
     kernels and no rows: `columns` are the training examples that carry weight.
+
+    Where classes were learnt in pairs, `owner` has the class of each support row, coef[m, i, y] is its weight against
+    class y, and scores are votes (`solvers.mkl.pairs`). `shift` are the constants, with a first axis for the kernels.
     """
 
     kept: Ints
@@ -33,41 +37,52 @@ class KernelModel:
     columns: Ints
     features: list[Features] = field(default_factory=list)
     weights: list[Floats] = field(default_factory=list)
+    owner: Ints | None = None
+    shift: Floats | None = None
 
     def scores(self, X: Any) -> Floats:
         """(rows, labels), in batches through BLAS."""
         n, k = X.shape[0], self.coef.shape[2]
         out = np.zeros((n, k))
-        step = max(16, BATCH // max(1, self.columns.size))
+        step = max(16, BATCH // max(1, self.columns.size, k * k))
         shared = any(kernel.of_products for kernel in self.kernels)
         z = squares(self.support) if shared and self.columns.size else None
         for start in range(0, n, step):
             rows = slice(start, min(n, start + step))
             some = X[rows]
-            if self.columns.size:
-                self._add(out[rows], some, z)
+            if self.owner is not None:
+                out[rows] = votes(np.sum([*self._parts(some, z)], axis=0))
+            elif self.columns.size:
+                for part in self._parts(some, z):
+                    out[rows] += part
             for phi, w in zip(self.features, self.weights, strict=True):
                 out[rows] += phi.transform(some) @ w
         return out
 
-    def _add(self, out: Floats, some: Any, z: Any) -> None:
+    def _parts(self, some: Any, z: Any = None) -> Iterator[Floats]:
+        """What each kernel adds to the scores of some rows, or to f_ab; `z` has the squares of the support rows."""
         P: Any = None
         if z is not None:
             P, x = products(some, self.support), squares(some)
-        for kernel, a in zip(self.kernels, self.coef, strict=True):
-            own = kernel.of_products
-            K = kernel._of_products(P.copy(), x, z) if own else kernel._block(some, self.support)
-            out += K @ a.astype(K.dtype, copy=False)
+        for m, kernel in enumerate(self.kernels):
+            own = z is not None and kernel.of_products
+            yield self._part(m, kernel._of_products(P.copy(), x, z) if own else kernel._block(some, self.support))
+
+    def _part(self, m: int, K: Any) -> Floats:
+        """What kernel m adds, from its block between rows and support rows."""
+        a = self.coef[m].astype(K.dtype, copy=False)
+        found = np.asarray(K @ a) if self.owner is None else duels(K, a, self.owner)
+        return found if self.shift is None else found + self.shift[m]
 
     def by_block(self, X: Any) -> tuple[list[int], Floats]:
         """(numbers of the blocks, (blocks, rows, labels)): what each kernel adds to the scores, explicit ones last.
 
-        Explicit blocks are numbered from -1 downwards: they are the blocks that are no kernels, in their order.
+        Explicit blocks are numbered from -1 downwards: they are the blocks that are no kernels, in their order. Of
+        pairs of classes, the winner and the second get half of what is between them, and the others nothing.
         """
-        found = [
-            np.asarray(kernel._block(X, self.support) @ a, dtype=np.float64)
-            for kernel, a in zip(self.kernels, self.coef, strict=True)
-        ]
+        found = [np.asarray(part, dtype=np.float64) for part in self._parts(X)]
+        if self.owner is not None:
+            found = _of_winners(np.array(found))
         found += [np.asarray(phi.transform(X) @ w) for phi, w in zip(self.features, self.weights, strict=True)]
         numbers = [*self.kept.tolist(), *(-1 - e for e in range(len(self.features)))]
         return numbers, np.array(found).reshape(len(numbers), X.shape[0], self.coef.shape[2])
@@ -86,9 +101,10 @@ class KernelModel:
                 out = np.zeros((shape[0], self.coef.shape[2]))
             if shape[0] != out.shape[0]:
                 raise DataError(f"Gram block {m} has {shape[0]} rows, and the first has {out.shape[0]}")
-        for m, a in zip(self.kept.tolist(), self.coef, strict=True):
-            out = out + blocks[m][:, self.columns] @ a
-        return np.asarray(out)
+        parts = [self._part(k, blocks[m][:, self.columns]) for k, m in enumerate(self.kept.tolist())]
+        if self.owner is not None:
+            return votes(np.sum(parts, axis=0))
+        return np.asarray(sum(parts, start=np.asarray(out)))
 
     # --- files -----------------------------------------------------------------------------------------
 
@@ -105,6 +121,7 @@ class KernelModel:
             arrays |= {f"features.{e}.{name}": a for name, a in phi.arrays().items()}
             own = phi.kernel_ if isinstance(phi, Nystroem) else phi.variance  # type: ignore[attr-defined]  # two forms
             forms.append([type(phi).__name__, own, phi.components, phi.seed])
+        arrays |= {name: a for name, a in (("owner", self.owner), ("shift", self.shift)) if a is not None}
         columns = self.support.shape[1] if self.support is not None else 0
         return {"kernels": self.kernels, "forms": forms, "width": columns}, arrays
 
@@ -134,7 +151,8 @@ class KernelModel:
         weights = [take(arrays, f"weights.{e}", "f", 2) for e in range(len(features))]
         if any(w.shape != (phi.map_.shape[1], coef.shape[2]) for w, phi in zip(weights, features, strict=True)):
             raise ModelFileError("the weights of explicit features do not fit them: the file is damaged")
-        return cls(kept, state["kernels"], coef, support, columns, features, weights)
+        owner, shift = _pairs(arrays, coef)
+        return cls(kept, state["kernels"], coef, support, columns, features, weights, owner, shift)
 
 
 def named_blocks(blocks: Sequence[Any], numbers: Sequence[int]) -> list[str]:
@@ -147,6 +165,30 @@ def named_blocks(blocks: Sequence[Any], numbers: Sequence[int]) -> list[str]:
     explicit = [block for block in blocks if isinstance(block, Features)]
     explicit = explicit if len(explicit) == sum(m < 0 for m in numbers) else list(blocks)
     return [repr(blocks[m] if m >= 0 else explicit[-1 - m]) for m in numbers]
+
+
+def _of_winners(parts: Floats) -> list[Floats]:
+    """(rows, classes) of each kernel, from its part (rows, classes, classes) of all f_ab."""
+    rows = np.arange(parts.shape[1])
+    first, second = np.argsort(-votes(parts.sum(axis=0)), axis=1, kind="stable")[:, :2].T
+    found = []
+    for part in parts:
+        own = np.zeros(part.shape[:2])
+        own[rows, first] = 0.5 * part[rows, first, second]
+        own[rows, second] = -own[rows, first]
+        found.append(own)
+    return found
+
+
+def _pairs(arrays: dict[str, Any], coef: Floats) -> tuple[Ints | None, Floats | None]:
+    """(owner, shift) from a model file; older files have neither."""
+    owner = take(arrays, "owner", "i") if "owner" in arrays else None
+    kernels, rows, classes = coef.shape
+    shape = (kernels, classes) if owner is None else (kernels, classes, classes)
+    shift = check_shape(take(arrays, "shift", "f", len(shape)), shape, "shift") if "shift" in arrays else None
+    if owner is not None and (owner.size != rows or bool((owner < 0).any() or (owner >= classes).any())):
+        raise ModelFileError("the classes of the support rows do not fit them: the file is damaged")
+    return owner, shift
 
 
 def _map(arrays: dict[str, Any], prefix: str, form: Any, width: int) -> Any:
