@@ -48,6 +48,9 @@ from spom.kernels.gram import DenseGram
 from spom.penalties.base import with_strength
 from spom.solvers.mkl.problem import KernelProblem, chosen_penalty
 
+# Passes over the rows, and with more than 20 kernels, where they are most of the time. On ten draws of digits among 50
+# or 290 kernels of noise (halves of the training rows) 40 had .00025 less accuracy than 60, and 6.3 kernels on, not 5.5.
+PASSES, PASSES_OF_MANY = 60, 40
 # The version of the default kernels, which a model file keeps.
 DEFAULT_KERNELS = 2
 
@@ -83,10 +86,10 @@ class MKLClassifier(ClassifierMixin, KernelEstimator):  # type: ignore[misc]  # 
     update : of the online solver: `"dual-averaging"` (`solvers.mkl.dual_averaging`: exact zeros, kernels scaled to a
         mean diagonal of one) or `"forward-backward"` (`solvers.mkl.online`); `"auto"` is dual averaging for the hinge
         loss, and forward-backward for the others or where a step is given.
-    step, epochs, output : of the online solver; `"auto"` needs no number. Where penalty, solver, update, step and
-        output are all `"auto"`, the loss is the hinge loss, no `dev` is given and whole Gram matrices fit into memory,
-        the online solver finds the weights of the kernels alone, and a machine for each pair of classes is learnt with
-        them: scores are then votes, one for each pair that a class wins.
+    step, epochs, output : of the online solver; `"auto"` needs no number (60 passes, 40 with more than 20 kernels).
+        Where penalty, solver, update, step and output are all `"auto"`, the loss is the hinge loss, no `dev` is given
+        and whole Gram matrices fit into memory, the online solver finds the weights of the kernels alone, and a machine
+        for each pair of classes is learnt with them: scores are then votes, one for each pair that a class wins.
     memory : what Gram matrices may take: they are kept where they fit, else rows are computed and cached, else kernels
         become explicit features. `memory_plan_` says what was chosen; so does the log, `spom.kernels`.
     precision : of the Gram matrices, `"single"` or `"double"`.
@@ -131,7 +134,7 @@ class MKLClassifier(ClassifierMixin, KernelEstimator):  # type: ignore[misc]  # 
         *,
         update: str = "auto",
         step: Any = "auto",
-        epochs: int = 60,
+        epochs: int | str = "auto",
         output: str = "auto",
         tol: float = 1e-2,
         memory: Any = "2GB",
@@ -322,7 +325,7 @@ class MKLClassifier(ClassifierMixin, KernelEstimator):  # type: ignore[misc]  # 
             problem,
             X,
             trainer,
-            self._options(trainer),
+            self._options(blocks, trainer),
             dev=None if dev is None else lambda found: self._scored(found, dev),
             among=len(self.blocks_),
         )
@@ -339,7 +342,7 @@ class MKLClassifier(ClassifierMixin, KernelEstimator):  # type: ignore[misc]  # 
         (X, weight), count = data, problem.n_blocks
         total = float(weight.sum())
         self.penalty_ = at_cost("auto", count, total, DEFAULT)
-        found = fit_kernels(blocks, problem, X, trainer, self._options(trainer))
+        found = fit_kernels(blocks, problem, X, trainer, self._options(blocks, trainer))
         sizes = np.asarray(problem.mean_squares())
         rows = Rows([gram.values for gram in blocks.grams], sizes, problem.y, weight)
         machine = chosen_machine(rows, found.block_weights, self._seed(trainer))
@@ -352,7 +355,15 @@ class MKLClassifier(ClassifierMixin, KernelEstimator):  # type: ignore[misc]  # 
     def _seed(self, trainer: Trainer) -> int:
         return trainer.seed(lambda: int(check_random_state(self.random_state).randint(2**31 - 1)))
 
-    def _options(self, trainer: Trainer) -> Options:
+    def _passes(self, blocks: Any) -> int:
+        """How many passes the online solver makes."""
+        if isinstance(self.epochs, str):
+            if self.epochs != "auto":
+                raise ValueError(f"epochs must be 'auto' or an integer >= 1; it is {self.epochs!r}")
+            return PASSES if len(blocks.grams) <= MANY else PASSES_OF_MANY
+        return self.epochs
+
+    def _options(self, blocks: Any, trainer: Trainer) -> Options:
         seed = self._seed(trainer)
         options = Options(
             solver=self.solver,
@@ -360,7 +371,7 @@ class MKLClassifier(ClassifierMixin, KernelEstimator):  # type: ignore[misc]  # 
             loss=self.loss,
             penalty=self.penalty_,
             step=self.step,
-            epochs=self.epochs,
+            epochs=self._passes(blocks),
             output=self.output,
             tol=self.tol,
             seed=seed,
