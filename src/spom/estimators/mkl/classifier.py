@@ -49,7 +49,7 @@ from spom.penalties.base import with_strength
 from spom.solvers.mkl.problem import KernelProblem, chosen_penalty
 
 # Passes over the rows, and with more than 20 kernels, where they are most of the time. On ten draws of digits among 50
-# or 290 kernels of noise (halves of the training rows) 40 had .00025 less accuracy than 60, and 6.3 kernels on, not 5.5.
+# or 290 kernels of noise (halves of the training rows) 40 had .00025 less accuracy than 60, and 6.3 kernels on (5.5).
 PASSES, PASSES_OF_MANY = 60, 40
 # The version of the default kernels, which a model file keeps.
 DEFAULT_KERNELS = 2
