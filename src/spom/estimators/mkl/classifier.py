@@ -350,6 +350,9 @@ class MKLClassifier(ClassifierMixin, KernelEstimator):  # type: ignore[misc]  # 
         tell(f"penalty {self.penalty_!r}, {machine}", self.verbose, type(self).__name__)
         found.model, found.block_norms = fitted_machine(rows, machine, blocks.kernels, X)
         found.block_weights = machine.weights
+        # The last entry of the history tells of the model, as everywhere.
+        shares = {"blocks_kept": int(np.count_nonzero(machine.weights)), "block_norms": found.block_norms.tolist()}
+        found.history[-1] |= {**shares, "block_weights": machine.weights.tolist()}
         return found
 
     def _seed(self, trainer: Trainer) -> int:
