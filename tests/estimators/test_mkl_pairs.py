@@ -12,7 +12,7 @@ from sklearn.svm import SVC
 
 import spom
 from spom import MKLClassifier
-from spom.estimators.mkl.pairs import Rows, chosen_machine
+from spom.estimators.mkl.pairs import Machine, Rows, chosen_machine
 from spom.kernels import Gaussian, Linear, Polynomial
 from spom.solvers.mkl.pairs import duels, pair_machines, votes
 
@@ -104,3 +104,11 @@ def test_weights_that_do_not_hold_on_other_rows_are_left() -> None:
 def test_a_kernel_of_zeros_has_no_weight() -> None:
     model = MKLClassifier("precomputed", random_state=0).fit([np.zeros((150, 150)), Gaussian(1.0).block(X)], Y)
     assert model.selected_.tolist() == [1]
+
+
+def test_a_choice_is_told_in_words() -> None:
+    weights, shares = np.ones(2), {("1 alone", 2.0): 0.875}
+    assert Machine("1 alone", weights, 2.0, 40, shares).told() == "kernel 1 alone, C 2: 87.5% of 40 held-out rows right"
+    assert (
+        Machine("learnt", weights, 8.0, 0, {}).told() == "kernels as the penalty weighs them, too few rows to compare"
+    )

@@ -347,7 +347,7 @@ class MKLClassifier(ClassifierMixin, KernelEstimator):  # type: ignore[misc]  # 
         rows = Rows([gram.values for gram in blocks.grams], sizes, problem.y, weight)
         machine = chosen_machine(rows, found.block_weights, self._seed(trainer))
         self.penalty_ = with_strength(self.penalty_, float(f"{1.0 / (machine.cost * total):.3g}"))
-        tell(f"penalty {self.penalty_!r}, {machine}", self.verbose, type(self).__name__)
+        tell(f"penalty {self.penalty_!r}, {machine.told()}", self.verbose, type(self).__name__)
         found.model, found.block_norms = fitted_machine(rows, machine, blocks.kernels, X)
         found.block_weights = machine.weights
         # The last entry of the history tells of the model, as everywhere.

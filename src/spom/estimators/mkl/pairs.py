@@ -29,12 +29,21 @@ TOLERANCE = 1e-3
 
 
 class Machine(NamedTuple):
-    """Weights of kernels whose diagonals have the mean one, C, how many rows were held out, and the share right."""
+    """Weights of kernels whose diagonals have the mean one, their name, C, the number of rows held out, shares right."""
 
+    name: str
     weights: Floats
     cost: float
     held: int
     shares: dict[tuple[str, float], float]
+
+    def told(self) -> str:
+        """What was chosen, and what for."""
+        kernels = {"learnt": "kernels as the penalty weighs them", "equal": "all kernels alike"}
+        what = kernels.get(self.name, f"kernel {self.name}")
+        if not self.held:
+            return f"{what}, too few rows to compare"
+        return f"{what}, C {self.cost:g}: {self.shares[self.name, self.cost]:.1%} of {self.held} held-out rows right"
 
 
 class Rows(NamedTuple):
@@ -51,7 +60,7 @@ def chosen_machine(rows: Rows, learnt: Floats, seed: int) -> Machine:
     some = np.flatnonzero(rows.weight > 0.0)
     some = np.sort(np.random.default_rng(seed).permutation(some)[:MOST])
     if some.size < FEW:
-        return Machine(learnt, DEFAULT, 0, {})
+        return Machine("learnt", learnt, DEFAULT, 0, {})
     y, weight = rows.y[some], rows.weight[some]
     grams, folds = [gram[np.ix_(some, some)] for gram in rows.grams], _folds(y, seed)
     names = _candidates(learnt, rows.sizes)
@@ -64,7 +73,7 @@ def chosen_machine(rows: Rows, learnt: Floats, seed: int) -> Machine:
     # Ties go to the first weights, and to the C nearest to the default.
     best = max(shares, key=lambda key: (round(shares[key], 9), -[*names].index(key[0]), -abs(np.log(key[1] / DEFAULT))))
     name, cost = best if surely_better(right[best], right[default], weight, ERRORS) else default
-    return Machine(names[name], cost, int(some.size), shares)
+    return Machine(name, names[name], cost, int(some.size), shares)
 
 
 def _candidates(learnt: Floats, sizes: Floats) -> dict[str, Floats]:
