@@ -29,7 +29,7 @@ TOLERANCE = 1e-3
 
 
 class Machine(NamedTuple):
-    """Weights of kernels whose diagonals have the mean one, their name, C, the number of rows held out, shares right."""
+    """Weights of kernels whose diagonals have the mean one, their name, C, the rows held out, and the shares right."""
 
     name: str
     weights: Floats
