@@ -12,7 +12,7 @@ from spom.core.arrays import Arrays, Ints, aligned_singles
 from spom.core.state import State
 from spom.data.treebank import Treebank
 from spom.estimators.training import Learner, Trainer
-from spom.estimators.training.goal import Goal
+from spom.estimators.training.goal import BatchLearner, Goal
 from spom.features.arcs import ArcCodes, ArcTemplates, with_roots, words_of
 from spom.solvers.iterate import take
 from spom.solvers.structured.trees.batch import BatchArcs
@@ -149,28 +149,12 @@ class ArcLearner(_Epochs):
         return self.dev(self.solver.model_of(model["weights"]))
 
 
-class OptimumLearner(Learner):
+class OptimumLearner(BatchLearner):
     """Rounds of a `BatchArcs` for the trainer: the model is its weights."""
-
-    def __init__(self, make: Callable[[State | None], BatchArcs], goal: Goal) -> None:
-        self.make, self.rule, self.epochs = make, goal, None
-        self.solver = make(None)
-
-    def states(self, start: State | None, done: int) -> Iterable[State]:
-        """The solver, from its beginning or from a state."""
-        if start is not None:
-            self.solver = self.make(start)
-        return self.solver
 
     def entry(self, state: State) -> dict[str, Any]:
         """An entry of `history_`."""
-        norms = np.zeros(0) if state.block_norms is None else state.block_norms
-        return {
-            **{"epoch": state.k, "stage": "batch", "objective": state.objective, "loss": state.loss},
-            **{"gap": float(state.internal["gap"]), "blocks_kept": int(np.count_nonzero(norms))},
-            "nonzeros": state.nnz,
-            "block_weights": norms / norms.sum() if norms.any() else norms,
-        }
+        return {**super().entry(state), "stage": "batch", "nonzeros": state.nnz}
 
     def model(self, state: State) -> Arrays:
         """The weights now."""

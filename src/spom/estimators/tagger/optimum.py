@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,8 +12,7 @@ from scipy.sparse import csr_matrix
 from spom.core.arrays import Arrays, Floats, Ints
 from spom.core.state import State
 from spom.errors import Unsupported
-from spom.estimators.training import Learner
-from spom.estimators.training.goal import Goal
+from spom.estimators.training.goal import BatchLearner, Goal
 from spom.features.rows import Blocks
 from spom.penalties.base import with_strength
 from spom.solvers.batch.path import warn_of_zeros
@@ -24,32 +23,12 @@ from spom.solvers.structured.chains.gap import field_gap, has_bound
 from spom.solvers.structured.gap import block_norms
 
 
-class FieldLearner(Learner):
+class FieldLearner(BatchLearner):
     """Rounds of a `BatchChain` for the trainer: the model is the weights of features (`W`) and of the chain."""
 
-    def __init__(self, make: Callable[[State | None], BatchChain], goal: Goal) -> None:
-        self.make, self.rule, self.epochs = make, goal, None
-        self.solver = make(None)
-
-    def states(self, start: State | None, done: int) -> Iterable[State]:
-        """The solver, from its beginning or from a state."""
-        if start is not None:
-            self.solver = self.make(start)
-        return self.solver
-
     def entry(self, state: State) -> dict[str, Any]:
-        """An entry of `history_`."""
-        norms = np.zeros(0) if state.block_norms is None else state.block_norms
-        total, (W, _) = norms.sum(), self.solver.weights()
-        return {
-            "epoch": state.k,
-            "objective": state.objective,
-            "loss": state.loss,
-            "gap": float(state.internal["gap"]),
-            "blocks_kept": int(np.count_nonzero(norms)),
-            "nonzeros": int(np.count_nonzero(W)),
-            "block_weights": norms / total if total > 0 else norms,
-        }
+        """An entry of `history_`, with the features' weights that are not zero."""
+        return {**super().entry(state), "nonzeros": int(np.count_nonzero(self.solver.W))}
 
     def model(self, state: State) -> Arrays:
         """The weights now."""

@@ -1,10 +1,14 @@
-"""When a run to the optimum is done."""
+"""Runs to the optimum: when one is done, and the rounds of a batch solver as the trainer takes them."""
 
 from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
 
 import numpy as np
 
 from spom.core.state import State
+from spom.estimators.training.trainer import Learner
 
 # Rounds of a batch solver before it gives up.
 MOST = 50
@@ -28,3 +32,29 @@ class Goal:
         enough = gap <= self.tol * abs(state.objective)
         stalled = gained <= (STALLED * self.tol if np.isnan(gap) else 1e-13) * abs(state.objective)
         return bool(enough or stalled or state.k >= MOST)
+
+
+class BatchLearner(Learner):
+    """Rounds of a solver that `make` builds, from its beginning or from a state; kinds of models build on it."""
+
+    def __init__(self, make: Callable[[State | None], Any], goal: Goal) -> None:
+        self.make, self.rule, self.epochs = make, goal, None
+        self.solver = make(None)
+
+    def states(self, start: State | None, done: int) -> Iterable[State]:
+        """The solver, from its beginning or from a state."""
+        if start is not None:
+            self.solver = self.make(start)
+        return self.solver  # type: ignore[no-any-return]  # solvers of chains and of trees are iterables of states
+
+    def entry(self, state: State) -> dict[str, Any]:
+        """An entry of `history_`."""
+        norms = np.zeros(0) if state.block_norms is None else state.block_norms
+        return {
+            "epoch": state.k,
+            "objective": state.objective,
+            "loss": state.loss,
+            "gap": float(state.internal["gap"]),
+            "blocks_kept": int(np.count_nonzero(norms)),
+            "block_weights": norms / norms.sum() if norms.any() else norms,
+        }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -199,3 +200,28 @@ def test_quasi_newton_steps_end_where_coordinate_descent_does(free: bool) -> Non
 
     assert found.gained == pytest.approx(value(x0) - value(x))
     np.testing.assert_allclose(found.gradient, g + H @ (x - x0), atol=1e-6)
+
+
+@pytest.mark.parametrize("penalty", [L1(0.1), L1(100.0), L1(0.0), SquaredL2(0.1), ElasticNet(0.1)])
+@pytest.mark.parametrize("transitions", ["learnt", "fixed", None])
+@pytest.mark.parametrize(
+    ("indptr", "offsets", "y", "labels"),
+    [
+        ([0], [0], [], 2),
+        ([0], [0, 0, 0], [], 2),
+        ([0, 0, 0], [0, 2], [0, 1], 2),
+        ([0, 1, 2], [0, 2], [0, 0], 1),
+        ([0, 1], [0, 1], [1], 2),
+    ],
+    ids=["no sentences", "empty ones", "no features", "one label", "one token"],
+)
+def test_next_to_nothing_gives_finite_weights(
+    indptr: list[int], offsets: list[int], y: list[int], labels: int, penalty: Any, transitions: str | None
+) -> None:
+    rows = SimpleNamespace(indptr=indptr, indices=list(range(indptr[-1])), values=[], offsets=offsets)
+    solver = BatchChain(rows, y, labels, penalty=penalty, transitions=transitions)
+    objectives = [state.objective for state in itertools.islice(solver, 4)]
+    assert np.isfinite(objectives).all()
+    assert np.diff(objectives).max() <= 1e-12
+    assert np.isfinite(solver.W).all()
+    assert np.isfinite(solver.chain).all()

@@ -208,7 +208,7 @@ class BatchChain:
             if step.gain < min(least_gain, self.gain / FINER):
                 break
         self.W, self.chain = objective.tables(point.x)
-        if self.bounded and l2 == chain.l2 == 0.0:
+        if self.bounded and l2 == chain.l2 == 0.0 and objective.l1.min(initial=1.0) > 0.0:
             if step.gain < min(least_gain, self.gain / FINER):
                 self.gain = step.gain
                 visited += self._feasible(objective, point)
