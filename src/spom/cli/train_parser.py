@@ -66,7 +66,8 @@ def parser(o: dict[str, Any]) -> None:
       spom train parser --train en-train.conllu.gz --model parser.spom --projective --no-labels --epochs 4
 
     Losses are mira (default), hinge, perceptron and log. There is no penalty unless one is asked for: --penalty
-    group-lasso switches off the templates that the treebank does not need, with a strength from its size.
+    group-lasso switches off the templates that the treebank does not need, --penalty l1 single weights, with a strength
+    from its size.
     """
     from spom import DependencyParser
     from spom.cli.scores import tree_scores

@@ -493,7 +493,8 @@ class DependencyParser(TakesPenalty, TakesCallbacks, SavingParser, BaseEstimator
         """beta of each template, summing to one; the norms' shares where they were learnt without their penalty."""
         count = len(ArcTemplates(self._names()).blocks)
         update = chosen_update(self.update, self.penalty_, self.loss, count)
-        return block_weights(self.arcs_.block_norms(), self.penalty_ if update == "forward-backward" else None)
+        under = self.solver == "batch" or update == "forward-backward"
+        return block_weights(self.arcs_.block_norms(), self.penalty_ if under else None)
 
     @property
     def selected_(self) -> Ints:
