@@ -149,7 +149,8 @@ def test_same_seed_same_bits_and_parameters_reach_inside() -> None:
     one, two = (MKLClassifier(KERNELS, random_state=3, epochs=3).fit(X, Y) for _ in range(2))
     assert one.decision_function(X_TEST).tobytes() == two.decision_function(X_TEST).tobytes()
     search = GridSearchCV(
-        MKLClassifier([Gaussian(5.0)], penalty=SparseMKL(0.01), epochs=3), {"penalty__strength": [0.1, 1e-4]}
+        MKLClassifier([Gaussian(5.0)], penalty=SparseMKL(0.01), epochs=3, random_state=0),
+        {"penalty__strength": [0.1, 1e-4]},
     )
     assert search.fit(X[:150], Y[:150]).best_params_ == {"penalty__strength": 1e-4}
     assert clone(one).get_params()["kernels"] is not None
