@@ -15,6 +15,7 @@ from sklearn.preprocessing import StandardScaler
 from spom import OnlineClassifier, OnlineRegressor, ProximalClassifier, ProximalRegressor
 from spom.errors import Unsupported
 from spom.estimators.checking import merged
+from spom.estimators.linear.leaving_out import errors_left_out
 from spom.estimators.linear.scaling import common
 from spom.estimators.linear.strength import Examples, held_out
 from spom.penalties import L1, SquaredL2, Zero
@@ -310,3 +311,35 @@ def test_one_scale_ignores_constant_columns_and_rows_without_weight():
     assert common(rows, None) is None
     assert common(rows[:, :2], np.array([1.0, 1.0, 0.0])) is None
     assert common(sparse.csr_matrix(rows), None) is None
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(30, 5), (8, 12)])
+@pytest.mark.parametrize("intercept", [True, False])
+def test_errors_of_rows_left_out_are_those_of_models_without_them(rows, columns, intercept):
+    rng = np.random.default_rng(rows)
+    A, y, weight = rng.standard_normal((rows, columns)), rng.standard_normal(rows) + 3.0, rng.uniform(0.5, 2.0, rows)
+    strengths = np.array([0.01, 0.5])
+    found = errors_left_out(Examples(A, y, weight, None, intercept), strengths)
+    with_one = np.column_stack([A, np.ones(rows)]) if intercept else A
+    for strength, errors in zip(strengths, found, strict=True):
+        ridge = np.diag([strength] * columns + [0.0] * intercept)
+        for i in range(rows):
+            share = weight / weight.sum()
+            share[i] = 0.0
+            theta = np.linalg.solve(with_one.T @ (share[:, None] * with_one) + ridge, with_one.T @ (share * y))
+            assert errors[i] == pytest.approx(y[i] - with_one[i] @ theta, abs=1e-9)
+
+
+@named(REGRESSORS)
+def test_least_squares_leave_out_each_row_where_data_are_dense(model):
+    chosen = clone(model).fit(X, Y)
+    best = RidgeCV(np.geomspace(1e-3, 1e3, 13)).fit(StandardScaler().fit_transform(X), Y)
+    assert chosen.penalty_.strength * len(Y) < 30.0 * max(best.alpha_, 1.0)
+    # Nearly collinear columns want far less than the least strength of the path of held-out rows.
+    rng = np.random.default_rng(0)
+    smooth = rng.standard_normal((150, 3)) @ rng.standard_normal((3, 40)) + 1e-3 * rng.standard_normal((150, 40))
+    y = smooth[:, 0] - smooth[:, 1] + (smooth[:, 2] - smooth[:, 3] + smooth[:, 4]) * 0.5
+    assert (
+        clone(model).fit(smooth, y).penalty_.strength
+        < 1e-3 * clone(model).fit(smooth, RNG.permutation(y)).penalty_.strength
+    )

@@ -11,6 +11,8 @@ Held-out rows are judged by their log-loss after the scores were multiplied by t
 loss (real targets). A default multiple is kept unless another one is better by more than the standard error of the
 difference, row by row (two of them for real targets, where a few rows may have most of the loss), so that few rows
 decide little. The same rule, by accuracy, decides between losses.
+
+Of the squared loss and a squared penalty on dense data every row is held out, exactly (`leaving_out`).
 """
 
 from __future__ import annotations
@@ -26,6 +28,8 @@ from scipy import sparse
 from spom.core.arrays import Floats, Ints
 from spom.core.state import State
 from spom.errors import Unsupported
+from spom.estimators.linear.leaving_out import errors_left_out, is_small
+from spom.losses import Squared
 from spom.penalties.base import with_strength
 from spom.solvers.iterate import last
 from spom.solvers.linear.online import OnlineProximal
@@ -45,6 +49,10 @@ FEW = 10
 # where .3 is what inner splits of whole sets of texts had chosen before. Real targets: two errors lose less than one.
 CLASSES, CLASSES_DEFAULT, WIDE_DEFAULT, CLASSES_ERRORS = (3.0, 1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001), 0.03, 0.3, 1.0
 REAL, REAL_DEFAULT, REAL_ERRORS = (10.0, 3.0, 1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001), 1.0, 2.0
+# Where each row is left out. Cuts of 30 to 3,000 rows of 20 tables, 13 of which had no part in choosing what is above
+# (docs: defaults): R^2 falls short of the best strength's by .024 with 1.5 errors, .023 with 1, .026 with 2 on the mean
+# of tables, and by .08, .12 and .10 on the worst.
+LEFT_OUT, LEFT_OUT_ERRORS = (*REAL, 3e-4, 1e-4, 3e-5, 1e-5), 1.5
 ZEROING, ZEROING_DEFAULT = (0.3, 0.1, 0.03, 0.01, 0.003, 0.001), 0.01
 # Strengths in a row that may be worse before the path ends.
 PATIENCE = 2
@@ -145,6 +153,9 @@ def choose(examples: Examples, losses: list[Any], penalty: Any, seed: int, path:
     `path` solves for each penalty of a sequence in turn; by default by two online passes, then one for each.
     """
     parts = held_out(examples, seed)
+    form = penalty.elastic()
+    if parts and form is not None and form.l1 == 0.0 and isinstance(losses[0], Squared) and is_small(examples):
+        return _ridge(examples, losses[0], penalty)
     if not parts:
         # Nothing to calibrate scores on: a likelihood needs no calibration.
         loss = next((loss for loss in losses if loss.probabilistic), losses[0])
@@ -163,6 +174,16 @@ def choose(examples: Examples, losses: list[Any], penalty: Any, seed: int, path:
             best, loss, trials = other
     strong = _strong(penalty, best.multiple, examples, loss)
     return Choice(strong, loss, best.calibration, weight.size, tuple(trials), best, weight)
+
+
+def _ridge(examples: Examples, loss: Any, penalty: Any) -> Choice:
+    """The strength of a squared penalty under the squared loss, with each row left out in turn."""
+    size, _, default = grid_of(penalty, examples, loss)
+    errors = errors_left_out(examples, size * np.array(LEFT_OUT))
+    trials = tuple(Trial(m, row, -row, 1.0) for m, row in zip(LEFT_OUT, 0.5 * errors**2, strict=True))
+    weight = examples.weights
+    best = best_trial(trials, default, weight, LEFT_OUT_ERRORS)
+    return Choice(_strong(penalty, best.multiple, examples, loss), loss, 1.0, weight.size, trials, best, weight)
 
 
 def online_path(examples: Examples, loss: Any, penalties: Iterable[Any], seed: int) -> Iterator[Floats]:
