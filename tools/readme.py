@@ -114,7 +114,7 @@ def beside() -> str:
     lines: list[str] = []
     for found in _tables():
         make = _by_peer if _has_peers(found) else _plain
-        lines += [*make(found["title"], found["rows"]), "", found["settings"], ""]
+        lines += [*make(found["title"], found["rows"]), "", found["settings"].replace("Ours:", "spom:"), ""]
     return "\n".join(lines).rstrip("\n")
 
 
