@@ -75,8 +75,8 @@ def pruned(found: dict[str, dict[str, tuple[float, float, float, int]]], learner
     change, share = (sum(row[k] for row in rows) / count for k in (0, 1))
     most, slowest = max(row[1] for row in rows), max(row[2] for row in rows)
     return (
-        f'``{learner}`` with ``prune="auto"`` on {count} sets: on the mean {100 * (1 - share):.0f} % fewer weights and a '
-        f"change of the score of {change:+.4f}, worst {worst[0]:+.4f} ({worst[3]}). The set pruned least keeps "
+        f'``{learner}`` with ``prune="auto"`` on {count} sets: on the mean {100 * (1 - share):.0f} % fewer weights and '
+        f"a change of the score of {change:+.4f}, worst {worst[0]:+.4f} ({worst[3]}). The set pruned least keeps "
         f"{most:.2f} of its weights; CPU seconds are at most {slowest:.1f} times those without pruning."
     )
 
