@@ -41,8 +41,6 @@ EXTRA = {
     ),
     "report": ("spom.report.contents",),
     "features": ("spom.features.arc_sets",),
-    "penalties": ("spom.penalties.forms",),
-    "models": ("spom.models.run",),
     "metrics": ("spom.metrics.conll2018", "spom.metrics.phrases"),
 }
 
