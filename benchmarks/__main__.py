@@ -28,7 +28,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("names", nargs="*", help="which ones (default: all); a name may be module:part")
     parser.add_argument("--list", action="store_true", help="say what there is")
-    parser.add_argument("--keep", action="store_true", help="store the tables in benchmarks/results, for the README")
+    parser.add_argument("--keep", action="store_true", help="store the tables in benchmarks/results")
     arguments = parser.parse_args()
     if arguments.list:
         print("\n".join(names()))

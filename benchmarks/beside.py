@@ -1,8 +1,8 @@
-"""The tables of the README: defaults of ours beside other tools, each at its best known setting, in one run.
+"""The tables of docs/benchmarks.md: defaults of spom and other tools, each at its best known setting, in one run.
 
-`python -m benchmarks --keep beside:PART` runs a part and stores its table; `python tools/readme.py` then fills the
-README. Parts: `chunking`, `upos`, `landsat`, `thousand`, `shuffled`, `groups`, `spacy`. Seconds are CPU seconds of one
-thread, without compiling.
+`python -m benchmarks --keep beside:PART` runs a part and stores its table. `python tools/readme.py` fills that page
+and the README. Parts: `chunking`, `upos`, `landsat`, `thousand`, `shuffled`, `groups`, `spacy`. Seconds are CPU seconds
+of one thread, without compiling.
 Test sets are only scored: whatever is chosen for a tool is chosen by cross-validation on its training rows, or is the
 setting that its documentation or an earlier comparison on development data found best, as the table says.
 """

@@ -103,38 +103,14 @@ def run(learner: str, name: str) -> None:
     print(learner, name, found["test"], f"{found['seconds']} s", flush=True)
 
 
-def table(done: dict[str, dict[str, Any]]) -> str:
-    """Ours and UDPipe's of each treebank as a table in reStructuredText; ours is in italics where it is behind."""
-    rows = [["treebank", "", *(name if len(name) > 4 else name.upper() for name in MEASURES), "CPU s", "MB", "words/s"]]
-    for name in treebanks():
-        peer = done.get(name, {}).get("udpipe", {}).get("test", {})
-        for learner, found in sorted(done.get(name, {}).items()):
-            cells = []
-            for measure in MEASURES:
-                own = found["test"].get(measure)
-                behind = learner == "spom" and own is not None and own < peer.get(measure, 0.0)
-                cells.append("" if own is None else f"*{own:.2f}*" if behind else f"{own:.2f}")
-            size, speed = found.get("bytes"), found.get("words_per_second")
-            last = ["" if size is None else f"{size / 1e6:.1f}", "" if speed is None else f"{speed:,}"]
-            rows.append([name, "spom" if learner == "spom" else "UDPipe 1", *cells, f"{found['seconds']:.0f}", *last])
-    lines = [".. list-table:: Raw text of the test files, in percent", "   :header-rows: 1", ""]
-    for row in rows:
-        lines += [f"   {'* -' if k == 0 else '  -'} {cell}".rstrip() for k, cell in enumerate(row)]
-    return "\n".join(lines)
-
-
 def main(part: str = "") -> None:
-    """Run what is missing, and print the table."""
+    """Run what is missing; `python tools/readme.py` writes the table of docs/benchmarks.md."""
     for name in part.split(",") if part else treebanks():
         for learner in LEARNERS:
             if learner not in stored().get(name, {}) and not (learner == "udpipe" and name in TOO_LONG):
                 run(learner, name)
-    print(table(stored()))
 
 
 if __name__ == "__main__":
-    if len(sys.argv) > 2:
-        for treebank in sys.argv[2:]:
-            run(sys.argv[1], treebank)
-    else:
-        print(table(stored()))
+    for treebank in sys.argv[2:]:
+        run(sys.argv[1], treebank)

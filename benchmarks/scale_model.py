@@ -106,7 +106,7 @@ def best(cost: dict[str, float], shards: int = SHARDS, network: float = NETWORK)
 
 
 def page(found: dict[str, Any]) -> str:
-    """The part of the guide that tells of it."""
+    """The part of the guide with the measurements."""
     one, two = found["1"], found["2"]
     lines = [
         f"Measured on one machine of two cores (load {found['load']:.1f}), a tagger on {MEASURED} shards of "
@@ -137,11 +137,11 @@ def page(found: dict[str, Any]) -> str:
         f"A shard took {one['compute']:.2f} s of compute with one worker and {two['compute']:.2f} with two, "
         "which share memory and caches. " + _checked(one, two),
         "",
-        f"The rows of {SHARDS} shards were not measured: shards are taken to be as large as those that were, and so is "
-        "the state (new text would bring new",
-        f"features); connections to carry what they do here, at most {NETWORK / 1e6:,.0f} MB/s. By this model adding "
-        f"machines stops helping at {at}: a pass is {gain:.1f} times as fast as on one, and the",
-        "rest is the state on its way and the results, which come to one driver and are merged there one by one.",
+        f"The rows of {SHARDS} shards were not measured. They assume shards and a state as large as those measured (new"
+        " text would bring new",
+        f"features), and connections as fast as here, at most {NETWORK / 1e6:,.0f} MB/s. By this model more than {at} "
+        f"machines do not help: a pass is {gain:.1f} times as fast as on one. The",
+        "remaining time goes into sending states, and into results, which one driver merges one by one.",
         "",
     ])  # fmt: skip
 

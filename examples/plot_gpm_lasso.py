@@ -2,9 +2,9 @@
 The lasso in the l1 norm
 ========================
 
-Proximal gradient steps need not be Euclidean. In the l1 norm a step moves hardly more than one coordinate, so iterates
-stay sparse, and the gradient's Lipschitz constant is that of the longest column instead of the whole matrix. Where
-few features matter that wins (El Halabi et al. 2017, Figure 1).
+Proximal gradient steps may be taken in other norms. In the l1 norm a step changes hardly more than one coordinate, so
+iterates stay sparse, and the Lipschitz constant of the gradient is that of the longest column instead of the whole
+matrix. This is faster if few features matter (El Halabi et al. 2017, Figure 1).
 """
 
 # %%

@@ -2,15 +2,15 @@
 Latent groups, and the norm that fits them
 ==========================================
 
-The latent group lasso chooses supports that are unions of groups. Its Euclidean prox was long done by cyclic
-projections, whose error falls like one over the number of cycles. Two ways out: a step in the l-inf norm, which takes a
-few linear programs, and Newton's method on one weight a group.
+The support of a solution of the latent group lasso is a union of groups. Cyclic projections compute its Euclidean
+prox with an error that falls like one over the number of cycles. Two faster methods are a step in the l-infinity
+norm, which takes a few linear programs, and Newton's method with one weight per group.
 """
 
 # %%
 # One prox, four ways
 # -------------------
-# 64 coordinates in 16 random groups of ten. Each result brings a certificate: a duality gap.
+# 64 coordinates in 16 random groups of ten. Each result has a duality gap as its certificate.
 import matplotlib.pyplot as plt
 import numpy as np
 
@@ -29,8 +29,8 @@ exact = penalty.prox_certified(u)
 print(f"Newton:     {exact.rounds} rounds, gap {exact.gap:.1e}")
 
 # %%
-# How fast projections get there
-# ------------------------------
+# Convergence of projections
+# --------------------------
 cycles = np.unique(np.logspace(0, 4, 13).astype(int))
 figure, axis = plt.subplots(figsize=(6.5, 4), layout="constrained")
 for method, style in (("cyclic", "o--"), ("dykstra", "s-")):

@@ -2,8 +2,8 @@
 A mirror map for many features
 ==============================
 
-Where few of very many dense features matter, mirror descent with a p-norm, p near one, learns from fewer examples than
-gradient descent: its bound grows with the logarithm of the number of features instead of the number itself.
+If only few of very many dense features matter, mirror descent with a p-norm, p near one, learns from fewer examples
+than gradient descent: its bound grows with the logarithm of the number of features instead of the number itself.
 """
 
 # %%
@@ -33,8 +33,8 @@ for d in dimensions:
         errors[name].append(float(np.sum((model.coef_ - truth) ** 2) / 5.0))
 
 # %%
-# What is left of the error
-# -------------------------
+# Error of the weights
+# --------------------
 figure, axis = plt.subplots(figsize=(6.5, 4), layout="constrained")
 for (name, values), style in zip(errors.items(), ("o--", "s-"), strict=True):
     axis.plot(dimensions, values, style, color="black", label=name)

@@ -2,15 +2,15 @@
 The shapes of penalties
 =======================
 
-A penalty says what a good vector looks like. Three pictures show how: the unit balls, the thresholds of the proximal
-operators, and what a proximal step does to points of the plane.
+Three pictures of penalties: their unit balls, the thresholds of their proximal operators, and the effect of a
+proximal step on points of the plane.
 """
 
 # %%
 # Unit balls
 # ----------
-# The lines are where the penalty is one. A penalty sets coordinates to zero where its ball has a corner, and it sets
-# together what meets in the corner: l1 has corners on the axes, l-infinity on the diagonals, and l2 has none.
+# The bold lines are where the penalty is one. Corners of the ball are the patterns that the penalty prefers: l1 has
+# corners on the axes (zeros), l-infinity on the diagonals (equal values), and l2 has none.
 import matplotlib.pyplot as plt
 import numpy as np
 
@@ -44,8 +44,8 @@ for axis in axes[:, 0]:
 # %%
 # Thresholds
 # ----------
-# What a proximal step of one makes of a number. Soft thresholds set small numbers to zero; a squared norm only scales;
-# a set clips. The lines differ in their dashes, so that they can be told apart in print.
+# A proximal step of length one, as a function of a number. Soft thresholds set small numbers to zero, a squared norm
+# scales, and a set clips.
 from spom.penalties import LInfBall, SquaredL2
 
 w = np.linspace(-3, 3, 601)
@@ -66,8 +66,8 @@ axis.legend(frameon=False)
 # %%
 # Proximal steps in the plane
 # ---------------------------
-# Arrows go from points to their prox. Black dots are where they end; the axes and diagonals that collect many of them
-# are the patterns that the penalty learns.
+# Arrows go from points to their prox, the black dots. Axes and diagonals that collect many dots are the patterns that
+# the penalty prefers.
 from spom.penalties import GroupLasso, SquaredL1
 
 angles = np.linspace(0, 2 * np.pi, 48, endpoint=False)

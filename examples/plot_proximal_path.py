@@ -2,9 +2,9 @@
 Paths of the lasso and of the group lasso
 =========================================
 
-One call gives the solutions for a whole range of strengths: each starts from the one before, after a safe
-rule has removed features that are sure to stay out. The lasso takes features in one by one, the group lasso
-takes them in by groups; here a group is a feature with its powers.
+One call gives the solutions for a range of strengths. Each starts from the one before, after a safe rule has removed
+features that are zero in the solution. The lasso adds single features, the group lasso whole groups; here a group is
+a feature with its powers.
 """
 
 import matplotlib.pyplot as plt

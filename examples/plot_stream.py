@@ -1,15 +1,15 @@
 """
-Learning while the data go by
-=============================
+Learning from a stream
+======================
 
-A stream need not fit in memory, and need not be read twice. Here a classifier reads rows from a compressed svmlight
-file, block by block, while most of the features mean nothing; the penalty keeps those at exactly zero.
+A stream need not fit in memory and is read once. Here a classifier reads rows from a compressed svmlight file, block
+by block. Most of the features are noise, and the penalty keeps them at exactly zero.
 """
 
 # %%
 # A file of rows
 # --------------
-# Twenty of two thousand features carry the label. The file is gzipped; plain and zstd files are read the same way.
+# Twenty of two thousand features determine the label. The file is gzipped; plain and zstd files are read the same way.
 import gzip
 import tempfile
 from pathlib import Path
@@ -49,8 +49,8 @@ print(f"{source.n_rows} rows, {source.n_features} features, labels {source.label
 # %%
 # One pass
 # --------
-# ``history_`` has one entry for each block: the mean loss of its examples before the model learnt from them, which is
-# an honest estimate of the loss on new data, and how many weights are not zero.
+# ``history_`` has one entry for each block: the mean loss of its examples before the model learnt from them, which
+# estimates the loss on new data, and the number of weights that are not zero.
 models = {
     strength: OnlineClassifier(penalty=L1(strength), epochs=1, random_state=0, verbose=0).fit(source)
     for strength in (1e-4, 1e-3, 5e-3)
@@ -70,8 +70,8 @@ for axis in (left, right):
     axis.grid(color="0.9")
 
 # %%
-# What was found
-# --------------
+# Selected features
+# -----------------
 model = models[5e-3]
 found = np.isin(np.arange(useful), model.selected_).sum()
 print(f"{found} of the {useful} useful features, and {len(model.selected_) - found} others")

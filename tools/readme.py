@@ -1,5 +1,7 @@
 # ruff: noqa: E402 - benchmarks/ is imported from the root of the checkout
-"""Fill the blocks of the README that come from stored results: `python tools/readme.py` (`--check` only compares).
+"""Fill the blocks of the README and of docs/benchmarks.md from stored results: `python tools/readme.py`.
+
+`--check` only compares.
 
 A block is what stands between `<!-- begin NAME -->` and `<!-- end NAME -->`.
 """
@@ -12,6 +14,7 @@ import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -25,24 +28,31 @@ from spom.papers.catalogue import list_experiments
 from spom.papers.result import Result
 from spom.papers.running import again
 
-README, PAPERS, BENCHMARKS = ROOT / "README.md", ROOT / "docs" / "papers" / "results", ROOT / "benchmarks" / "results"
+README, PAGE = ROOT / "README.md", ROOT / "docs" / "benchmarks.md"
+PAPERS, BENCHMARKS = ROOT / "docs" / "papers" / "results", ROOT / "benchmarks" / "results"
+
+
+def claims() -> tuple[int, list[tuple[Result, Any]]]:
+    """How many claims of the papers numbers can decide, and those that do not hold here."""
+    paths = (PAPERS / f"{experiment.id}.json" for experiment in list_experiments())
+    results = [again(Result.load(path)) for path in paths if path.exists()]
+    decided = [(result, row) for result in results for row in result.table if row.met is not None]
+    return len(decided), [(result, row) for result, row in decided if not row.met]
+
+
+def count() -> str:
+    """How many of the papers' claims hold here."""
+    decided, against = claims()
+    return f"{decided - len(against)} of the {decided} claims that numbers can decide hold here."
 
 
 def papers() -> str:
     """The papers' claims: how many hold here, and each that does not."""
-    paths = {experiment.id: PAPERS / f"{experiment.id}.json" for experiment in list_experiments()}
-    results = [again(Result.load(path)) for path in paths.values() if path.exists()]
-    decided = [(result, row) for result in results for row in result.table if row.met is not None]
-    against = [(result, row) for result, row in decided if not row.met]
-    lines = [
-        f"Of {len(decided)} claims that numbers can decide, {len(decided) - len(against)} hold here. These do not:",
-        "",
-    ]
-    lines += ["| experiment | claim | paper | ours |", "| --- | --- | --- | --- |"]
+    lines = [f"{count()} These do not:", "", "| experiment | claim | paper | spom |", "| --- | --- | --- | --- |"]
     lines += [
-        f"| `{result.id}` | {_cell(row.what)} | {_cell(row.paper)} | {_cell(row.ours)} |" for result, row in against
+        f"| `{result.id}` | {_cell(row.what)} | {_cell(row.paper)} | {_cell(row.ours)} |" for result, row in claims()[1]
     ]
-    missing = [f"`{id}`" for id, path in paths.items() if not path.exists()]
+    missing = [f"`{one.id}`" for one in list_experiments() if not (PAPERS / f"{one.id}.json").exists()]
     if missing:
         lines += ["", f"Not run with this version of the code: {', '.join(missing)}."]
     return "\n".join(lines)
@@ -76,7 +86,7 @@ _NAMES = {
 
 def defaults() -> str:
     """One row per learner over the sets of the page on defaults: the mean difference, and where it is behind."""
-    lines = ["| ours | beside | sets | mean | worst | behind by more than .005 |", "| --- " * 6 + "|"]
+    lines = ["| spom | compared with | sets | mean difference | worst | worse by more than .005 |", "| --- " * 6 + "|"]
     for kind, (_, ours, peers, _) in TABLES.items():
         found = table(load(kind), kind)
         for learner in ours:
@@ -93,40 +103,63 @@ def defaults() -> str:
     return "\n".join(lines)
 
 
+def _tables() -> list[dict[str, Any]]:
+    """The stored tables of `benchmarks/beside.py`."""
+    paths = sorted(BENCHMARKS.glob("beside-*.json"))
+    return [table for path in paths for table in json.loads(path.read_text(encoding="utf-8"))["tables"]]
+
+
 def beside() -> str:
     """The stored tables of `benchmarks/beside.py`, with the settings of both sides below each."""
     lines: list[str] = []
-    for path in sorted(BENCHMARKS.glob("beside-*.json")):
-        for found in json.loads(path.read_text(encoding="utf-8"))["tables"]:
-            rows = found["rows"]
-            lines += (
-                _by_peer(found["title"], rows) if any("; " in row[0] for row in rows) else _plain(found["title"], rows)
-            )
-            lines += ["", found["settings"], ""]
+    for found in _tables():
+        make = _by_peer if _has_peers(found) else _plain
+        lines += [*make(found["title"], found["rows"]), "", found["settings"].replace("Ours:", "spom:"), ""]
     return "\n".join(lines).rstrip("\n")
+
+
+def summary() -> str:
+    """One row per task of `benchmarks/beside.py`: ours and the best of the others by the first measure."""
+    lines = ["| task | spom | best of the others |", "| --- | --- | --- |"]
+    for found in filter(_has_peers, _tables()):
+        mine, tools = _measured(found["rows"])
+        score = next(iter(mine))
+        cost = next(measure for measure in mine if "CPU seconds" in measure)
+        name, best = max(tools, key=lambda tool: float(tool[1][score]))
+        ours, theirs = (f"{_figure(values[score])}, {_figure(values[cost])} s" for values in (mine, best))
+        lines.append(f"| {_cell(found['title'])} ({score}) | {ours} | {_cell(name)}: {theirs} |")
+    return "\n".join(lines)
+
+
+def _has_peers(found: dict[str, Any]) -> bool:
+    """Whether the rows are "measure; tool"."""
+    return any("; " in row[0] for row in found["rows"])
 
 
 def _plain(title: str, rows: list[list[str]]) -> list[str]:
     """One row per figure."""
-    head = [f"| {_cell(title)} | ours | theirs |", "| --- | --- | --- |"]
+    head = [f"| {_cell(title)} | spom | other |", "| --- | --- | --- |"]
     return head + [f"| {_cell(what)} | {_figure(ours)} | {_figure(theirs)} |" for what, ours, theirs, *_ in rows]
 
 
-def _by_peer(title: str, rows: list[list[str]]) -> list[str]:
-    """One row per tool: rows of a table are "measure; tool", then its other measures, indented."""
-    measures: list[str] = []
+def _measured(rows: list[list[str]]) -> tuple[dict[str, str], list[tuple[str, dict[str, str]]]]:
+    """Our figures by measure, and those of each tool: rows are "measure; tool", then its other measures, indented."""
     mine: dict[str, str] = {}
     tools: list[tuple[str, dict[str, str]]] = []
     for what, ours, theirs, *_ in rows:
         measure, _, tool = what.strip().partition("; ")
         if tool:
             tools.append((tool, {}))
-        if measure not in measures:
-            measures.append(measure)
         mine[measure], tools[-1][1][measure] = ours, theirs
-    lines = [f"| {_cell(title)} | {' | '.join(measures)} |", "| --- " * (len(measures) + 1) + "|"]
-    for name, values in [("ours", mine), *tools]:
-        lines.append(f"| {_cell(name)} | {' | '.join(_figure(values.get(measure, '')) for measure in measures)} |")
+    return mine, tools
+
+
+def _by_peer(title: str, rows: list[list[str]]) -> list[str]:
+    """One row per tool."""
+    mine, tools = _measured(rows)
+    lines = [f"| {_cell(title)} | {' | '.join(mine)} |", "| --- " * (len(mine) + 1) + "|"]
+    for name, values in [("spom", mine), *tools]:
+        lines.append(f"| {_cell(name)} | {' | '.join(_figure(values.get(measure, '')) for measure in mine)} |")
     return lines
 
 
@@ -153,21 +186,26 @@ def prox() -> str:
         name, peer = what.split(" | ")
         if peer in ("pyproximal", "spams", "a copy of the vector"):
             found.setdefault(name, []).append(f"{peer} {float(f'{float(ratio):.2g}'):g}")
-    lines = ["| | above 1: ours is faster than |", "| --- | --- |"]
+    lines = ["| operator | time of the other over time of spom (above 1: spom is faster) |", "| --- | --- |"]
     return "\n".join(lines + [f"| {name} | {', '.join(peers)} |" for name, peers in found.items()])
 
 
 def pipelines() -> str:
-    """Raw text to trees on test sets: ours and, where it was trained here, UDPipe 1."""
+    """Raw text to trees on test sets: ours, in italics where it is worse, and UDPipe 1 where it was trained here."""
     done = json.loads((BENCHMARKS / "pipeline.json").read_text(encoding="utf-8"))
-    shown = ("words", "sentences", "upos", "xpos", "lemmas", "uas", "las")
-    lines = [f"| | | {' | '.join(shown)} | CPU s | MB |", "| --- " * (len(shown) + 4) + "|"]
+    shown = ("words", "sentences", "upos", "xpos", "feats", "lemmas", "uas", "las")
+    lines = [f"| treebank | | {' | '.join(shown)} | CPU s | MB | words/s |", "| --- " * (len(shown) + 5) + "|"]
     for name, found in done.items():
+        peer = found.get("udpipe", {}).get("test", {})
         for learner, run in sorted(found.items()):
-            scores = " | ".join(f"{run['test'][key]:.1f}" if key in run["test"] else "" for key in shown)
-            size = f"{run['bytes'] / 1e6:.1f}" if "bytes" in run else ""
-            who = "ours" if learner == "spom" else "UDPipe 1"
-            lines.append(f"| {name} | {who} | {scores} | {run['seconds']:.0f} | {size} |")
+            cells = []
+            for key in shown:
+                score = run["test"].get(key)
+                worse = learner == "spom" and score is not None and score < peer.get(key, 0.0)
+                cells.append("" if score is None else f"*{score:.2f}*" if worse else f"{score:.2f}")
+            cells += [f"{run['seconds']:.0f}", f"{run['bytes'] / 1e6:.1f}" if "bytes" in run else ""]
+            cells += [f"{run['words_per_second']:,}" if "words_per_second" in run else ""]
+            lines.append(f"| {name} | {'spom' if learner == 'spom' else 'UDPipe 1'} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
@@ -175,39 +213,40 @@ def _cell(text: str) -> str:
     return text.replace("|", "\\|")
 
 
-BLOCKS: dict[str, Callable[[], str]] = {
-    "papers": papers,
-    "words": words,
-    "defaults": defaults,
-    "beside": beside,
-    "prox": prox,
-    "pipelines": pipelines,
+BLOCKS: dict[Path, dict[str, Callable[[], str]]] = {
+    README: {"summary": summary, "defaults": defaults, "papers": count},
+    PAGE: {"beside": beside, "pipelines": pipelines, "prox": prox, "papers": papers, "words": words},
 }
 
 
-def filled(text: str) -> str:
-    """The text with every block made anew."""
-    for name, block in BLOCKS.items():
+def filled(path: Path) -> str:
+    """The text of a page with every block made anew."""
+    text = path.read_text(encoding="utf-8")
+    for name, block in BLOCKS[path].items():
         pattern = re.compile(rf"(<!-- begin {name} -->\n).*?(<!-- end {name} -->)", re.DOTALL)
         if not pattern.search(text):
-            raise SystemExit(f"README.md has no block {name!r}")
+            raise SystemExit(f"{path.name} has no block {name!r}")
         content = block()
         text = pattern.sub(lambda found, content=content: f"{found[1]}{content}\n{found[2]}", text)
     return text
 
 
 def main() -> int:
-    """Write the README, or say whether it is what the results give."""
+    """Write the pages, or say whether they are what the results give."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true")
     check = parser.parse_args().check
-    now = README.read_text(encoding="utf-8")
-    new = filled(now)
-    if check:
-        print("README.md is what the results give" if new == now else "README.md is stale: run python tools/readme.py")
-        return int(new != now)
-    README.write_text(new, encoding="utf-8")
-    return 0
+    stale = 0
+    for path in BLOCKS:
+        new = filled(path)
+        if not check:
+            path.write_text(new, encoding="utf-8")
+        elif new != path.read_text(encoding="utf-8"):
+            print(f"{path.name} is stale: run python tools/readme.py")
+            stale = 1
+        else:
+            print(f"{path.name} is what the results give")
+    return stale
 
 
 if __name__ == "__main__":

@@ -45,7 +45,7 @@ def cell(values: dict[str, tuple[float, float, float, int]], learner: str) -> st
 
 
 def losses(found: dict[str, dict[str, tuple[float, float, float, int]]], learner: str, peers: list[str]) -> str:
-    """On which sets a learner is behind the best of the peers, and by how much; the mean difference."""
+    """On which sets a learner is worse than the best of the peers, and by how much; the mean difference."""
     gaps = {}
     for name, values in found.items():
         scores = [values[peer][0] for peer in peers if peer in values]
@@ -54,12 +54,12 @@ def losses(found: dict[str, dict[str, tuple[float, float, float, int]]], learner
     if not gaps:
         return ""
     behind = sorted((gap, name) for name, gap in gaps.items() if gap <= -0.00005)
-    what = ", ".join(f"{name} by {-gap:.4f}" for gap, name in behind) or "on none"
     mean = sum(gaps.values()) / len(gaps)
     against = " and ".join(f"``{peer}``" for peer in peers) if len(peers) < 3 else "the best of " + ", ".join(peers)
-    return (
-        f"``{learner}`` beside {against}: {mean:+.4f} on the mean of {len(gaps)} sets; behind on {len(behind)}: {what}."
-    )
+    text = f"``{learner}`` compared with {against}: {mean:+.4f} on the mean of {len(gaps)} sets"
+    if not behind:
+        return f"{text}, and worse on none."
+    return f"{text}; worse on {len(behind)}: {', '.join(f'{name} by {-gap:.4f}' for gap, name in behind)}."
 
 
 def pruned(found: dict[str, dict[str, tuple[float, float, float, int]]], learner: str) -> str:
@@ -75,9 +75,9 @@ def pruned(found: dict[str, dict[str, tuple[float, float, float, int]]], learner
     change, share = (sum(row[k] for row in rows) / count for k in (0, 1))
     most, slowest = max(row[1] for row in rows), max(row[2] for row in rows)
     return (
-        f'``prune="auto"`` of ``{learner}`` on {count} sets: {100 * (1 - share):.0f} % fewer weights on the mean, at '
-        f"most {most:.2f} of them; score {change:+.4f} on the mean, worst {worst[0]:+.4f} ({worst[3]}); at most "
-        f"{slowest:.1f} times the CPU seconds."
+        f'``{learner}`` with ``prune="auto"`` on {count} sets: on the mean {100 * (1 - share):.0f} % fewer weights and '
+        f"a change of the score of {change:+.4f}, worst {worst[0]:+.4f} ({worst[3]}). The set pruned least keeps "
+        f"{most:.2f} of its weights; CPU seconds are at most {slowest:.1f} times those without pruning."
     )
 
 

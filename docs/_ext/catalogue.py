@@ -22,14 +22,14 @@ KINDS = {
 }
 TRAITS = ("convex", "separable", "indicator", "homogeneous", "semigroup", "exact")
 MEANING = {
-    "convex": "a chord never runs below the function",
+    "convex": "the function is convex",
     "separable": "a sum over coordinates",
     "indicator": "a set: 0 inside, infinite outside",
-    "homogeneous": "c times the vector costs c times as much, for c > 0",
-    "semigroup": "a prox by s and then one by t are one prox by s + t",
-    "exact": "`prox` is the minimiser itself, not a sequence of proxes that stands in for it",
+    "homogeneous": "the value of c w is c times the value of w, for c > 0",
+    "semigroup": "a prox by s and then one by t equal one prox by s + t",
+    "exact": "`prox` returns the minimiser, not the result of one prox after another",
 }
-SETTLED = {"convex", "exact"}  # nearly all have them: named where they are missing
+SETTLED = {"convex", "exact"}  # nearly all have them: named only if missing
 
 
 def kinds() -> list[str]:
@@ -122,8 +122,8 @@ def _facts(entry: Entry) -> list[str]:
         has = [t for t in TRAITS if found[t] == "yes" and t not in SETTLED]
         has += [f"not {t}" for t in SETTLED if found[t] == "no"]
         some = ", ".join(t for t in TRAITS if found[t] == "some")
-        has += [f"by its parameters {some}"] if some else []
-        return [f":Traits: {', '.join(has) or 'convex, and no other'}"]
+        has += [f"depending on parameters: {some}"] if some else []
+        return [f":Traits: {', '.join(has) or 'convex'}"]
     if entry.kind == "loss":
         exponent, constant = one.hoelder
         return [
@@ -147,7 +147,7 @@ def _part(kind: str) -> str:
     rows = [(_link(e), f":math:`{e.formula}`", plain(e.cost)) for e in found]
     parts.append(table((KINDS[kind][1], "Formula", "Cost"), rows, (28, 46, 26), "formulas"))
     if kind == "penalty":
-        parts.append("Traits, as the classes declare them and the tests hold them to:\n")
+        parts.append("Traits:\n")
         shown = {e.name: traits(e) for e in found}
         marks = [(_link(e), *(_MARKS[shown[e.name][t]] for t in TRAITS)) for e in found]
         parts.append(table(("", *TRAITS), marks, (30, *[10] * len(TRAITS)), "marks"))
@@ -155,7 +155,7 @@ def _part(kind: str) -> str:
         parts.append("\n(✓) depends on the parameters.\n")
     if any(takes.values()):
         ways = [way for way in WAYS if any(way in t for t in takes.values())]
-        parts.append("Solvers, by asking each of them:\n")
+        parts.append("Solvers:\n")
         marks = [(_link(e), *("✓" if way in takes[e.name] else "–" for way in ways)) for e in found]
         parts.append(table(("", *ways), marks, (40, *[15] * len(ways)), "marks"))
         parts += [f":{way}: {RULES[way]}" for way in ways]
@@ -165,12 +165,12 @@ def _part(kind: str) -> str:
 
 
 INTRO = """
-Every operator of this version. The page is written from the registry when the documentation is built: formulas, costs
-and traits come from the classes, the examples are the doctests that the test suite runs, and which solver takes an
-operator is found by asking the solvers.
+All penalties, losses, mirror maps, kernels and decoders, with their formulas, costs, solvers and an example. This page
+is written from the code: the tests check the traits and run the examples, and each solver is asked which operators it
+takes. :doc:`/guide/penalties` explains what penalties have in common.
 
-A penalty's strength *s* is part of the penalty; *d* are weights of groups or coordinates, *m* counts groups, *r* is a
-ratio or a radius, and ι{...} is zero inside the set and infinite outside.
+In the formulas, *s* is the strength of a penalty, *d* are weights of groups or coordinates, *m* is the index of a
+group, *r* is a ratio or a radius, and ι{...} is zero inside the set and infinite outside.
 """
 
 

@@ -25,6 +25,7 @@ PACKAGES = (
     "features",
     "data",
     "models",
+    "metrics",
     "theory",
     "scale",
     "report",
@@ -39,6 +40,8 @@ EXTRA = {
         "spom.core.jit",
     ),
     "report": ("spom.report.contents",),
+    "features": ("spom.features.arc_sets",),
+    "metrics": ("spom.metrics.conll2018", "spom.metrics.phrases"),
 }
 
 
@@ -88,7 +91,7 @@ def write_all(folder: Path) -> None:
     for package, text in pages.items():
         _write(folder / "api" / f"{package}.rst", text)
     listed = "\n".join(f"   api/{package}" for package in pages)
-    intro = "The public names, package by package: what `dir` shows. Each is imported when it is first used."
+    intro = "The public names of each package."
     _write(folder / "reference.rst", f"Reference\n=========\n\n{intro}\n\n.. toctree::\n   :maxdepth: 1\n\n{listed}\n")
 
 

@@ -32,20 +32,20 @@ RULES = {
         "sum over coordinates or disjoint groups and sets them to zero; the squared and the logistic losses."
     ),
     "variance-reduced": (
-        "`~spom.solvers.VarianceReduced`, example by example on to the optimum, which it certifies: anything with a "
-        "prox; a loss with kinks only where it has one score an example, with l1 and squared l2 penalties."
+        "`~spom.solvers.VarianceReduced`, example by example to the optimum, with a certificate: anything with a "
+        "prox; a loss with kinks only if it has one score per example, with l1 and squared l2 penalties."
     ),
     "other norms": (
-        "`~spom.solvers.GeneralProximal`, steps in the l1 or the l-infinity norm: penalties that fit it, and those "
-        "made of planes, which linear programs solve."
+        "`~spom.solvers.GeneralProximal`, steps in the l1 or the l-infinity norm: penalties that match the norm, "
+        "and polyhedral ones, by linear programs."
     ),
     "online": (
         "`~spom.solvers.OnlineProximal`, one example after another, all of theta in each round: "
         "anything with a prox, any loss."
     ),
     "online, sparse": (
-        "`~spom.solvers.OnlineProximal` at the cost of a sparse row's non-zeros: skipped steps have a closed form that "
-        "each coordinate, or row of a matrix, can catch up with alone (*lazy*); or one scale a block will do (MKL)."
+        "`~spom.solvers.OnlineProximal` at the cost of the non-zeros of a row: penalties whose skipped steps have a "
+        "closed form for each coordinate, or row of a matrix (*lazy*), or one scale per block (MKL)."
     ),
 }
 WAYS = tuple(RULES)

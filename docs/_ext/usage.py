@@ -6,9 +6,9 @@ import contextlib
 import io
 
 PARTS = (
-    *(("train", task) for task in ("tagger", "parser", "classifier", "regressor")),
+    *(("train", task) for task in ("tagger", "parser", "pipeline", "classifier", "regressor")),
     *((name,) for name in ("predict", "evaluate", "inspect", "report", "demo", "reproduce")),
-    *(("data", name) for name in ("list", "fetch")),
+    *(("data", name) for name in ("list", "fetch", "example")),
 )
 
 
@@ -28,7 +28,7 @@ def page() -> str:
         "Options of the command",
         "======================",
         "",
-        "What ``spom COMMAND --help`` prints; the guide is :doc:`/guide/command`.",
+        "The output of ``spom COMMAND --help``. :doc:`/guide/command` is the guide.",
     ]
     for words in PARTS:
         title = " ".join(("spom", *words))
