@@ -243,7 +243,7 @@ class ProximalRegressor(LinearRegressor, Proximal):
     loss : loss or name
         A smooth loss of regression, by default the squared loss.
     penalty : penalty, name, "auto" or None
-        "auto": a `SquaredL2` with a strength that is chosen on held-out rows (15 %), or an `L1` where solver is
+        "auto": a `SquaredL2` with a strength that is chosen on held-out rows, or an `L1` where solver is
         "working-set". By its name alone a penalty gets its strength in the same way, from the path of its
         strengths. None: no penalty. The intercept is never penalised.
     scale : "auto" or bool
