@@ -18,15 +18,13 @@ MAP = "void(float64[::1], float64[::1], float64[::1])"
 class MirrorMap(Parameters):
     """Psi, strongly convex and differentiable; `to_dual` is its gradient, `to_primal` the inverse of that.
 
-    Vectors and matrices alike: a matrix is the vector of its entries.
+    A matrix is the vector of its entries. The default is 1-strong convexity in the Euclidean norm.
     """
 
     # The penalties for which `prox` has a closed form, in words.
     pairs: ClassVar[str] = "every penalty"
     _dual_kernel: ClassVar[Any] = None
     _primal_kernel: ClassVar[Any] = None
-
-    def __init__(self) -> None: ...
 
     # --- what a map writes -------------------------------------------------------------------------
 
@@ -37,23 +35,23 @@ class MirrorMap(Parameters):
         raise NotImplementedError  # every map has its own
 
     def _reals(self, dimension: int) -> Floats:
-        """The parameters that the compiled kernels take with them."""
+        """The numbers that the compiled kernels take."""
         return np.zeros(0)
 
     def _prox(self, penalty: Any, dual: Floats, step: float) -> Floats:
         raise NotImplementedError  # every map has its own
 
     def norm(self, w: ArrayLike) -> float:
-        """The norm with respect to which the map is strongly convex."""
-        raise NotImplementedError  # every map has its own
+        """The norm in which the map is strongly convex."""
+        return euclidean_norm(as_finite(w))
 
     def dual_norm(self, v: ArrayLike) -> float:
         """The dual of `norm`, which measures gradients."""
-        raise NotImplementedError  # every map has its own
+        return euclidean_norm(as_finite(v, "v"))
 
     def modulus(self, dimension: int | None = None) -> float:
         """The sigma in divergence(w, u) >= sigma/2 norm(w - u)^2."""
-        raise NotImplementedError  # every map has its own
+        return 1.0
 
     # --- what users call ---------------------------------------------------------------------------
 
@@ -110,6 +108,15 @@ class MirrorMap(Parameters):
             f"the composite step of {self!r} with {penalty!r} has no known closed form; "
             f"{type(self).__name__} works with {self.pairs}, and Euclidean with every penalty"
         )
+
+
+def euclidean_norm(w: Floats) -> float:
+    """norm2(w), also where the squares would overflow."""
+    largest = float(np.abs(w).max(initial=0.0))
+    if largest == 0.0:
+        return 0.0
+    with np.errstate(over="ignore", under="ignore"):
+        return largest * float(np.linalg.norm((w / largest).reshape(-1)))
 
 
 def _same_shape(a: Floats, b: Floats, first: str, second: str) -> None:

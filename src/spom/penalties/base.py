@@ -195,16 +195,24 @@ def as_steps(steps: ArrayLike) -> Floats:
 class Strength(Penalty):
     """A penalty with a strength s >= 0 that multiplies all of it."""
 
-    strength: float
-    _held: tuple[float, Floats] | None = None
+    _held: tuple[tuple[float, ...], Floats] | None = None
+
+    def __init__(self, strength: float = 1.0) -> None:
+        self.strength = strength
+        self._check()
 
     def _check(self) -> None:
         check_positive(self.strength, "strength")
 
+    def _numbers(self) -> tuple[float, ...]:
+        """The first numbers that the kernel takes."""
+        return (self.strength,)
+
     def _packed(self, shape: tuple[int, ...]) -> tuple[Floats, Ints]:
-        # Small calls are all overhead: one array for as long as the strength stays.
-        if self._held is None or self._held[0] != self.strength:
-            self._held = (self.strength, np.array([self.strength], dtype=np.float64))
+        # Small calls are all overhead: keep the array until a number changes.
+        numbers = self._numbers()
+        if self._held is None or self._held[0] != numbers:
+            self._held = (numbers, np.array(numbers, dtype=np.float64))
         return self._held[1], NO_INTS
 
 

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 
 from spom.core.arrays import Floats, Ints, as_finite, check_positive
 from spom.core.registry import register
+from spom.errors import Unsupported
 from spom.penalties.base import Penalty, Strength
 from spom.penalties.elastic_net import ElasticNet
 from spom.penalties.forms import Elastic, NormSum, OwnBlocks, Split
@@ -226,8 +227,6 @@ class Translated(_Around):
         return self.penalty.conjugate().value(y) + float((y * self.shift).sum())
 
     def _max_strength(self, g: Floats) -> float:
-        from spom.errors import Unsupported
-
         raise Unsupported("a translated penalty does not shrink towards zero, so max_strength makes no sense")
 
 
@@ -350,6 +349,4 @@ class SeparableSum(Penalty):
         return np.inf if flat.any() else total
 
     def _max_strength(self, g: Floats) -> float:
-        from spom.errors import Unsupported
-
         raise Unsupported("a separable sum has a strength in each part; ask the parts")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from spom.core.arrays import Floats, Ints, all_finite
@@ -53,12 +51,6 @@ class GroupLasso(Grouped):
     homogeneous = True
     semigroup = True
     _kernel = shrink_groups
-
-    def __init__(self, strength: float = 1.0, groups: Any = None, weights: Any = None) -> None:
-        self.strength = strength
-        self.groups = groups
-        self.weights = weights
-        self._check()
 
     def _check_input(self, w: Floats) -> None:
         # The norms show what is not finite, and `_prox` takes them before it writes: one pass less.

@@ -63,12 +63,6 @@ class GroupLInf(Grouped):
     semigroup = True
     _kernel = clip_groups
 
-    def __init__(self, strength: float = 1.0, groups: Any = None, weights: Any = None) -> None:
-        self.strength = strength
-        self.groups = groups
-        self.weights = weights
-        self._check()
-
     @property
     def _order(self) -> float:
         return np.inf

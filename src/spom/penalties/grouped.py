@@ -111,6 +111,10 @@ class Grouped(Strength):
     _overlap: ClassVar[bool] = False
     _cached: tuple[Any, Any, tuple[int, ...], Groups, Floats, Ints] | None = None
 
+    def __init__(self, strength: float = 1.0, groups: Any = None, weights: Any = None) -> None:
+        self.groups, self.weights = groups, weights
+        super().__init__(strength)
+
     def _structure(self, shape: tuple[int, ...]) -> tuple[Groups, Floats, Ints]:
         """(groups, weights, packed) for arrays of this shape; kept until `groups` or `weights` is replaced."""
         held = self._cached
@@ -127,12 +131,8 @@ class Grouped(Strength):
 
     def _packed(self, shape: tuple[int, ...]) -> tuple[Floats, Ints]:
         _, weights, packed = self._structure(shape)
-        head = self._head()
-        return head if self.weights is None else np.concatenate([head, weights]), packed
-
-    def _head(self) -> Floats:
-        """The numbers before the weights."""
-        return np.array([self.strength], dtype=np.float64)
+        numbers = np.array(self._numbers(), dtype=np.float64)
+        return numbers if self.weights is None else np.concatenate([numbers, weights]), packed
 
     @property
     def _order(self) -> float:

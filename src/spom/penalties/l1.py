@@ -41,10 +41,6 @@ class L1(Strength):
     semigroup = True
     _kernel = soft_threshold
 
-    def __init__(self, strength: float = 1.0) -> None:
-        self.strength = strength
-        self._check()
-
     def _value(self, w: Floats) -> float:
         return self.strength * float(np.abs(w).sum())
 

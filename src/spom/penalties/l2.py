@@ -40,10 +40,6 @@ class L2(Strength):
     semigroup = True
     _kernel = _prox
 
-    def __init__(self, strength: float = 1.0) -> None:
-        self.strength = strength
-        self._check()
-
     def _check_input(self, w: Floats) -> None:
         """Nothing: the norm shows what is not finite, and `_prox` takes it before it writes. One pass less."""
 

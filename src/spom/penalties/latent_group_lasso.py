@@ -58,10 +58,8 @@ class LatentGroupLasso(Grouped):
     _overlap: ClassVar[bool] = True
 
     def __init__(self, strength: float = 1.0, groups: Any = None, q: float = np.inf) -> None:
-        self.strength = strength
-        self.groups = groups
         self.q = q
-        self._check()
+        super().__init__(strength, groups)
 
     def _check(self) -> None:
         super()._check()
@@ -147,11 +145,7 @@ class LatentGroupLasso(Grouped):
         u = np.ascontiguousarray(a.reshape(-1))
         if method == "auto":
             x, weights, rounds = self._solve(u, a.shape, t)
-            y = u - x
-            size = self.dual_norm(y.reshape(a.shape))
-            inside = y * (t / size) if size > t else y
-            gap = 0.5 * float(y @ y) + t * float(weights.sum()) - float(inside @ (u - 0.5 * inside))
-            found = LatentProx(x, max(gap, 0.0), weights, rounds)
+            found = LatentProx(x, self._gap(u, u - x, a.shape, t, float(weights.sum())), weights, rounds)
         elif method == "newton":
             found = newton_prox(u, self.membership(a.shape), t, float(self.q))
         else:
@@ -169,10 +163,13 @@ class LatentGroupLasso(Grouped):
         rounds, _ = cyclic_projections(u, Balls(groups.ptr, indices, float(t), l1), dykstra, limit, tol, goal, y)
         x = u - y
         norm, _ = linf_value(x, B) if l1 else l2_value(x, B)
+        return LatentProx(x, self._gap(u, y, shape, t, norm), np.zeros(groups.count), rounds)
+
+    def _gap(self, u: Floats, y: Floats, shape: tuple[int, ...], t: float, norm: float) -> float:
+        """The duality gap of the prox u - y of t times the norm, where `norm` is the norm of u - y."""
         size = self.dual_norm(y.reshape(shape))
         inside = y * (t / size) if size > t else y
-        gap = 0.5 * float(y @ y) + t * norm - float(inside @ (u - 0.5 * inside))
-        return LatentProx(x, max(gap, 0.0), np.zeros(groups.count), rounds)
+        return max(0.5 * float(y @ y) + t * norm - float(inside @ (u - 0.5 * inside)), 0.0)
 
     def _solve(self, u: Floats, shape: tuple[int, ...], t: float) -> tuple[Floats, Floats, int]:
         """(prox, norm of each group's part, rounds), by whichever method gets there."""

@@ -74,10 +74,6 @@ class LInf(Strength):
     semigroup = True
     _kernel = _prox
 
-    def __init__(self, strength: float = 1.0) -> None:
-        self.strength = strength
-        self._check()
-
     def _value(self, w: Floats) -> float:
         return self.strength * float(np.abs(w).max(initial=0.0))
 

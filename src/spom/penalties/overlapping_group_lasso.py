@@ -53,23 +53,16 @@ class OverlappingGroupLasso(TreeGroupLasso):
     array([1., 0., 1.])
     """
 
-    def __init__(self, strength: float = 1.0, groups: Any = None, weights: Any = None, exact: bool = True) -> None:
-        self.strength = strength
-        self.groups = groups
-        self.weights = weights
-        self.exact = exact
-        self._check()
-
-    norm = 2
     exact: bool = True
+
+    def __init__(self, strength: float = 1.0, groups: Any = None, weights: Any = None, exact: bool = True) -> None:
+        self.exact = exact
+        super().__init__(strength, groups, weights)
 
     @property
     def method(self) -> str:
         """What `prox` runs."""
         return "exact, with a certificate" if self.exact else "composition of the groups' proxes"
-
-    def _check(self) -> None:
-        check_positive(self.strength, "strength")
 
     def _turns(self, groups: Groups) -> Ints:
         return np.arange(groups.count)

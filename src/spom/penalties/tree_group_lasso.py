@@ -68,11 +68,8 @@ class TreeGroupLasso(Grouped):
     _kernel = prox_in_turn
 
     def __init__(self, strength: float = 1.0, groups: Any = None, weights: Any = None, norm: float = 2) -> None:
-        self.strength = strength
-        self.groups = groups
-        self.weights = weights
         self.norm = norm
-        self._check()
+        super().__init__(strength, groups, weights)
 
     def _check(self) -> None:
         super()._check()
