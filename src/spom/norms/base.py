@@ -149,6 +149,14 @@ def finish(asked: Question, x: Floats, p: Floats, value: float, reached: float, 
     return ProxResult(x, reached, p, objective, value, programs, bound)
 
 
+def too_near(t: float, nearest: float) -> ValueError:
+    """The error for a local conjugate whose ball does not meet the penalty's domain."""
+    return ValueError(
+        f"t = {t:.6g} is too small: the penalty is +inf within that distance of u; "
+        f"the nearest point where it is finite is at {nearest:.6g}"
+    )
+
+
 def conjugate_of(penalty: Any) -> Conjugate:
     """The conjugate of any penalty, with q scaled back into the dual ball where the penalty is a norm."""
 

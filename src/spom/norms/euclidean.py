@@ -9,7 +9,7 @@ from scipy.optimize import brentq
 
 from spom.core.arrays import Floats
 from spom.errors import Unsupported
-from spom.norms.base import NORMS, ProxResult, Question, conjugate_of, finish
+from spom.norms.base import NORMS, ProxResult, Question, conjugate_of, finish, too_near
 
 # The local conjugate looks for L in this range, as powers of ten around a first guess.
 _DECADES = 40
@@ -56,10 +56,7 @@ class EuclideanProx:
             if high > guess + _DECADES:
                 nearest = excess(high) + t
                 if nearest > t * (1 + 1e-9) + 1e-12:
-                    raise ValueError(
-                        f"t = {t:.6g} is too small: the penalty is +inf within that distance of u; "
-                        f"the nearest point where it is finite is at {nearest:.6g}"
-                    )
+                    raise too_near(t, nearest)
                 break
         while excess(low) < 0:
             low -= 1.0

@@ -16,8 +16,7 @@ from scipy import sparse
 from spom.core.arrays import Floats
 from spom.core.lp import LinearProgram
 from spom.norms.atomic import AtomicPenalty
-from spom.norms.base import Norm, ProxResult, Question, finish
-from spom.norms.greedy import too_near
+from spom.norms.base import Norm, ProxResult, Question, finish, too_near
 from spom.norms.polyhedral import Matrices, Polyhedral, as_rows
 from spom.norms.search import Cut, tangent_search
 

@@ -200,37 +200,16 @@ def progress(
     Nothing is shown where there is neither a terminal nor a notebook, nor before `delay` seconds have passed. `total`
     is the number of states to come, if known.
     """
-    if stream is None and in_notebook():
-        yield from _notebook_progress(states, total, label, delay, refresh)
-        return
-    out = sys.stderr if stream is None else stream
-    if not out.isatty():
+    notebook, out = stream is None and in_notebook(), sys.stderr if stream is None else stream
+    if not notebook and not out.isatty():
         yield from states
         return
-    begin, shown, width = time.perf_counter(), -math.inf, 0
+    begin, shown, line = time.perf_counter(), -math.inf, Line() if notebook else TerminalLine(out)
     try:
         for count, state in enumerate(states, 1):
             now = time.perf_counter()
             if now - begin >= delay and now - shown >= refresh:
-                text = _line(state, count, total, label, now - begin)
-                out.write("\r" + text.ljust(width))
-                out.flush()
-                shown, width = now, max(width, len(text))
-            yield state
-    finally:
-        if width:
-            out.write("\r" + " " * width + "\r")
-            out.flush()
-
-
-def _notebook_progress(states: States, total: int | None, label: str, delay: float, refresh: float) -> Iterator[State]:
-    """The same states, with a bar below the cell."""
-    begin, shown, line = time.perf_counter(), -math.inf, Line()
-    try:
-        for count, state in enumerate(states, 1):
-            now = time.perf_counter()
-            if now - begin >= delay and now - shown >= refresh:
-                text = _line(state, count, total, label, now - begin, bar=False)
+                text = _line(state, count, total, label, now - begin, bar=not notebook)
                 line.show(text, min(1.0, count / total) if total else None)
                 shown = now
             yield state
@@ -238,7 +217,7 @@ def _notebook_progress(states: States, total: int | None, label: str, delay: flo
         line.close()
 
 
-def _line(state: State, count: int, total: int | None, label: str, elapsed: float, bar: bool = True) -> str:
+def _line(state: State, count: int, total: int | None, label: str, elapsed: float, bar: bool) -> str:
     parts = [label] if label else []
     if total:
         done = min(1.0, count / total)
@@ -347,8 +326,29 @@ def in_notebook() -> bool:
     return shell is not None and type(shell).__name__ == "ZMQInteractiveShell"
 
 
+class TerminalLine:
+    """A line of text on a terminal; `show` replaces it, `close` removes it."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self.stream, self.width = stream, 0
+
+    def show(self, text: str, done: float | None = None) -> None:
+        """Show this text, which has its own bar."""
+        self._write("\r" + text.ljust(self.width))
+        self.width = max(self.width, len(text))
+
+    def close(self) -> None:
+        """Leave nothing behind."""
+        if self.width:
+            self._write("\r" + " " * self.width + "\r")
+
+    def _write(self, text: str) -> None:
+        self.stream.write(text)
+        self.stream.flush()
+
+
 class Line:
-    """A line of text with a bar; `show` replaces it, `close` removes it."""
+    """A line of text with a bar below the cell of a notebook; `show` replaces it, `close` removes it."""
 
     def __init__(self) -> None:
         self._handle: Any = None

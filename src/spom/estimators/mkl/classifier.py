@@ -18,7 +18,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from spom.core.arrays import Floats, Ints
-from spom.core.registry import register
+from spom.core.registry import keep, register
 from spom.errors import DataError, Unsupported
 from spom.estimators.checking import (
     FLOATS,
@@ -120,6 +120,7 @@ class MKLClassifier(ClassifierMixin, KernelEstimator):  # type: ignore[misc]  # 
     ['setosa', 'versicolor', 'virginica']
     """
 
+    epochs: int | str
     _saved = (
         *("classes_", "penalty_", "n_features_in_", "feature_names_in_"),
         *("converged_", "memory_plan_", "n_support_", "solver_", "update_", "calibration_", "default_kernels_"),
@@ -147,24 +148,7 @@ class MKLClassifier(ClassifierMixin, KernelEstimator):  # type: ignore[misc]  # 
         callbacks: Any = None,
         verbose: int = 0,
     ) -> None:
-        self.kernels = kernels
-        self.loss = loss
-        self.penalty = penalty
-        self.solver = solver
-        self.update = update
-        self.step = step
-        self.epochs = epochs
-        self.output = output
-        self.tol = tol
-        self.memory = memory
-        self.precision = precision
-        self.class_weight = class_weight
-        self.probability = probability
-        self.patience = patience
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.callbacks = callbacks
-        self.verbose = verbose
+        keep(self, locals())
 
     # --- learning ----------------------------------------------------------------------------------------
 

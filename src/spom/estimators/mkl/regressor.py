@@ -12,7 +12,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from spom.core.arrays import Floats
-from spom.core.registry import register
+from spom.core.registry import keep, register
 from spom.core.state import State
 from spom.errors import DataError
 from spom.estimators.checking import (
@@ -98,16 +98,7 @@ class MKLRegressor(RegressorMixin, KernelEstimator):  # type: ignore[misc]  # sc
         callbacks: Any = None,
         verbose: int = 0,
     ) -> None:
-        self.kernels = kernels
-        self.penalty = penalty
-        self.epochs = epochs
-        self.tol = tol
-        self.memory = memory
-        self.precision = precision
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.callbacks = callbacks
-        self.verbose = verbose
+        keep(self, locals())
 
     # --- learning ----------------------------------------------------------------------------------------
 

@@ -19,13 +19,14 @@ from spom.penalties import Penalty
 from spom.penalties.forms import Prox, compiled_prox
 from spom.penalties.groups import Groups
 from spom.solvers.linear.data import Examples, Rows
+from spom.solvers.linear.full_update import DISTANCE, count_gradient
 from spom.solvers.linear.problem import Loss, Problem, Rounds, compiled_loss
 from spom.solvers.steps import DIAGONAL, PLAIN
 
 # Rows of the table of blocks: scale, squared norm, its largest value since it was last summed up.
 SCALE, SQUARED, PEAK = range(3)
-# What all blocks share: the sum of squared gradients, the largest distance so far, and the intercept.
-GRADIENTS, DISTANCE, INTERCEPT = range(3)
+# What all blocks share: the sums of `full_update`, and then the intercept.
+INTERCEPT = 2
 # A squared norm is summed up again below this part of its peak; a scale goes into its vector below this size.
 LOST, TINY = 1e-4, 1e-120
 
@@ -68,15 +69,11 @@ def step_size(state: Scales, rounds: Rounds, t: int, slope: float, size: float) 
     distance = sums[INTERCEPT] * sums[INTERCEPT] if rounds.intercept else 0.0
     for m in range(table.shape[1]):
         distance += table[SQUARED, m]
-    sums[GRADIENTS] += slope * slope * size
-    if sums[DISTANCE] == 0.0:
-        sums[DISTANCE] = rounds.delta / math.sqrt(1.0 + size - (1.0 if rounds.intercept else 0.0))
-    sums[DISTANCE] = max(sums[DISTANCE], math.sqrt(distance))
-    root = math.sqrt(sums[GRADIENTS])
+    first = rounds.delta / math.sqrt(1.0 + size - (1.0 if rounds.intercept else 0.0))
+    root = count_gradient(sums, slope * slope * size, math.sqrt(distance), first)
     if root == 0.0:
-        root = math.inf
-    distance = sums[DISTANCE]
-    return eta / (rounds.delta + root) if rounds.mode == DIAGONAL else eta * distance / root
+        return 0.0
+    return eta / (rounds.delta + root) if rounds.mode == DIAGONAL else eta * sums[DISTANCE] / root
 
 
 @kernel("void(Examples, int64, Scales, float64, float64[::1], float64[::1])")

@@ -107,6 +107,19 @@ def batch_gradient(
     return total
 
 
+@kernel("float64(float64[::1], float64, float64, float64)")
+def count_gradient(sums: Floats, squared: float, distance: float, first: float) -> float:
+    """Add a squared gradient and a distance from the start to `sums`; return the root of the sum of squared gradients.
+
+    The distance counts as at least `first`.
+    """
+    sums[GRADIENTS] += squared
+    if sums[DISTANCE] == 0.0:
+        sums[DISTANCE] = first
+    sums[DISTANCE] = max(sums[DISTANCE], distance)
+    return math.sqrt(sums[GRADIENTS])
+
+
 @kernel("float64(float64[:, ::1], float64[:, ::1], float64[:, ::1], float64[::1], float64, int64, float64, float64)")
 def single_step(
     theta: Floats, grad: Floats, start: Floats, sums: Floats, eta: float, mode: int, delta: float, norm: float
@@ -120,11 +133,7 @@ def single_step(
             for c in range(theta.shape[1]):
                 squares += grad[j, c] * grad[j, c]
                 distance += (theta[j, c] - start[j, c]) ** 2
-        sums[GRADIENTS] += squares
-        if sums[DISTANCE] == 0.0:
-            sums[DISTANCE] = delta / max(norm, 1e-300)
-        sums[DISTANCE] = max(sums[DISTANCE], math.sqrt(distance))
-        root = math.sqrt(sums[GRADIENTS])
+        root = count_gradient(sums, squares, math.sqrt(distance), delta / norm)
         if root == 0.0:
             return 0.0
         step = eta / (delta + root) if mode == DIAGONAL else eta * sums[DISTANCE] / root
@@ -248,13 +257,10 @@ class FullUpdate:
         raise NotImplementedError  # every engine has its own
 
     def _reach(self, squared: float, distance: float, rows: Rows, i: int) -> float:
-        """Count a squared gradient and a distance from the start; the root of the sum of squared gradients."""
-        self.sums[GRADIENTS] += squared
-        if self.sums[DISTANCE] == 0.0:
-            entries = rows.data[rows.indptr[i] : rows.indptr[i + 1]]
-            self.sums[DISTANCE] = self.problem.delta / math.sqrt(1.0 + float(entries @ entries))
-        self.sums[DISTANCE] = max(self.sums[DISTANCE], distance)
-        return math.sqrt(self.sums[GRADIENTS])
+        """The root of the sum of squared gradients, with this one, which is of row i; see `count_gradient`."""
+        entries = rows.data[rows.indptr[i] : rows.indptr[i + 1]]
+        first = self.problem.delta / math.sqrt(1.0 + float(entries @ entries))
+        return float(count_gradient(self.sums, squared, distance, first))
 
     def pack(self) -> Arrays:
         """What a saved run needs to resume."""

@@ -85,11 +85,11 @@ class KernelSolver:
         if not isinstance(self.epochs, (int, np.integer)) or isinstance(self.epochs, bool) or self.epochs < 1:
             raise ValueError(f"epochs must be a whole number >= 1; it is {self.epochs!r}")
 
-    def _rule(self, limit: float, radius: float = np.inf) -> Rule:
+    def _rule(self, limit: float = np.inf) -> Rule:
         kernel, reals, ints = self.penalty.compiled((self.count,))
         loss, prox = Loss(LOSSES[self.loss], self.cost), pointer(kernel)
         decoding = (structure("chain", loss), loss, self.tolerance)
-        return Rule(*decoding, prox, reals, ints, self.learnt, self.strength, limit, radius)
+        return Rule(*decoding, prox, reals, ints, self.learnt, self.strength, limit, self.radius)
 
     def _order(self, random: np.random.Generator) -> Ints:
         """The sequences of one pass."""

@@ -172,7 +172,7 @@ class DualAveragingKernels(KernelSolver):
         done, seconds = 0, 0.0
         if self.start is not None:
             done, seconds = self._resume(self.start, rng), self.start.seconds
-        rule = self._rule(self.limit, self.radius)
+        rule = self._rule(self.limit)
         work = Work(
             errors_of(store.longest, p.n_labels),
             Weights(self._dual.V, np.zeros(store.features, dtype=np.int64), np.zeros((0, p.n_labels))),

@@ -279,7 +279,7 @@ def _rounds(order: Ints, steps: Floats, F: Any, store: Any, data: Data, model: M
             counts[WANTED] = missing
             return total
         fixed = work.before[blocks] / (1.0 + eta * rule.strength) if sequences.chain and not rule.learnt else 0.0
-        shrink = into_ball(work, fixed, rule.limit)
+        shrink = into_ball(work, fixed, rule.radius)
         if count > 0 and eta_w > 0.0:
             add_dense_rows(F, store, data, model, work, wrong, eta_w)
         for m in range(blocks):

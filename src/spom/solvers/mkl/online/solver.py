@@ -115,7 +115,7 @@ class OnlineKernels(KernelSolver):
         work = Workspace(problem, self.output == "average", self.slots, self.screen)
         rng = np.random.default_rng(self.random_state)
         done = Progress(0, 0, 0, 0.0) if self.start is None else self._resume(self.start, work, rng)
-        rule = self._rule(limit=self.radius)
+        rule = self._rule()
         for epoch in range(done.epochs, self.epochs):
             begin = time.perf_counter()
             order = self._order(rng)
