@@ -18,7 +18,7 @@ from spom.decoders.viterbi import viterbi, viterbi_several
 
 
 class ChainParts(NamedTuple):
-    """Scores, counts or expectations of the parts of a chain; what is left out scores 0."""
+    """Scores, counts or expectations of the parts of a chain; missing parts score 0."""
 
     unary: Any
     """(n, k): label y at token t."""
@@ -76,11 +76,11 @@ class Chain(Parameters):
             raise ValueError("constraints must be boolean: True for what is allowed")
 
     def best(self, scores: Any) -> Ints:
-        """The labels of the sequence with the highest score (Viterbi)."""
+        """Return the labels of the sequence with the highest score (Viterbi)."""
         return self._best(self._parts(scores))
 
     def best_augmented(self, scores: Any, gold: ArrayLike, cost: Cost | None = None) -> Ints:
-        """The labels of the sequence with the highest score plus cost (default: Hamming)."""
+        """Return the labels of the sequence with the highest score plus cost (default: Hamming)."""
         parts = self._parts(scores)
         n, k = parts.unary.shape
         y = as_labels(gold, (n,), k, "gold")
@@ -96,7 +96,7 @@ class Chain(Parameters):
         return self._sums(self._parts(scores), edges=True)[2]
 
     def posterior(self, scores: Any) -> Ints:
-        """The admissible labels with the highest sum of marginals: the most tokens right, in expectation.
+        """Return the admissible labels with the highest sum of marginals: the most tokens right, in expectation.
 
         Where nothing is forbidden that is the most probable label of each token.
         """
@@ -133,7 +133,7 @@ class Chain(Parameters):
         return counts
 
     def score(self, scores: Any, output: ArrayLike) -> float:
-        """The score of a sequence; -inf where it is not admissible."""
+        """Return the score of a sequence; -inf where it is not admissible."""
         unary, transition, begin, end = self._parts(scores)
         y = as_labels(output, (unary.shape[0],), unary.shape[1], "output")
         if y.size == 0:
@@ -202,7 +202,7 @@ def viterbi_many(unary: Floats, transition: Floats, begin: Floats, end: Floats, 
 
 
 def best_many(chain: Chain, scores: Any, offsets: ArrayLike) -> Ints:
-    """The labels of all tokens: `chain.best` of each sentence, with the scores of all sentences in one array.
+    """Return the labels of all tokens: `chain.best` of each sentence, with the scores of all sentences in one array.
 
     `scores` are those of `Chain.best`; sentence i has the rows offsets[i] to offsets[i + 1] - 1 of the unary scores. A
     call holds no lock and keeps no state.

@@ -25,7 +25,7 @@ def first_bad(scores: Floats) -> int:
 
 
 def bad_entry(name: str, where: Any, value: float) -> ValueError:
-    """The error for a score that cannot be one."""
+    """Return the error for a score that cannot be one."""
     size = f"at most {LARGEST:g} in size, or -inf for what is forbidden"
     return ValueError(f"{name} must be {size}: entry {where} is {value}")
 

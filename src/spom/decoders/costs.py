@@ -113,7 +113,7 @@ class LabelCost(Parameters):
         return w
 
     def of_labels(self, gold: Ints, k: int) -> Floats:
-        """The gold label's row of the matrix, at each token."""
+        """Return the gold label's row of the matrix, at each token."""
         w = self._weights(k)
         table: Floats = w[gold] if w.ndim == 2 else np.repeat(w[gold][:, None], k, axis=1)
         table[np.arange(gold.size), gold] = 0.0

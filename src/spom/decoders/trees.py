@@ -88,11 +88,11 @@ class Trees(Parameters):
         raise NotImplementedError  # each kind of tree has its own sum
 
     def best(self, scores: ArrayLike) -> Any:
-        """The heads (n) of the best tree; (heads, labels) for labelled scores."""
+        """Return the heads (n) of the best tree; (heads, labels) for labelled scores."""
         return self._decode(*self._scores(scores))
 
     def best_augmented(self, scores: ArrayLike, gold: Any, cost: Cost | None = None) -> Any:
-        """The tree with the highest score plus cost (default: Hamming); `gold` is what `best` gives."""
+        """Return the tree with the highest score plus cost (default: Hamming); `gold` is what `best` gives."""
         cube, labelled = self._scores(scores)
         n, k = cube.shape[0] - 1, cube.shape[2]
         heads, labels = self._output(gold, n, k if labelled else None, "gold")
@@ -129,7 +129,7 @@ class Trees(Parameters):
         return counts
 
     def score(self, scores: ArrayLike, output: Any) -> float:
-        """The score of a tree: the sum over its arcs."""
+        """Return the score of a tree: the sum over its arcs."""
         cube, labelled = self._scores(scores)
         n = cube.shape[0] - 1
         heads, labels = self._output(output, n, cube.shape[2] if labelled else None, "output")
@@ -145,7 +145,7 @@ class Trees(Parameters):
 
     @staticmethod
     def _scores(scores: ArrayLike) -> tuple[Floats, bool]:
-        """The scores as (n + 1, n + 1, k), and whether they came with labels."""
+        """Return the scores as (n + 1, n + 1, k), and whether they came with labels."""
         a = as_scores(scores, "scores", (2, 3))
         if a.shape[0] != a.shape[1] or a.shape[0] == 0:
             wanted = "(n + 1, n + 1) or (n + 1, n + 1, labels), the root first"
@@ -156,7 +156,7 @@ class Trees(Parameters):
 
     @staticmethod
     def _arcs(cube: Floats) -> tuple[Floats, Ints]:
-        """The best label of each arc; -inf on the diagonal and for arcs into the root, whatever was there."""
+        """Return the best label of each arc; -inf on the diagonal and for arcs into the root, whatever was there."""
         top, labels = np.empty(cube.shape[:2]), np.empty(cube.shape[:2], dtype=np.int64)
         bad = best_labels(cube, top, labels)
         if bad >= 0:

@@ -72,7 +72,7 @@ class KernelSum(_Several):
         return all(kernel.sparse for kernel in self.kernels)
 
     def fitted(self, X: Any) -> KernelSum:
-        """The sum of the fitted kernels."""
+        """Return the sum of the fitted kernels."""
         return KernelSum(self._fitted_parts(X), self.weights)
 
     def _block(self, X: Any, Z: Any) -> Any:
@@ -112,7 +112,7 @@ class KernelProduct(_Several):
         return any(kernel.sparse for kernel in self.kernels)
 
     def fitted(self, X: Any) -> KernelProduct:
-        """The product of the fitted kernels."""
+        """Return the product of the fitted kernels."""
         return KernelProduct(self._fitted_parts(X))
 
     def _block(self, X: Any, Z: Any) -> Any:
@@ -155,7 +155,7 @@ class Normalized(Kernel):
         return self.kernel.sparse
 
     def fitted(self, X: Any) -> Normalized:
-        """The fitted kernel, normalised."""
+        """Return the fitted kernel, normalised."""
         return Normalized(self.kernel.fitted(X))
 
     def _block(self, X: Any, Z: Any) -> Any:

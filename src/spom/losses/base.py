@@ -46,7 +46,7 @@ class Loss(Parameters):
         raise NotImplementedError  # by the kind of target
 
     def _reals(self) -> Floats:
-        """The numbers that the compiled kernels take."""
+        """Return the numbers that the compiled kernels take."""
         return NO_REALS
 
     # --- what users call ---------------------------------------------------------------------------
@@ -58,7 +58,7 @@ class Loss(Parameters):
             return np.asarray(self._value(checked, scores), dtype=np.float64)
 
     def derivative(self, y: ArrayLike, a: ArrayLike) -> Floats:
-        """The derivative in a of each example; the left one at a kink."""
+        """Return the derivative in a of each example; the left one at a kink."""
         checked, scores = self._pair(y, a, "a")
         with np.errstate(over="ignore", under="ignore"):
             return np.asarray(self._derivative(checked, scores), dtype=np.float64)
@@ -70,7 +70,7 @@ class Loss(Parameters):
             return np.asarray(self._conjugate(checked, duals), dtype=np.float64)
 
     def probability(self, a: ArrayLike) -> Floats:
-        """The probabilities that the scores stand for, where the loss is a likelihood."""
+        """Return the probabilities that the scores stand for, where the loss is a likelihood."""
         raise AttributeError(f"{type(self).__name__} gives no probabilities; the logistic losses do")
 
 

@@ -48,8 +48,8 @@ class MulticlassPowerHinge(PowerLoss, MulticlassLoss):
     r"""sum over classes j of max(0, 1 - s_j a_j)^q, s_j = +1 for j = y and -1 for the others; 1 <= q <= 2.
 
     One class against the rest, for all classes in one objective, so that a penalty can tie their weights.
-    Hoelder (q - 1, q k^(1 - q/2)) for k classes; Lipschitz only for q = 1, with sqrt(k). `classes` is k, where
-    these constants are asked for; without it they are infinite, but for the Hoelder constant 2 of q = 2.
+    Hoelder (q - 1, q k^(1 - q/2)) for k classes; Lipschitz only for q = 1, with sqrt(k). `classes` is k, which
+    these constants need; without it they are infinite, except for the Hoelder constant 2 of q = 2.
 
     >>> MulticlassPowerHinge(q=2.0).value([0], [[0.5, -1.0, 0.0]])
     array([1.25])

@@ -35,22 +35,22 @@ class MirrorMap(Parameters):
         raise NotImplementedError  # every map has its own
 
     def _reals(self, dimension: int) -> Floats:
-        """The numbers that the compiled kernels take."""
+        """Return the numbers that the compiled kernels take."""
         return np.zeros(0)
 
     def _prox(self, penalty: Any, dual: Floats, step: float) -> Floats:
         raise NotImplementedError  # every map has its own
 
     def norm(self, w: ArrayLike) -> float:
-        """The norm in which the map is strongly convex."""
+        """Return the norm in which the map is strongly convex."""
         return euclidean_norm(as_finite(w))
 
     def dual_norm(self, v: ArrayLike) -> float:
-        """The dual of `norm`, which measures gradients."""
+        """Return the dual of `norm`, which measures gradients."""
         return euclidean_norm(as_finite(v, "v"))
 
     def modulus(self, dimension: int | None = None) -> float:
-        """The sigma in divergence(w, u) >= sigma/2 norm(w - u)^2."""
+        """Return the sigma in divergence(w, u) >= sigma/2 norm(w - u)^2."""
         return 1.0
 
     # --- what users call ---------------------------------------------------------------------------
@@ -61,15 +61,15 @@ class MirrorMap(Parameters):
             return float(self._value(as_finite(w)))
 
     def to_dual(self, w: ArrayLike, out: Floats | None = None) -> Floats:
-        """The gradient of Psi at w; `out` may be `w` itself."""
+        """Return the gradient of Psi at w; `out` may be `w` itself."""
         return self._map(self._dual_kernel, as_finite(w), out)
 
     def to_primal(self, v: ArrayLike, out: Floats | None = None) -> Floats:
-        """The point whose gradient is v; `out` may be `v` itself."""
+        """Return the point whose gradient is v; `out` may be `v` itself."""
         return self._map(self._primal_kernel, as_finite(v, "v"), out)
 
     def divergence(self, w: ArrayLike, u: ArrayLike) -> float:
-        """The Bregman distance Psi(w) - Psi(u) - <w - u, to_dual(u)>, which is >= 0."""
+        """Return the Bregman distance Psi(w) - Psi(u) - <w - u, to_dual(u)>, which is >= 0."""
         a, b = as_finite(w), as_finite(u, "u")
         _same_shape(a, b, "w", "u")
         with np.errstate(over="ignore", under="ignore"):

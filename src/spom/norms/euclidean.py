@@ -27,7 +27,7 @@ class EuclideanProx:
         self.penalty = penalty
 
     def solve(self, u: Floats, z: Floats, L: float, t: float) -> ProxResult:
-        """The general prox for L > 0; for L = 0 the local conjugate at t."""
+        """Return the general prox for L > 0; for L = 0 the local conjugate at t."""
         if L == 0:
             return self._local(u, z, t)
         x = self.penalty.prox(u - z / L, 1.0 / L)
@@ -39,7 +39,7 @@ class EuclideanProx:
         return finish(Question(NORMS["l2"], conjugate_of(self.penalty), u, z, L, t), x, p, value, reached)
 
     def _local(self, u: Floats, z: Floats, t: float) -> ProxResult:
-        """The prox whose distance is t: distances fall as L grows."""
+        """Return the prox whose distance is t: distances fall as L grows."""
 
         def point(log_l: float) -> Floats:
             L = 10.0**log_l

@@ -30,7 +30,7 @@ class Greedy:
         self._norm = NORMS["linf" if isinstance(penalty, (LInf, LInfBall)) else "l1"]
 
     def solve(self, u: Floats, z: Floats, L: float, t: float) -> ProxResult:
-        """The general prox for L > 0; for L = 0 the local conjugate at t."""
+        """Return the general prox for L > 0; for L = 0 the local conjugate at t."""
         x, p = np.empty_like(u), np.empty_like(u)
         reached = self._run(self.penalty, u, z, L, t, x, p)
         value = 0.0 if self.penalty.indicator else self.penalty.value(x)

@@ -92,7 +92,7 @@ class PolyhedralProx:
         return Cut(t, found.objective, -self.norm.dual(p), p, found.v[: self.p])
 
     def solve(self, u: Floats, z: Floats, L: float, t: float) -> ProxResult:
-        """The general prox for L > 0; for L = 0 the local conjugate at t."""
+        """Return the general prox for L > 0; for L = 0 the local conjugate at t."""
         self._centre(u)
         everywhere = self.penalty.homogeneous and not isinstance(self.penalty, (AtomicPenalty, Polyhedral))
         nearest, ray = (0.0, np.zeros(self.p)) if everywhere else self._nearest(u)
@@ -118,7 +118,7 @@ class PolyhedralProx:
         return finish(Question(self.norm, self._conjugate_near(x), u, z, L, t), x, p, value, reached, programs)
 
     def _conjugate_near(self, x: Floats) -> Any:
-        """The conjugate over a large box around x, which is as good: what is best there is best at all."""
+        """Return the conjugate over a large box around x, which is as good: what is best there is best at all."""
         radius = 10.0 * max(1.0, float(np.abs(x).max(initial=0.0)))
 
         def conjugate(q: Floats) -> tuple[Floats, float]:
@@ -139,7 +139,7 @@ class PolyhedralProx:
 
 
 def _bounds(rows: Matrices) -> tuple[Floats, Floats]:
-    """The bounds on single coordinates that rows with one entry set."""
+    """Return the bounds on single coordinates that rows with one entry set."""
     p = rows.A.shape[1]
     lower, upper = np.full(p, -np.inf), np.full(p, np.inf)
     single = (np.diff(rows.A.indptr) == 1) & (np.diff(rows.B.indptr) == 0)

@@ -38,7 +38,7 @@ class Method(Protocol):
     """A way to solve one pair, with whatever it keeps warm between calls."""
 
     def solve(self, u: Floats, z: Floats, L: float, t: float) -> ProxResult:
-        """The general prox for L > 0; for L = 0 the local conjugate at t."""
+        """Return the general prox for L > 0; for L = 0 the local conjugate at t."""
         ...
 
 
@@ -104,7 +104,7 @@ def local_conjugate(penalty: Any, norm: Any, u: ArrayLike, z: ArrayLike, t: floa
 
 
 def _choose(penalty: Any, norm: Norm, p: int) -> Method:
-    """The best method for the pair; `Unsupported` names the pairs that work."""
+    """Return the best method for the pair; `Unsupported` names the pairs that work."""
     if norm.name == "l2":
         return EuclideanProx(penalty)
     exact = _greedy(penalty, norm)
@@ -144,7 +144,7 @@ class InCoordinates:
         self.norm, self.inner = norm, inner
 
     def solve(self, u: Floats, z: Floats, L: float, t: float) -> ProxResult:
-        """The general prox for L > 0; for L = 0 the local conjugate at t."""
+        """Return the general prox for L > 0; for L = 0 the local conjugate at t."""
         norm = self.norm
         inner = self.inner.solve(norm.coordinates(u), norm.correlations(z), L, t)
         # Objective and dual bound are the same numbers in both coordinates.

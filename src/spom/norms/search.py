@@ -31,7 +31,7 @@ class Cut:
     point: Any
 
     def at(self, t: float) -> float:
-        """The tangent at t."""
+        """Return the tangent at t."""
         return self.h + self.slope * (t - self.t)
 
 
@@ -85,7 +85,7 @@ def _next(left: Cut, right: Cut | None, L: float) -> float:
 
 
 def _mix(cut: Cut, left: Cut, right: Cut | None, L: float) -> Floats:
-    """The convex combination of the p of two cuts that touch h at cut.t, with slope -L t."""
+    """Return the convex combination of the p of two cuts that touch h at cut.t, with slope -L t."""
     goal = -L * cut.t
     if cut.slope < goal:
         low, high = cut, right or cut

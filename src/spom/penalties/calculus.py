@@ -109,7 +109,7 @@ class Conjugate(Penalty):
         np.subtract(w, step * inner, out=out)
 
     def conjugate(self) -> Penalty:
-        """The penalty itself: all of ours are closed and convex."""
+        """Return the penalty itself: all of ours are closed and convex."""
         return self.penalty
 
 
@@ -147,20 +147,20 @@ class Scaled(_Around):
         self.penalty.prox(w, self.factor * step, out=out)
 
     def elastic(self) -> Elastic | None:
-        """The inner form times c."""
+        """Return the inner form times c."""
         inner = self.penalty.elastic()
         return None if inner is None else Elastic(self.factor * inner.l1, self.factor * inner.l2)
 
     def on_norms(self, count: int) -> Penalty | None:
-        """The inner form times c."""
+        """Return the inner form times c."""
         return times(self.penalty.on_norms(count), self.factor)
 
     def on_rows(self, count: int) -> Penalty | None:
-        """The inner form times c."""
+        """Return the inner form times c."""
         return times(self.penalty.on_rows(count), self.factor)
 
     def split(self, count: int) -> Split | None:
-        """The inner form times c."""
+        """Return the inner form times c."""
         elastic, inner = self.elastic(), self.penalty.split(count)
         if elastic is not None or inner is None:
             return super().split(count)
@@ -169,7 +169,7 @@ class Scaled(_Around):
         return None if norms is None else Split(Elastic(self.factor * l1, self.factor * l2), norms)
 
     def norm_sum(self, count: int) -> NormSum | None:
-        """The inner form times c."""
+        """Return the inner form times c."""
         inner = self.penalty.norm_sum(count)
         if inner is None:
             return None
@@ -181,7 +181,7 @@ class Scaled(_Around):
         return None if inner is None else OwnBlocks(inner.groups, Scaled(inner.penalty, self.factor))
 
     def restrict(self, kept: Ints, size: int) -> Penalty | None:
-        """The inner one times c."""
+        """Return the inner one times c."""
         inner = self.penalty.restrict(kept, size)
         return None if inner is None else Scaled(inner, self.factor)
 
@@ -189,7 +189,7 @@ class Scaled(_Around):
         return self.factor * self.penalty.conjugate().value(y / self.factor)
 
     def _max_strength(self, g: Floats) -> float:
-        """The smallest strength of the inner penalty."""
+        """Return the smallest strength of the inner penalty."""
         return self.penalty.max_strength(g) / self.factor
 
 

@@ -67,7 +67,7 @@ class GroupLasso(Grouped):
         _shrink_from_norms(flat, step * self.strength, weights, ints, norms, result)
 
     def norm_sum(self, count: int) -> NormSum | None:
-        """The sum itself."""
+        """Return the sum itself."""
         return self._sum_of_norms(count)
 
     def _value(self, w: Floats) -> float:

@@ -75,7 +75,7 @@ class GroupLInf(Grouped):
         return np.array([reduce(u[groups.members(m)], initial=0.0) for m in range(groups.count)])
 
     def norm_sum(self, count: int) -> NormSum | None:
-        """The sum itself."""
+        """Return the sum itself."""
         return self._sum_of_norms(count)
 
     def _value(self, w: Floats) -> float:

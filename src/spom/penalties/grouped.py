@@ -126,7 +126,7 @@ class Grouped(Strength):
         return held[3:]
 
     def _pack(self, groups: Groups) -> Ints:
-        """The structure as the kernel takes it."""
+        """Return the structure as the kernel takes it."""
         return groups.packed()
 
     def _packed(self, shape: tuple[int, ...]) -> tuple[Floats, Ints]:
@@ -146,20 +146,20 @@ class Grouped(Strength):
         return groups is None or (isinstance(groups, (str, int, np.integer)) and groups in ("rows", 1))
 
     def _of_vector(self, groups: Any) -> Penalty:
-        """The same penalty of a vector with these groups."""
+        """Return the same penalty of a vector with these groups."""
         found = copy.copy(self)
         found.groups, found._cached = groups, None
         return found
 
     def on_norms(self, count: int) -> Penalty | None:
-        """The same penalty with groups of one, where each block of the estimator is a group."""
+        """Return the same penalty with groups of one, where each block of the estimator is a group."""
         if not self._each_block or self._order != 2.0:
             return None
         check_weights(self.weights, count)
         return self._of_vector(1)
 
     def on_rows(self, count: int) -> Penalty | None:
-        """The same penalty of the vector of row norms: its groups are groups of rows."""
+        """Return the same penalty of the vector of row norms: its groups are groups of rows."""
         return self._of_vector(self.groups) if self._order == 2.0 and not self._each_block else self.on_norms(count)
 
     def _sum_of_norms(self, count: int) -> NormSum | None:
@@ -170,17 +170,17 @@ class Grouped(Strength):
         return NormSum(self._order, float(self.strength), weights, 0.0)
 
     def own_blocks(self, shape: tuple[int, ...]) -> OwnBlocks | None:
-        """The groups of the user, where they do not overlap."""
+        """Return the groups of the user, where they do not overlap."""
         return None if self._overlap else OwnBlocks(self._structure(shape)[0], self._of_blocks())
 
     def _of_blocks(self) -> Penalty:
-        """The same penalty, its groups being the estimator's blocks."""
+        """Return the same penalty, its groups being the estimator's blocks."""
         found = copy.copy(self)
         found.groups, found._cached = None, None
         return found
 
     def restrict(self, kept: Ints, size: int) -> Penalty | None:
-        """The groups renumbered; those of which nothing is left are dropped."""
+        """Return the groups renumbered; those of which nothing is left are dropped."""
         found = copy.copy(self)
         found._cached = None
         if self._each_block:
@@ -205,7 +205,7 @@ class Grouped(Strength):
         return norms
 
     def _uncovered(self, w: Floats) -> Floats:
-        """The entries in no group."""
+        """Return the entries in no group."""
         groups = self._structure(w.shape)[0]
         if groups.block:
             return np.zeros(0)

@@ -49,14 +49,14 @@ class Groups:
         return head if self.block else np.concatenate([head, self.ptr, self.indices])
 
     def members(self, m: int) -> Ints:
-        """The entries of group m."""
+        """Return the entries of group m."""
         if self.block:
             return np.arange(m * self.block, (m + 1) * self.block)
         return self.indices[self.ptr[m] : self.ptr[m + 1]]
 
 
 def resolve(groups: Any, shape: tuple[int, ...], *, overlap: bool = False) -> Groups:
-    """The internal form of `groups=` for arrays of this shape; a `ValueError` says what does not fit."""
+    """Return the internal form of `groups=` for arrays of this shape; a `ValueError` says what does not fit."""
     rows = shape[0]
     columns = 1 if len(shape) == 1 else shape[1]
     if groups is None:

@@ -49,7 +49,7 @@ class L1(Strength):
         return Elastic(float(self.strength), 0.0)
 
     def conjugate(self) -> Penalty:
-        """The indicator of the l-inf ball of radius s."""
+        """Return the indicator of the l-inf ball of radius s."""
         from spom.penalties.linf_ball import LInfBall
 
         return LInfBall(self.strength)

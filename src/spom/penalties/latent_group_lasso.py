@@ -54,7 +54,6 @@ class LatentGroupLasso(Grouped):
     """
 
     homogeneous = True
-    accuracy: ClassVar[float] = 1e-10
     _overlap: ClassVar[bool] = True
 
     def __init__(self, strength: float = 1.0, groups: Any = None, q: float = np.inf) -> None:
@@ -104,7 +103,7 @@ class LatentGroupLasso(Grouped):
         return self.strength * solve(w.reshape(-1), B)[0]
 
     def dual_norm(self, y: ArrayLike) -> float:
-        """The dual of the norm with strength one: the largest norm1 (q = inf) or norm2 (q = 2) of a group."""
+        """Return the dual of the norm with strength one: the largest norm1 (q = inf) or norm2 (q = 2) of a group."""
         a = np.abs(as_finite(y, "y"))
         across = self.membership(a.shape).T
         top = float(a.max(initial=0.0))
@@ -131,7 +130,7 @@ class LatentGroupLasso(Grouped):
         limit: int = 100_000,
         target: ArrayLike | None = None,
     ) -> LatentProx:
-        """The prox with its duality gap; the squared distance to the exact prox is at most twice the gap.
+        """Return the prox with its duality gap; the squared distance to the exact prox is at most twice the gap.
 
         `method` is "auto" (Dykstra's projections to rounding, or Newton's method where they take too long), "newton"
         (exact; takes no tolerance), "cyclic" (anchored cyclic projections) or "dykstra".
@@ -166,7 +165,7 @@ class LatentGroupLasso(Grouped):
         return LatentProx(x, self._gap(u, y, shape, t, norm), np.zeros(groups.count), rounds)
 
     def _gap(self, u: Floats, y: Floats, shape: tuple[int, ...], t: float, norm: float) -> float:
-        """The duality gap of the prox u - y of t times the norm, where `norm` is the norm of u - y."""
+        """Return the duality gap of the prox u - y of t times the norm, where `norm` is the norm of u - y."""
         size = self.dual_norm(y.reshape(shape))
         inside = y * (t / size) if size > t else y
         return max(0.5 * float(y @ y) + t * norm - float(inside @ (u - 0.5 * inside)), 0.0)

@@ -79,6 +79,6 @@ def _interior_step(
 
 
 def _room(v: Floats, step: Floats) -> float:
-    """The largest multiple of `step` that keeps v >= 0."""
+    """Return the largest multiple of `step` that keeps v >= 0."""
     falling = step < 0
     return float((v[falling] / -step[falling]).min()) if falling.any() else np.inf

@@ -78,7 +78,7 @@ class LInf(Strength):
         return self.strength * float(np.abs(w).max(initial=0.0))
 
     def conjugate(self) -> Penalty:
-        """The indicator of the l1 ball of radius s."""
+        """Return the indicator of the l1 ball of radius s."""
         from spom.penalties.l1_ball import L1Ball
 
         return L1Ball(self.strength)

@@ -62,7 +62,7 @@ class LqMKL(Exponent, Grouped):
         return power_elastic(float(self.strength), 2.0) if self.q == 2.0 and self._each_block else None
 
     def norm_sum(self, count: int) -> NormSum | None:
-        """The sum of the norms for q = 1, squared l2 for q = 2."""
+        """Return the sum of the norms for q = 1, squared l2 for q = 2."""
         return self._sum_of_norms(count) if self.q == 1.0 else super().norm_sum(count)
 
     def _value(self, w: Floats) -> float:

@@ -68,13 +68,13 @@ class OverlappingGroupLasso(TreeGroupLasso):
         return np.arange(groups.count)
 
     def compiled(self, shape: tuple[int, ...]) -> tuple[Any, Floats, Ints]:
-        """The composition, for `exact=False`."""
+        """Return the composition, for `exact=False`."""
         if self.exact:
             raise Unsupported("the exact prox of OverlappingGroupLasso is no compiled kernel; use exact=False")
         return super().compiled(shape)
 
     def prox_certified(self, w: ArrayLike, step: float = 1.0) -> CertifiedProx:
-        """The exact prox, with a bound on its error and the number of steps on the dual that it took."""
+        """Return the exact prox, with a bound on its error and the number of steps on the dual that it took."""
         a = as_finite(w)
         t = min(check_positive(step, "step") * self.strength, LARGEST / 1e10)
         groups, weights, _ = self._structure(a.shape)
@@ -102,7 +102,7 @@ class OverlappingGroupLasso(TreeGroupLasso):
         return 0.0 if float(np.sqrt((found.x**2).sum())) <= slack else np.inf
 
     def _max_strength(self, g: Floats) -> float:
-        """The dual norm of g, from below: <g, x> / Omega(x) at x = prox of c Omega, which becomes the next c."""
+        """Return the dual norm of g, from below: <g, x> / Omega(x) at x = prox of c Omega, which becomes the next c."""
         unit = OverlappingGroupLasso(1.0, self.groups, self.weights)
         x, c = g, 0.0
         for _ in range(100):

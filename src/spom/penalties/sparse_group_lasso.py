@@ -65,11 +65,11 @@ class SparseGroupLasso(Mixed, Grouped):
         return GroupLasso(self.strength * (1.0 - self.l1_ratio), groups, self.weights)
 
     def on_norms(self, count: int) -> Penalty | None:
-        """The group lasso's, for r = 0."""
+        """Return the group lasso's, for r = 0."""
         return super().on_norms(count) if self.l1_ratio == 0.0 else None
 
     def on_rows(self, count: int) -> Penalty | None:
-        """The group lasso's, for r = 0."""
+        """Return the group lasso's, for r = 0."""
         return super().on_rows(count) if self.l1_ratio == 0.0 else None
 
     def split(self, count: int) -> Split | None:
@@ -78,7 +78,7 @@ class SparseGroupLasso(Mixed, Grouped):
         return None if norms is None else Split(Elastic(self.strength * self.l1_ratio, 0.0), norms)
 
     def norm_sum(self, count: int) -> NormSum | None:
-        """The group lasso's, for r = 0."""
+        """Return the group lasso's, for r = 0."""
         return self._sum_of_norms(count) if self.l1_ratio == 0.0 else super().norm_sum(count)
 
     def _value(self, w: Floats) -> float:

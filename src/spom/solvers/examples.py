@@ -16,7 +16,7 @@ def signs() -> tuple[Any, Any]:
 
 
 def least_squares(intercept: bool = False) -> Any:
-    """A squared loss for batch solvers."""
+    """Return a squared loss for batch solvers."""
     from spom.losses import Squared
     from spom.solvers.batch.datafit import LinearSmooth
 

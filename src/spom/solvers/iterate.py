@@ -56,7 +56,7 @@ def every(states: States, n: int) -> Iterator[State]:
 
 
 def last(states: States) -> State:
-    """The last state; an error where there is none."""
+    """Return the last state; an error where there is none."""
     found: State | None = None
     for found in states:  # noqa: B007  # running to the end is the point
         pass
@@ -124,13 +124,13 @@ def stalled(tol: float = 1e-4, patience: int = 1) -> Rule:
 
 
 def diverged(state: State) -> bool:
-    """Whether the objective, the loss or an entry of theta is infinite or NaN after it was computed."""
+    """Return whether the objective, the loss or an entry of theta is infinite or NaN after it was computed."""
     bad_value = math.isinf(state.objective) or math.isinf(state.loss)
     return bad_value or not bool(np.isfinite(state.theta).all())
 
 
 def any_of(*rules: Rule) -> Rule:
-    """Stop when one of the rules says so; all are asked each time, so that those that count go on counting."""
+    """Stop when one of the rules says so; each rule sees every state."""
     return lambda state: sum(bool(rule(state)) for rule in rules) > 0
 
 
@@ -177,7 +177,7 @@ class History:
             self.theta.append(state.theta)
 
     def as_dict(self) -> dict[str, list[Any]]:
-        """The scalar columns by name, for a data frame or a JSON file."""
+        """Return the scalar columns by name, for a data frame or a JSON file."""
         names = ("k", "objective", "loss", "step", "nnz", "seconds", "examples", "gradients", "proxes")
         return {name: list(getattr(self, name)) for name in names}
 
@@ -264,7 +264,7 @@ def average(
 
 
 def iterate_of(state: State) -> State:
-    """The solver's own state below an average: the one a solver can start from."""
+    """Return the solver's own state below an average: the one a solver can start from."""
     if "average.iterate" not in state.internal:
         return state
     internal = {name: a for name, a in state.internal.items() if not name.startswith("average.")}
@@ -278,8 +278,8 @@ def checkpoint(states: States, path: str | Path, every: int | float | str = "60s
     """The same states; one of them is saved now and then, and the last one always.
 
     `every` is a number of states, or a time such as `"60s"`, `"5m"`, `"2h"`. The file is written under a
-    temporary name and moved, so a crash leaves the one before. To go on: `solver(..., start=saved(path))`.
-    The state that is being looked at when the loop is left is saved too.
+    temporary name and moved, so a crash leaves the previous file. To resume: `solver(..., start=saved(path))`.
+    The last state is also saved when the loop is left early.
     """
     wait, by_time = period(every)
     mark = time.perf_counter() if by_time else 0.0
@@ -313,12 +313,12 @@ def period(every: int | float | str) -> tuple[float, bool]:
 
 
 def saved(path: str | Path) -> State | None:
-    """The state at `path`, or None where there is no file yet: `solver(..., start=saved(path))` resumes."""
+    """Return the state at `path`, or None where there is no file yet: `solver(..., start=saved(path))` resumes."""
     return State.load(path) if Path(path).exists() else None
 
 
 def in_notebook() -> bool:
-    """Whether code runs in a notebook: IPython is there, with a kernel that shows HTML."""
+    """Return whether code runs in a notebook: IPython is there, with a kernel that shows HTML."""
     module = sys.modules.get("IPython")
     if module is None:
         return False

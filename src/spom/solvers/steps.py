@@ -184,7 +184,7 @@ _NAMES: dict[str, Callable[[], Step]] = {
 
 
 def as_step(step: Any) -> Step:
-    """The rule that `step=` stands for.
+    """Return the rule that `step=` stands for.
 
     >>> as_step(0.5)
     Constant(eta0=0.5)

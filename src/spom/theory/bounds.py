@@ -118,7 +118,7 @@ class MirrorDescent:
         return float(self.risk + self.divergence / self.eta1 + grown * factor)
 
     def excess(self, T: ArrayLike) -> Floats:
-        """The bound (4.12) on the expected excess regularised risk of the last iterate after T rounds."""
+        """Return the bound (4.12) on the expected excess regularised risk of the last iterate after T rounds."""
         t, theta, worst = _rounds(T), self.theta, max(self.p, self.q)
         c1, c2 = self._first
         risk = self._third
@@ -134,7 +134,7 @@ class MirrorDescent:
 
 
 def tau(x: float) -> float:
-    """The paper's tau: 4 / (1 - x) for x < 1 and 4 at 1 (and beyond, where it is not used)."""
+    """Return the paper's tau: 4 / (1 - x) for x < 1 and 4 at 1 (and beyond, where it is not used)."""
     # x comes out of thirds: what is 1 up to rounding is 1.
     return 4.0 / (1.0 - x) if x < 1.0 and not math.isclose(x, 1.0) else 4.0
 

@@ -38,7 +38,7 @@ def averaged_rounds(epsilon: float, F: float, G: float, delta: float) -> int:
 
 
 def strongly_convex_excess(T: ArrayLike, G: float, sigma: float, delta: float) -> Floats:
-    """The second part of Prop. 4: G^2 (1 + log T) / (2 sigma delta T) with probability 1 - delta.
+    """Return the second part of Prop. 4: G^2 (1 + log T) / (2 sigma delta T) with probability 1 - delta.
 
     For a sigma-strongly convex loss, the step 1 / (sigma t), and an iterate drawn at random: the expected excess risk
     is the regret bound over T, and Markov's inequality gives the probability. A sigma/2 norm^2 of the penalty may be

@@ -258,7 +258,7 @@ class MKLClassifier(ClassifierMixin, KernelEstimator):  # type: ignore[misc]  # 
         self._keep(self._run(blocks, problem, (None, total), trainer, dev))
 
     def _given(self, count: int, version: int = DEFAULT_KERNELS) -> Any:
-        """The kernels; the first `count` of the default ones, which were others in version 1."""
+        """Return the kernels; the first `count` of the default ones, which were others in version 1."""
         if self.kernels is not None:
             return self.kernels
         if version == 1:
@@ -343,7 +343,7 @@ class MKLClassifier(ClassifierMixin, KernelEstimator):  # type: ignore[misc]  # 
         return trainer.seed(lambda: int(check_random_state(self.random_state).randint(2**31 - 1)))
 
     def _passes(self, blocks: Any) -> int:
-        """How many passes the online solver makes."""
+        """Return how many passes the online solver makes."""
         if isinstance(self.epochs, str):
             if self.epochs != "auto":
                 raise ValueError(f"epochs must be 'auto' or an integer >= 1; it is {self.epochs!r}")
@@ -367,7 +367,7 @@ class MKLClassifier(ClassifierMixin, KernelEstimator):  # type: ignore[misc]  # 
         return options
 
     def _scored(self, found: KernelFit, dev: Any) -> float:
-        """The score of what was learnt so far on development data."""
+        """Return the score of what was learnt so far on development data."""
         model = copy.copy(self)
         model._keep(found)
         return model.score(*dev)
@@ -388,12 +388,12 @@ class MKLClassifier(ClassifierMixin, KernelEstimator):  # type: ignore[misc]  # 
         return self._model.scores(check_data(self, X, reset=False, dtype=FLOATS))
 
     def decision_function(self, X: Any) -> Floats:
-        """The scores: a vector for two classes (positive means `classes_[1]`), else one column per class."""
+        """Return the scores: a vector for two classes (positive means `classes_[1]`), else one column per class."""
         scores = self._scores(X)
         return scores[:, 1] - scores[:, 0] if self.classes_.size == 2 else scores
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """The class with the highest score, of each row."""
+        """Return the class with the highest score, of each row."""
         scores = self._scores(X)
         return np.asarray(self.classes_[scores.argmax(axis=1)])
 
@@ -404,7 +404,7 @@ class MKLClassifier(ClassifierMixin, KernelEstimator):  # type: ignore[misc]  # 
 
     @available_if(_gives_probabilities)  # type: ignore[untyped-decorator]  # scikit-learn has no types
     def predict_log_proba(self, X: Any) -> Floats:
-        """The logarithm of the probability of each class."""
+        """Return the logarithm of the probability of each class."""
         scores = getattr(self, "calibration_", 1.0) * self._scores(X)
         scores -= scores.max(axis=1, keepdims=True)
         return np.asarray(scores - np.log(np.exp(scores).sum(axis=1, keepdims=True)))
@@ -420,7 +420,7 @@ class MKLClassifier(ClassifierMixin, KernelEstimator):  # type: ignore[misc]  # 
         return explain_blocks(self.classes_.tolist(), names, parts, self._model.scores(X))
 
     def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
-        """The share of labels that are right; a label that was not there in `fit` is an error."""
+        """Return the share of labels that are right; a label that was not there in `fit` is an error."""
         check_is_fitted(self)
         labels = check_labels(y)
         unknown = ~np.isin(labels, self.classes_)

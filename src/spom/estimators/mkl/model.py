@@ -1,4 +1,4 @@
-"""What is left of a fitted kernel machine: kept kernels, support rows with their coefficients, explicit weights."""
+"""A fitted kernel machine: the kernels that were kept, support rows with their coefficients, explicit weights."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class KernelModel:
         return numbers, np.array(found).reshape(len(numbers), X.shape[0], self.coef.shape[2])
 
     def scores_precomputed(self, blocks: Sequence[Any], n_train: int, count: int) -> Floats:
-        """The same from Gram blocks between test and training examples, one for each kernel that was given."""
+        """Return the same from Gram blocks between test and training examples, one for each kernel that was given."""
         if len(blocks) != count:
             raise DataError(f"there are {len(blocks)} Gram blocks, but the model was fitted with {count}")
         out = None
@@ -127,7 +127,7 @@ class KernelModel:
 
     @classmethod
     def unpacked(cls, state: dict[str, Any], arrays: dict[str, Any]) -> KernelModel:
-        """The model again."""
+        """Return the model again."""
         coef, columns = take(arrays, "coef", "f", 3), take(arrays, "columns", "i")
         kept, width = take(arrays, "kept", "i"), int(state["width"])
         if kept.size == 0:
@@ -156,7 +156,7 @@ class KernelModel:
 
 
 def named_blocks(blocks: Sequence[Any], numbers: Sequence[int]) -> list[str]:
-    """The names of blocks as `KernelModel.by_block` numbers them: `blocks` are the kernels as they were given.
+    """Return the names of blocks as `KernelModel.by_block` numbers them: `blocks` are the kernels as they were given.
 
     >>> from spom.kernels import Gaussian, Linear
     >>> named_blocks([Gaussian(1.0), Linear()], [1, 0])

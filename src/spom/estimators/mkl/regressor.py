@@ -135,7 +135,7 @@ class MKLRegressor(RegressorMixin, KernelEstimator):  # type: ignore[misc]  # sc
         return {"epochs": int(self.epochs), "tol": self.tol}
 
     def _chosen(self, grams: list[Gram], y: Floats, weight: Floats | None) -> Any:
-        """The penalty, with a strength from held-out rows where none was given."""
+        """Return the penalty, with a strength from held-out rows where none was given."""
         self.strengths_: list[float] = []
         self.held_out_errors_: list[float] = []
         if self.penalty is None:
@@ -209,11 +209,11 @@ class _Steps(Learner):
         self.solver = solver
 
     def states(self, start: State | None, done: int) -> Iterable[State]:
-        """The solver."""
+        """Return the solver."""
         return self.solver
 
     def entry(self, state: State) -> dict[str, Any]:
-        """An entry of the history."""
+        """Return an entry of the history."""
         norms = np.asarray(state.block_norms)
         total = float(norms.sum())
         return {

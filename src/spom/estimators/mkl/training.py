@@ -45,7 +45,7 @@ class KernelFit:
 
 
 def as_kernels(given: Any) -> list[Kernel]:
-    """A list of kernels from objects, registered names, names of scikit-learn's pairwise kernels, and callables.
+    """Return a list of kernels from objects, registered names, names of scikit-learn's pairwise kernels, and callables.
 
     >>> as_kernels(["gaussian", "laplacian"])
     [Gaussian(), Laplacian()]
@@ -82,7 +82,7 @@ class Blocks:
     message: str
 
     def only(self, m: int) -> Blocks:
-        """The Gram matrix m alone, where no block has explicit features; it keeps its place in the order."""
+        """Return the Gram matrix m alone, where no block has explicit features; it keeps its place in the order."""
         return replace(self, kernels=self.kernels[m : m + 1], grams=[self.grams[m]], order=[self.order[m]])
 
     def part(self, X: Any, rows: Ints, columns: Ints) -> list[Any]:
@@ -196,7 +196,7 @@ class Options:
         return replace(self, solver=solver, update=update, output=auto if self.output == "auto" else self.output)
 
     def make(self, problem: KernelProblem, slots: int | None, start: State | None) -> Any:
-        """The solver."""
+        """Return the solver."""
         shared: dict[str, Any] = {"transitions": self.transitions, "cost": self.cost, "random_state": self.seed}
         if self.solver == "frank-wolfe":
             from spom.solvers.mkl.frank_wolfe.solver import FrankWolfeMKL
@@ -276,13 +276,13 @@ class KernelLearner(Learner):
         self.solver: Any = None
 
     def states(self, start: State | None, done: int) -> Iterable[State]:
-        """The solver."""
+        """Return the solver."""
         self.solver = self.make(start)
         found: Iterable[State] = self.solver
         return found
 
     def entry(self, state: State) -> dict[str, Any]:
-        """An entry of `history_`."""
+        """Return an entry of `history_`."""
         return self._entry(state)
 
     def model(self, state: State) -> Arrays:
@@ -296,7 +296,7 @@ class KernelLearner(Learner):
         return self.model(state)
 
     def score(self, model: Arrays) -> float:
-        """The score on development data."""
+        """Return the score on development data."""
         return self.dev(model)
 
     def parts(self, model: Arrays) -> tuple[Floats, Floats, Floats]:
@@ -308,7 +308,7 @@ class KernelLearner(Learner):
 
 
 def _entry(state: State, penalty: Any, problem: KernelProblem, norms: Floats) -> dict[str, Any]:
-    """An entry of the history; `norms` are in the users' order, without the transitions."""
+    """Return an entry of the history; `norms` are in the users' order, without the transitions."""
     tokens = state.counters.examples * problem.n_tokens / max(1, problem.n_sequences)
     found = {
         "epoch": state.k,
@@ -325,7 +325,7 @@ def _entry(state: State, penalty: Any, problem: KernelProblem, norms: Floats) ->
 
 
 def _settled(history: list[dict[str, Any]], tol: float) -> bool:
-    """Whether the loss met on the way hardly changed in the last pass."""
+    """Return whether the loss met on the way hardly changed in the last pass."""
     if len(history) < 2:
         return False
     before, after = history[-2]["loss"], history[-1]["loss"]

@@ -176,7 +176,7 @@ class BlockScales:
         self._settle()
 
     def run(self, rows: Rows, order: Ints, steps: Floats) -> float:
-        """Rounds over the rows in `order`; the sum of the losses met on the way."""
+        """Run rounds over the rows in `order`; return the sum of the losses."""
         total = float(block_rounds(rows.examples(order), self.problem.rounds(steps), self.loss, self.prox, self.state))
         self.rounds += steps.size
         self._settle()
@@ -193,12 +193,12 @@ class BlockScales:
         s.table[SQUARED] = s.table[PEAK] = np.bincount(s.blocks, weights=s.v**2, minlength=s.table.shape[1])
 
     def theta(self) -> Floats:
-        """The iterate."""
+        """Return the iterate."""
         s = self.state
         return np.append(s.v, s.sums[INTERCEPT]) if self.problem.intercept else s.v.copy()
 
     def pack(self) -> Arrays:
-        """What a saved run needs to resume."""
+        """Return what a saved run needs to resume."""
         return {"sums": self.state.sums.copy(), "rounds": np.array(self.rounds)}
 
     def unpack(self, theta: Floats, internal: Arrays) -> None:

@@ -59,7 +59,7 @@ class Whole(NamedTuple):
 
 
 def both_losses(loss: Any) -> Losses:
-    """The loss in use, and a stand-in of the other kind."""
+    """Return the loss in use, and a stand-in of the other kind."""
     if loss.target == "class":
         return Losses(compiled_loss(Logistic()), compiled_row_loss(loss))
     return Losses(compiled_loss(loss), compiled_row_loss(MulticlassLogistic()))
@@ -232,15 +232,15 @@ class FullUpdate:
         return np.ascontiguousarray(a[: shape[0]]).reshape(shape).copy()
 
     def theta(self) -> Floats:
-        """The iterate."""
+        """Return the iterate."""
         return self._shaped(self.table)
 
     def average(self) -> Floats:
-        """The mean of the iterates before each round."""
+        """Return the mean of the iterates before each round."""
         return self._shaped(self.mean) / max(1, self.rounds)
 
     def run(self, rows: Rows, order: Ints, steps: Floats) -> float:
-        """Rounds over the rows in `order`; the sum of the losses met on the way."""
+        """Run rounds over the rows in `order`; return the sum of the losses."""
         total, examples, batch = 0.0, rows.examples(order), self.batch
         for t, eta in enumerate(steps):
             first, past = t * batch, min((t + 1) * batch, order.size)
@@ -257,13 +257,13 @@ class FullUpdate:
         raise NotImplementedError  # every engine has its own
 
     def _reach(self, squared: float, distance: float, rows: Rows, i: int) -> float:
-        """The root of the sum of squared gradients, with this one, which is of row i; see `count_gradient`."""
+        """Return the root of the sum of squared gradients, with this one, which is of row i; see `count_gradient`."""
         entries = rows.data[rows.indptr[i] : rows.indptr[i + 1]]
         first = self.problem.delta / math.sqrt(1.0 + float(entries @ entries))
         return float(count_gradient(self.sums, squared, distance, first))
 
     def pack(self) -> Arrays:
-        """What a saved run needs to resume."""
+        """Return what a saved run needs to resume."""
         packed: Arrays = {"rounds": np.array(self.rounds), "sums": self.sums.copy(), "start": self.start.copy()}
         return {**packed, "mean": self.mean.copy()} if self.problem.averages else packed
 
@@ -293,7 +293,7 @@ class Eager(FullUpdate):
         self.memory = np.zeros((2, *self.table.shape) if diagonal else (2, 0, 1))
 
     def run(self, rows: Rows, order: Ints, steps: Floats) -> float:
-        """Rounds over the rows in `order`; the sum of the losses met on the way."""
+        """Run rounds over the rows in `order`; return the sum of the losses."""
         state = Whole(self.table, self.start, self.mean, self.grad, self.memory[0], self.memory[1], self.sums)
         rest = (self.losses, state, self.norms, self.prox, self.projection)
         total = eager_rounds(rows.examples(order), self.problem.rounds(steps), *rest)
@@ -301,7 +301,7 @@ class Eager(FullUpdate):
         return float(total)
 
     def pack(self) -> Arrays:
-        """What a saved run needs to resume."""
+        """Return what a saved run needs to resume."""
         return {**super().pack(), "memory": self.memory.copy()}
 
     def unpack(self, theta: Floats, internal: Arrays) -> None:
@@ -312,7 +312,7 @@ class Eager(FullUpdate):
 
 
 def has_pointer(penalty: Any, shape: tuple[int, ...]) -> bool:
-    """Whether the prox is one compiled function, which `Eager` needs."""
+    """Return whether the prox is one compiled function, which `Eager` needs."""
     try:
         kernel, _, _ = penalty.compiled(shape)
     except (SpomError, AttributeError):

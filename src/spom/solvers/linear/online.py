@@ -164,12 +164,12 @@ class OnlineProximal:
         return self.y is None
 
     @property
-    def _looks_later(self) -> bool:
-        """Whether the engine may find out by itself that X is not finite: to look first is a twentieth of a pass."""
+    def _checks_later(self) -> bool:
+        """Whether the engine itself finds out that X is not finite; a check first takes a twentieth of a pass."""
         return isinstance(self.step, Auto) and not self.stream and self.start is None
 
     def _rows(self, X: Any, y: Any, weight: Any, columns: int | None) -> Rows:
-        mean, finite = not self.stream, not self._looks_later
+        mean, finite = not self.stream, not self._checks_later
         return as_rows(X, y, weight, self.loss.target, columns=columns, mean=mean, finite=finite, jobs=self.n_jobs)
 
     def _blocks(self) -> Iterator[Rows]:
@@ -210,7 +210,7 @@ class Run:
         self.engine: Engine | None = None
 
     def _set_up(self, rows: Rows) -> Engine:
-        """The engine, at its start: zero, or the state to resume from."""
+        """Return the engine, at its start: zero, or the state to resume from."""
         s = self.solver
         outputs = self._outputs(rows)
         size = rows.columns + s.fit_intercept
@@ -233,12 +233,12 @@ class Run:
             s.n_jobs,
         )
         engine = self.engine = s.engine = engine_for(problem, rows)
-        if s._looks_later and not isinstance(engine, ProximalPoint):
+        if s._checks_later and not isinstance(engine, ProximalPoint):
             rows.check_finite(s.n_jobs)
         if s.n_jobs > 1 and not isinstance(engine, (ProximalPoint, ProximalPointRows)):
             engine = self.engine = s.engine = Threaded(engine, s.n_jobs)
         if self.start is not None:
-            self._go_on(engine, rows, shape)
+            self._restore(engine, rows, shape)
         return engine
 
     def _outputs(self, rows: Rows) -> int | None:
@@ -250,7 +250,7 @@ class Run:
             raise DataError(f"y has the class {largest - 1}, but there are {wanted} outputs: announce all classes")
         return wanted
 
-    def _go_on(self, engine: Engine, rows: Rows, shape: tuple[int, ...]) -> None:
+    def _restore(self, engine: Engine, rows: Rows, shape: tuple[int, ...]) -> None:
         state = self.start
         assert state is not None
         theta = state.internal.get("iterate", state.theta)
@@ -298,9 +298,9 @@ class Run:
         yield from self._rounds(engine, rows, order)
 
     def stay(self, rows: Rows) -> bool:
-        """One pass over a small block, at the cost of its rows and without a state; False where that cannot be.
+        """Make one pass over a small block, without a state; return False if the engine cannot.
 
-        Then nothing has changed; nor has it where the error of a step that is too large is raised.
+        Nothing has changed after False, or after the error for a step that is too large.
         """
         engine = self.engine or self._set_up(rows)
         small = not rows.dense and rows.data.size < rows.columns
@@ -325,7 +325,7 @@ class Run:
         return True
 
     def state(self) -> State:
-        """The state after the last block that `stay` took."""
+        """Return the state after the last block that `stay` took."""
         assert self.engine is not None
         return self._state(self.engine, *self._met, np.zeros(0, dtype=np.int64))
 

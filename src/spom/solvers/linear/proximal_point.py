@@ -130,7 +130,7 @@ class ProximalPoint:
     # --- a pass --------------------------------------------------------------------------------------
 
     def run(self, rows: Rows, order: Ints, steps: Floats) -> float:
-        """One pass over the rows in `order`; the sum of the losses met on the way."""
+        """Make one pass over the rows in `order`; return the sum of the losses."""
         if self._lent:
             self.dual, self.slopes, self._lent = self.dual.copy(), self.slopes.copy(), False
         if self.metric.size == 0:
@@ -153,7 +153,7 @@ class ProximalPoint:
         return total
 
     def _good(self, rows: Rows, w: Floats, value: float, omega: float) -> bool:
-        """Whether a pass is kept: what the sample says of it, and where that is bad, what all rows say."""
+        """Return whether to keep a pass: the objective did not rise on the sample, or else not on all rows."""
         if value <= self.kept * (1.0 + (ROOM if self._sample.size < len(rows) else 0.0)):
             return True
         if self._sample.size == len(rows):
@@ -180,7 +180,7 @@ class ProximalPoint:
         return total, float(sum(omega))
 
     def _steps(self, rows: Rows, order: Ints, u: Floats, boost: float) -> tuple[float, float]:
-        """The sum of the losses and that of the changes of derivatives."""
+        """Return the sum of the losses and that of the changes of derivatives."""
         numbers = np.array([self.least, 0.0])
         state = DualSteps(u, self.slopes, numbers, self.l1, boost, self.intercept, self.code)
         return float(dual_pass(rows.examples(order), self.loss, state)), float(numbers[CHANGES])
@@ -191,11 +191,11 @@ class ProximalPoint:
     # --- what a state holds --------------------------------------------------------------------------
 
     def theta(self) -> Floats:
-        """The point of the last pass that was kept."""
+        """Return the point of the last pass that was kept."""
         return self.anchor.copy()
 
     def pack(self) -> Arrays:
-        """What a saved run needs to resume."""
+        """Return what a saved run needs to resume."""
         # Copies are made when the next pass begins, if there is one.
         self._lent = True
         return {

@@ -166,7 +166,7 @@ class ProximalPointRows:
         return metric, inverse
 
     def run(self, rows: Rows, order: Ints, steps: Floats) -> float:
-        """One pass over the rows in `order`; the sum of the losses met on the way."""
+        """Make one pass over the rows in `order`; return the sum of the losses."""
         metric, inverse = self._metric(rows)
         u = metric[:, None] * self.anchor
         u += self.dual
@@ -181,7 +181,7 @@ class ProximalPointRows:
         return total
 
     def _judge(self, rows: Rows, point: Any, rounds: int) -> None:
-        """Keep the point of a pass, or take it back; the metric of the next pass."""
+        """Keep or discard the point of a pass, and scale the metric for the next one."""
         value = self._value(rows, self._sample, point)
         if self._good(rows, point, value):
             self.scale *= DOWN if value < self.kept else 1.0
@@ -193,17 +193,17 @@ class ProximalPointRows:
         self.rounds += rounds
 
     def _steps(self, rows: Examples, state: RowSteps) -> float:
-        """One step on each row; the sum of the losses met on the way."""
+        """Take one step on each row; return the sum of the losses."""
         return float(rows_dual_pass(rows, self.row_loss, self.row_penalty, state))
 
     def _point(self, state: RowSteps) -> Floats:
-        """The primal point of u."""
+        """Return the primal point of u."""
         point = np.empty_like(state.u)
         rows_point(self.row_penalty, state, point)
         return point
 
     def _good(self, rows: Rows, point: Any, value: float) -> bool:
-        """Whether a pass is kept: what the sample says of it, and where that is bad, what all rows say."""
+        """Return whether to keep a pass: the objective did not rise on the sample, or else not on all rows."""
         some = self._sample.size < len(rows)
         if value <= self.kept * (1.0 + (ROOM if some else 0.0)):
             return True
@@ -211,7 +211,7 @@ class ProximalPointRows:
         return some and self._value(rows, everything, point) <= self._value(rows, everything, self.anchor)
 
     def _value(self, rows: Rows, order: Ints, point: Floats) -> float:
-        """The objective on the rows in `order`."""
+        """Return the objective on the rows in `order`."""
         w = np.ascontiguousarray(point[: self.features])
         scores = rows.matrix()[order] @ w + (point[-1] if self.intercept else 0.0)
         weight = rows.weight[order]
@@ -221,11 +221,11 @@ class ProximalPointRows:
     # --- what a state holds --------------------------------------------------------------------------
 
     def theta(self) -> Floats:
-        """The point of the last pass that was kept."""
+        """Return the point of the last pass that was kept."""
         return self.anchor[: self.shape[0]].copy()
 
     def pack(self) -> Arrays:
-        """What a saved run needs to resume."""
+        """Return what a saved run needs to resume."""
         scalars = np.array([self.scale, self.kept, float(self.passes), float(self.rounds)])
         known = {"metric": self.metric, "sample": self._sample, "scalars": scalars}
         return {**self._kept(), "slopes": self.slopes.copy(), **known}

@@ -176,7 +176,7 @@ class VarianceReduced:
 
 
 def _trace(smooth: LinearSmooth) -> float:
-    """The mean squared norm of a row, which is at least the largest eigenvalue."""
+    """Return the mean squared norm of a row, which is at least the largest eigenvalue."""
     X = smooth.X
     squares = X.multiply(X).sum(axis=1) if hasattr(X, "multiply") else (X * X).sum(axis=1)
     return float(smooth.weights @ np.asarray(squares).reshape(-1)) + float(smooth.fit_intercept)
@@ -226,7 +226,7 @@ class Svrg:
         return loss * len(rows)
 
     def theta(self) -> Floats:
-        """The iterate."""
+        """Return the iterate."""
         return self.point.copy()
 
     def pack(self) -> Arrays:

@@ -44,14 +44,14 @@ class ExplicitBlock:
 
     @classmethod
     def of_dense(cls, X: Any, name: str = "") -> ExplicitBlock:
-        """A block whose rows are those of a dense matrix."""
+        """Return a block whose rows are those of a dense matrix."""
         n, features = X.shape
         indptr = np.arange(n + 1, dtype=np.int64) * features
         return cls(indptr, np.zeros(0, dtype=np.int32), features, np.ascontiguousarray(X).reshape(-1), name)
 
     @classmethod
     def of_matrix(cls, X: Any) -> ExplicitBlock:
-        """A block from a dense array or a scipy sparse matrix."""
+        """Return a block from a dense array or a scipy sparse matrix."""
         if not hasattr(X, "tocsr"):
             return cls.of_dense(np.asarray(X))
         matrix = X.tocsr()
@@ -63,7 +63,7 @@ class ExplicitBlock:
         return bool(self.indices.size == 0 and self.indptr[-1] > 0)
 
     def matrix(self) -> Any:
-        """The rows as a scipy CSR matrix, or as an array where they are dense."""
+        """Return the rows as a scipy CSR matrix, or as an array where they are dense."""
         from scipy import sparse
 
         rows = self.indptr.size - 1
@@ -115,7 +115,7 @@ class KernelProblem:
         return [slice(a, b) for a, b in pairwise(ends)]
 
     def mean_squares(self) -> list[float]:
-        """The mean squared length of a token in each block.
+        """Return the mean squared length of a token in each block.
 
         >>> KernelProblem.of([np.diag([1.0, 3.0]), np.zeros((2, 2))], y=[0, 1]).mean_squares()
         [2.0, 0.0]
@@ -195,7 +195,7 @@ def on_norms(penalty: Any, count: int) -> Any:
 
 
 def reach(h: Any, count: int, value: float) -> float:
-    """The largest norm of a single block whose penalty is at most `value`; inf where there is none.
+    """Return the largest norm of a single block whose penalty is at most `value`; inf where there is none.
 
     >>> from spom.penalties import SparseMKL
     >>> round(reach(SparseMKL(0.5, groups=1), 3, 4.0), 6)
@@ -217,7 +217,7 @@ def reach(h: Any, count: int, value: float) -> float:
 
 
 def chosen_penalty(given: Any, count: int, total: float) -> Any:
-    """The penalty that `penalty=` stands for, for `count` blocks and examples of this total weight N.
+    """Return the penalty that `penalty=` stands for, for `count` blocks and examples of this total weight N.
 
     `"auto"` is `SparseMKL(1 / (2 N))`, which is C = 1 / (strength N) = 2: on handwritten words C = 4 is .6 points
     worse, and C was not varied elsewhere. Another name gets the strength at which a single block pays the same

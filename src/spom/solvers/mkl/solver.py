@@ -92,12 +92,12 @@ class KernelSolver:
         return Rule(*decoding, prox, reals, ints, self.learnt, self.strength, limit, self.radius)
 
     def _order(self, random: np.random.Generator) -> Ints:
-        """The sequences of one pass."""
+        """Return the sequences of one pass."""
         n = self.problem.n_sequences
         return random.permutation(n) if self.shuffle else np.arange(n)
 
     def _settings(self) -> Any:
-        """The run that a state is of, as bytes: a state of another run is refused."""
+        """Return the run that a state is of, as bytes: a state of another run is refused."""
         p, features = self.problem, [block.n_features for block in self.problem.explicit]
         words = (self.method, p.n_tokens, p.n_labels, len(p.grams), features, p.transitions, self.loss, self.output)
         return np.frombuffer(repr(words).encode(), dtype=np.uint8).copy()

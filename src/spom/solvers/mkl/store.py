@@ -156,7 +156,7 @@ class Store:
             free = np.argpartition(grams.ages, min(chosen.size, grams.ages.size - 1))[: chosen.size]
             gone = self.owner[free]
             grams.slots.reshape(-1)[gone[gone >= 0]] = -1
-            # A row that is there already moves to a new place.
+            # A row that is in the store moves to a new place.
             old = grams.slots[d, chosen]
             self.owner[old[old >= 0]] = -1
             grams.ages[old[old >= 0]] = 0
@@ -182,7 +182,7 @@ def _likely_wrong(scores: Floats, gold: Ints) -> Any:
 
 
 def stacked(grams: list[Gram], n: int, dtype: Any) -> Reals:
-    """The dense matrices below one another: a view where they are stored that way already."""
+    """Return the dense matrices below one another: a view where they are stored that way already."""
     arrays: list[Any] = [gram.values for gram in grams if isinstance(gram, DenseGram)]
     if not arrays:
         return np.empty((0, n), dtype=dtype)
@@ -197,7 +197,7 @@ def stacked(grams: list[Gram], n: int, dtype: Any) -> Reals:
 
 
 def joined(parts: list[Any], dtype: Any) -> Any:
-    """The parts one after another, as one array of this type."""
+    """Return the parts one after another, as one array of this type."""
     return np.ascontiguousarray(np.concatenate(parts), dtype=dtype) if parts else np.zeros(0, dtype=dtype)
 
 

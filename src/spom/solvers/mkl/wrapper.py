@@ -224,11 +224,11 @@ class WrapperMKL:
             array[:] = old
 
     def _gradient(self) -> Floats:
-        """The derivative of the machine's optimum in each share: -norm(v_m)^2 / (2 strength d_m^2)."""
+        """Return the derivative of the machine's optimum in each share: -norm(v_m)^2 / (2 strength d_m^2)."""
         return np.asarray(-0.5 * self._norms**2 / (self.blocks.strength * self.blocks.weights**2))
 
     def _descent(self, share: Floats) -> Floats:
-        """The reduced gradient: what the largest share pays for the others, which do not go below zero."""
+        """Return the reduced gradient: what the largest share pays for the others, which do not go below zero."""
         gradient, most = self._gradient(), int(share.argmax())
         way = gradient[most] - gradient
         way[(share <= 0.0) & (way < 0.0)] = 0.0

@@ -59,7 +59,7 @@ class Mixture:
             out += values * values.dtype.type(scales[m])
 
     def products(self, A: Floats) -> list[Floats]:
-        """A K_m for each m, as (labels, tokens): in the precision of the Gram matrix."""
+        """Return a K_m for each m, as (labels, tokens): in the precision of the Gram matrix."""
         return [self._product(gram, A) for gram in self.grams]
 
     @staticmethod

@@ -41,7 +41,7 @@ class Pool:
             self.restore(self.packed(), np.where(full, 2 * self.space, self.space))
 
     def packed(self) -> dict[str, Any]:
-        """The outputs, weights and ages in use, one sequence after another, and how many there are."""
+        """Return the outputs, weights and ages in use, one sequence after another, and how many there are."""
         slot = np.repeat(self.slots, self.counts) + _within(self.counts)
         size = self.counts * self.lengths
         place = np.repeat(self.places, size) + _within(size)

@@ -262,8 +262,8 @@ class FrankWolfeMKL:
         part = "the weights of the kernels" if self._outer > 0.5 else "the machine at these weights of the kernels"
         gap, strength = self.gap / self.objective, self.blocks.strength
         return (
-            f"{self._epochs} passes ended at a gap of {gap:.2g} times the objective, not {self.tol:g}: what is left is "
-            f"that of {part}. The kernels' mean diagonals are {min(diagonal):.2g} to {max(diagonal):.2g}, and the "
+            f"{self._epochs} passes ended at a gap of {gap:.2g} times the objective, not {self.tol:g}; most of it is "
+            f"due to {part}. The kernels' mean diagonals are {min(diagonal):.2g} to {max(diagonal):.2g}, and the "
             f"strength is {strength:.2g}: normalise the kernels, take a larger strength (a smaller C), a larger tol, "
             "or more max_epochs"
         )
