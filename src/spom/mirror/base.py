@@ -71,7 +71,7 @@ class MirrorMap(Parameters):
     def divergence(self, w: ArrayLike, u: ArrayLike) -> float:
         """Return the Bregman distance Psi(w) - Psi(u) - <w - u, to_dual(u)>, which is >= 0."""
         a, b = as_finite(w), as_finite(u, "u")
-        _same_shape(a, b, "w", "u")
+        _same_shape(a, b, "u")
         with np.errstate(over="ignore", under="ignore"):
             return float(self._divergence(a, b))
 
@@ -84,7 +84,7 @@ class MirrorMap(Parameters):
     def step(self, w: ArrayLike, gradient: ArrayLike, eta: float, penalty: Any = None) -> Floats:
         """One composite step: argmin over x of eta <gradient, x> + eta penalty(x) + divergence(x, w)."""
         v, g = self.to_dual(w), as_finite(gradient, "gradient")
-        _same_shape(v, g, "w", "gradient")
+        _same_shape(v, g, "gradient")
         eta = check_positive(eta, "eta")
         with np.errstate(over="ignore", under="ignore"):
             moved = check_finite(v - eta * g, "to_dual(w) - eta * gradient")
@@ -119,6 +119,6 @@ def euclidean_norm(w: Floats) -> float:
         return largest * float(np.linalg.norm((w / largest).reshape(-1)))
 
 
-def _same_shape(a: Floats, b: Floats, first: str, second: str) -> None:
-    if a.shape != b.shape:
-        raise ValueError(f"{first} and {second} must have one shape; they have {a.shape} and {b.shape}")
+def _same_shape(w: Floats, other: Floats, name: str) -> None:
+    if w.shape != other.shape:
+        raise ValueError(f"w and {name} must have one shape; they have {w.shape} and {other.shape}")

@@ -49,8 +49,7 @@ def strongly_convex_excess(T: ArrayLike, G: float, sigma: float, delta: float) -
     """
     t = np.asarray(T, dtype=np.float64)
     check_positive(sigma, "sigma", zero=False)
-    if not 0.0 < delta < 1.0:
-        raise ValueError(f"delta must be between 0 and 1; it is {delta!r}")
+    _check_delta(delta)
     return np.asarray(G**2 * (1.0 + np.log(t)) / (2.0 * sigma * delta * t))
 
 
@@ -99,6 +98,10 @@ def gradient_excess(T: ArrayLike, constants: MirrorDescent) -> Floats:
 
 
 def _log(delta: float) -> float:
+    _check_delta(delta)
+    return -math.log(delta)
+
+
+def _check_delta(delta: float) -> None:
     if not 0.0 < delta < 1.0:
         raise ValueError(f"delta must be between 0 and 1; it is {delta!r}")
-    return -math.log(delta)

@@ -163,19 +163,14 @@ class Rows:
             row = int(np.searchsorted(self.indptr, at, side="right")) - 1
             raise DataError(f"X must be finite: row {row} has an entry {self.data[at]}; drop it or impute it") from None
 
-    def norms(self, power: float = 2.0) -> Floats:
-        """Return the norm of each row: 2, another power, or infinity."""
+    def norms(self) -> Floats:
+        """Return the Euclidean norm of each row."""
         size = np.abs(self.data)
         if self.dense:
-            return np.asarray(np.linalg.norm(size.reshape(len(self), -1), ord=power, axis=1))
+            return np.asarray(np.linalg.norm(size.reshape(len(self), -1), axis=1))
         owner = np.repeat(np.arange(len(self)), np.diff(self.indptr))
-        if np.isinf(power):
-            found = np.zeros(len(self))
-            np.maximum.at(found, owner, size)
-            return found
         peak = float(size.max(initial=0.0)) or 1.0
-        sums = np.bincount(owner, weights=(size / peak) ** power, minlength=len(self))
-        return np.asarray(peak * sums ** (1.0 / power))
+        return np.asarray(peak * np.sqrt(np.bincount(owner, weights=(size / peak) ** 2, minlength=len(self))))
 
 
 def as_rows(

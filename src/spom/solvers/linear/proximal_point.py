@@ -25,6 +25,7 @@ doubles after one that raised it, which is then taken back: any c > 0 converges,
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -73,7 +74,30 @@ def first_scale(n: float, total: float, squared: float) -> float:
     return START * math.sqrt(1.0 + n / (FEW * features))
 
 
-class ProximalPoint:
+class Passes:
+    """What proximal points share: a pass is kept if the objective does not rise, and scales the metric of the next.
+
+    `kept` is the objective on the sample after the last pass that was kept.
+    """
+
+    scale: float
+    kept: float
+    _sample: Ints
+
+    def _keeps(self, rows: Rows, value: float, lower: Callable[[], bool]) -> bool:
+        """Return whether to keep a pass that ended at `value` on the sample; `lower` compares it on all rows."""
+        some = self._sample.size < len(rows)
+        good = value <= self.kept * (1.0 + (ROOM if some else 0.0)) or (some and lower())
+        if good:
+            self.scale *= DOWN if value < self.kept else 1.0
+            self.kept = value
+        else:
+            self.scale *= UP
+        self.scale = min(max(self.scale, LEAST), MOST)
+        return good
+
+
+class ProximalPoint(Passes):
     """The engine of `step="auto"`: theta, the dual numbers and the metric of a run; see the module's text.
 
     With `exact` the passes are compared on all rows, which a run to the optimum needs.
@@ -144,23 +168,12 @@ class ProximalPoint:
         total, omega = self._loop(rows, order, self.scale)
         self.passes += 1
         value = omega + (self._sampled(rows, w) if self.passes > 1 else 0.0)
-        if self._good(rows, w, value, omega):
-            self.scale *= DOWN if value < self.kept else 1.0
-            self.kept, self.anchor, self._spare, self._omega = value, w, self.anchor, omega
-        else:
-            self.scale *= UP
-        self.scale = min(max(self.scale, LEAST), MOST)
+        if self._keeps(rows, value, lambda: self._all(rows, w) + omega <= self._all(rows, self.anchor) + self._omega):
+            self.anchor, self._spare, self._omega = w, self.anchor, omega
         return total
 
-    def _good(self, rows: Rows, w: Floats, value: float, omega: float) -> bool:
-        """Return whether to keep a pass: the objective did not rise on the sample, or else not on all rows."""
-        if value <= self.kept * (1.0 + (ROOM if self._sample.size < len(rows) else 0.0)):
-            return True
-        if self._sample.size == len(rows):
-            return False
-        everything = np.arange(len(rows))
-        before = mean_loss(rows, everything, self.anchor, self.intercept, self._whole) + self._omega
-        return mean_loss(rows, everything, w, self.intercept, self._whole) + omega <= before
+    def _all(self, rows: Rows, w: Floats) -> float:
+        return mean_loss(rows, np.arange(len(rows)), w, self.intercept, self._whole)
 
     def _loop(self, rows: Rows, order: Ints, scale: float) -> tuple[float, float]:
         """Steps on the rows from the anchor; the losses met on the way, and the penalty of the point, `_spare`."""

@@ -19,7 +19,7 @@ from spom.errors import DataError
 from spom.solvers.linear.data import Examples, Rows, look_ahead_in
 from spom.solvers.linear.lazy_multiclass import ENTRIES, LINF_ROWS, RowPenalty, shrink_largest
 from spom.solvers.linear.problem import Problem, RowLoss, compiled_row_loss
-from spom.solvers.linear.proximal_point import DOWN, LEAST, MOST, ROOM, UP, first_scale
+from spom.solvers.linear.proximal_point import Passes, first_scale
 
 # Rows of a table that are changed at a time.
 PART = 4096
@@ -117,7 +117,7 @@ def rows_point(penalty: RowPenalty, state: RowSteps, out: Floats) -> None:
         out[bias, c] = u[bias, c] * inverse[bias] if state.intercept else 0.0
 
 
-class ProximalPointRows:
+class ProximalPointRows(Passes):
     """The engine of `step="auto"` for smooth losses of several scores; see the module's text."""
 
     name = "proximal-point, rows"
@@ -182,13 +182,13 @@ class ProximalPointRows:
 
     def _judge(self, rows: Rows, point: Any, rounds: int) -> None:
         """Keep or discard the point of a pass, and scale the metric for the next one."""
-        value = self._value(rows, self._sample, point)
-        if self._good(rows, point, value):
-            self.scale *= DOWN if value < self.kept else 1.0
-            self.kept, self.anchor = value, point
-        else:
-            self.scale *= UP
-        self.scale = min(max(self.scale, LEAST), MOST)
+        value, everything = self._value(rows, self._sample, point), np.arange(len(rows))
+
+        def lower() -> bool:
+            return self._value(rows, everything, point) <= self._value(rows, everything, self.anchor)
+
+        if self._keeps(rows, value, lower):
+            self.anchor = point
         self.passes += 1
         self.rounds += rounds
 
@@ -201,14 +201,6 @@ class ProximalPointRows:
         point = np.empty_like(state.u)
         rows_point(self.row_penalty, state, point)
         return point
-
-    def _good(self, rows: Rows, point: Any, value: float) -> bool:
-        """Return whether to keep a pass: the objective did not rise on the sample, or else not on all rows."""
-        some = self._sample.size < len(rows)
-        if value <= self.kept * (1.0 + (ROOM if some else 0.0)):
-            return True
-        everything = np.arange(len(rows))
-        return some and self._value(rows, everything, point) <= self._value(rows, everything, self.anchor)
 
     def _value(self, rows: Rows, order: Ints, point: Floats) -> float:
         """Return the objective on the rows in `order`."""

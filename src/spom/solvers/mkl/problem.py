@@ -40,14 +40,13 @@ class ExplicitBlock:
     indices: Any
     n_features: int
     values: Any = field(default_factory=lambda: NO_FLOATS)
-    name: str = ""
 
     @classmethod
-    def of_dense(cls, X: Any, name: str = "") -> ExplicitBlock:
+    def of_dense(cls, X: Any) -> ExplicitBlock:
         """Return a block whose rows are those of a dense matrix."""
         n, features = X.shape
         indptr = np.arange(n + 1, dtype=np.int64) * features
-        return cls(indptr, np.zeros(0, dtype=np.int32), features, np.ascontiguousarray(X).reshape(-1), name)
+        return cls(indptr, np.zeros(0, dtype=np.int32), features, np.ascontiguousarray(X).reshape(-1))
 
     @classmethod
     def of_matrix(cls, X: Any) -> ExplicitBlock:

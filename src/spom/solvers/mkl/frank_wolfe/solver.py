@@ -292,7 +292,7 @@ class FrankWolfeMKL:
             if value < self.objective:
                 self.objective, self.loss, self._length = value, loss, t
             tangents.append((loss - t * slope, slope))
-            least, t = golden(bound, 0.0, LONGEST)
+            least, t = golden(bound, LONGEST)
             close = self.objective - least <= 0.1 * self.tol * self.objective
             if close or self.objective - self.bound <= self.tol * self.objective:
                 break
@@ -379,12 +379,12 @@ def dual_bound(blocks: BlockPenalty, cost: float, norms: Floats, free: float) ->
     def value(s: float) -> float:
         return blocks.conjugate(s * norms) + s * s * free - s * cost
 
-    return max(-golden(value, 0.0, 1.0)[0], -value(1.0), 0.0)
+    return max(-golden(value, 1.0)[0], -value(1.0), 0.0)
 
 
-def golden(value: Callable[[float], float], low: float, high: float) -> tuple[float, float]:
-    """The least value of a convex function that was met on the way to its minimum from `low` to `high`, and where."""
-    ratio = 0.5 * (np.sqrt(5.0) - 1.0)
+def golden(value: Callable[[float], float], high: float) -> tuple[float, float]:
+    """Return the least value of a convex function found by golden section from 0 to `high`, and where it is."""
+    ratio, low = 0.5 * (np.sqrt(5.0) - 1.0), 0.0
     best = np.inf, low
     for _ in range(60):
         width = ratio * (high - low)

@@ -73,7 +73,7 @@ def some_sequences(problem: KernelProblem, count: int) -> KernelProblem:
         end = int(block.indptr[n])
         indices = block.indices if block.dense else block.indices[:end]
         values = block.values[:end] if block.values.size else block.values
-        explicit.append(ExplicitBlock(block.indptr[: n + 1], indices, block.n_features, values, block.name))
+        explicit.append(ExplicitBlock(block.indptr[: n + 1], indices, block.n_features, values))
     return KernelProblem.of(
         grams,
         problem.y[:n],
