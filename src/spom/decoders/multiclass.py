@@ -94,7 +94,7 @@ class Multiclass(Parameters):
         return (out[0], float(log_partition[0])) if np.ndim(scores) == 1 else (out, log_partition)
 
     def parts(self, output: ArrayLike, k: int) -> Floats:
-        """1 at the label (of each row), 0 elsewhere: what `marginals` is the expectation of."""
+        """Return 1 at the label (of each row), 0 elsewhere; `marginals` is its expectation."""
         y = as_labels(np.atleast_1d(output), (np.size(output),), k, "output")
         table = np.zeros((y.size, k))
         table[np.arange(y.size), y] = 1.0

@@ -57,7 +57,7 @@ def tag_constraints(labels: Sequence[str], scheme: str = "BIO") -> Constraints:
 
 
 def _split(label: str, scheme: str) -> tuple[str, str]:
-    """(letter in BIOES, type of the phrase)."""
+    """Return (letter in BIOES, type of the phrase)."""
     if label == "O":
         return "O", ""
     letter, dash, kind = label.partition("-")

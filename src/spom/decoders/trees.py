@@ -100,7 +100,7 @@ class Trees(Parameters):
         return self._decode(cube + added.reshape(n + 1, n + 1, -1), labelled)
 
     def marginals(self, scores: ArrayLike) -> tuple[Floats, float]:
-        """P(head -> modifier), shaped as the scores, and the log partition."""
+        """Return P(head -> modifier), shaped as the scores, and the log partition."""
         cube, labelled = self._scores(scores)
         top, _ = self._arcs(cube)
         out = np.zeros_like(top)
@@ -120,7 +120,7 @@ class Trees(Parameters):
         return shares, log_partition
 
     def parts(self, output: Any, k: int | None = None) -> Floats:
-        """1 for each arc of a tree (with its label, of k), 0 elsewhere: what `marginals` is the expectation of."""
+        """Return 1 for each arc of a tree (with its label, of k), 0 elsewhere; `marginals` is its expectation."""
         n = np.size(output if k is None else output[0])
         heads, labels = self._output(output, n, k, "output")
         words = np.arange(1, n + 1)
@@ -166,7 +166,7 @@ class Trees(Parameters):
 
     @staticmethod
     def _output(output: Any, n: int, k: int | None, name: str) -> tuple[Ints, Ints | None]:
-        """Checked heads, and labels where k says how many there are."""
+        """Return checked heads, and labels if k, their number, is given."""
         if k is not None and not (isinstance(output, tuple | list) and len(output) == 2):
             raise ValueError(f"{name} must be (heads, labels) for labelled scores")
         heads = as_labels(output if k is None else output[0], (n,), n + 1, f"{name} heads")

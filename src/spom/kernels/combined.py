@@ -33,9 +33,6 @@ class _Several(Kernel):
         P, x, z = products(X, Z), squares(X), squares(Z)
         return [k._of_products(P.copy(), x, z) if k.of_products else k._block(X, Z) for k in self.kernels]
 
-    def _fitted_parts(self, X: Any) -> list[Kernel]:
-        return [kernel.fitted(X) for kernel in self.kernels]
-
 
 @register(
     "kernel",
@@ -73,7 +70,7 @@ class KernelSum(_Several):
 
     def fitted(self, X: Any) -> KernelSum:
         """Return the sum of the fitted kernels."""
-        return KernelSum(self._fitted_parts(X), self.weights)
+        return KernelSum([kernel.fitted(X) for kernel in self.kernels], self.weights)
 
     def _block(self, X: Any, Z: Any) -> Any:
         total: Any = None
@@ -113,7 +110,7 @@ class KernelProduct(_Several):
 
     def fitted(self, X: Any) -> KernelProduct:
         """Return the product of the fitted kernels."""
-        return KernelProduct(self._fitted_parts(X))
+        return KernelProduct([kernel.fitted(X) for kernel in self.kernels])
 
     def _block(self, X: Any, Z: Any) -> Any:
         # Sparse ones first: the product is then sparse at once.

@@ -54,7 +54,7 @@ class Features(Kernel):
         raise NotImplementedError  # every form has its own
 
     def arrays(self) -> dict[str, np.ndarray[Any, Any]]:
-        """What a fitted one needs to be made again."""
+        """Return the arrays that restore a fitted one."""
         raise NotImplementedError  # every form has its own
 
 

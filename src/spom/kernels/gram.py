@@ -200,7 +200,7 @@ def eigenvalues_of(among: int) -> int:
 
 
 def check_gram(matrix: Any, name: str = "the Gram matrix", size: int = EIGENVALUES_OF) -> None:
-    """A `DataError` where a square matrix is not finite, not symmetric, or surely not positive semidefinite.
+    """Raise a `DataError` if a square matrix is not finite, not symmetric, or surely not positive semidefinite.
 
     Entries are compared with the diagonal, and the smallest eigenvalue of a principal submatrix of at most `size`
     rows with the largest; that finds mistakes, and takes a moment for any size.

@@ -82,7 +82,7 @@ class BinaryLoss(Loss):
     _derivative_kernel: ClassVar[Any] = None
 
     def compiled(self) -> tuple[Any, Any, Floats]:
-        """(value, derivative, reals): compiled functions of (y, score, reals), for solver loops."""
+        """Return (value, derivative, reals): compiled functions of (y, score, reals), for solver loops."""
         return self._value_kernel, self._derivative_kernel, self._reals()
 
     def _pair(self, y: ArrayLike, a: ArrayLike, name: str) -> tuple[Floats, Floats]:
@@ -147,7 +147,7 @@ class MulticlassLoss(Loss):
 
 
 def _reals_of(values: ArrayLike, name: str) -> Floats:
-    """`values` as finite floats of up to two dimensions; a number stays a number."""
+    """Return `values` as finite floats of up to two dimensions; a number stays a number."""
     raw = np.asarray(values)
     if raw.dtype.kind not in "fiub" or raw.ndim > 2:
         raise ValueError(f"{name} must be real numbers, at most a matrix of them; got {raw.dtype}, {raw.ndim}-d")
@@ -156,7 +156,7 @@ def _reals_of(values: ArrayLike, name: str) -> Floats:
 
 
 def simplex_or_none(y: NDArray[np.int64], u: Floats) -> tuple[Floats, NDArray[np.bool_]]:
-    """v = u + e_y, and which of its rows are probability vectors up to rounding."""
+    """Return v = u + e_y, and which of its rows are probability vectors up to rounding."""
     v = u.copy()
     np.put_along_axis(v, y[..., None], np.take_along_axis(v, y[..., None], -1) + 1.0, -1)
     slack = 1e-12 * max(1, v.shape[-1])

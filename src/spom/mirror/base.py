@@ -82,7 +82,7 @@ class MirrorMap(Parameters):
         return self.to_primal(v) if penalty is None else self._prox(penalty, v, step)
 
     def step(self, w: ArrayLike, gradient: ArrayLike, eta: float, penalty: Any = None) -> Floats:
-        """One composite step: argmin over x of eta <gradient, x> + eta penalty(x) + divergence(x, w)."""
+        """Take one composite step: argmin over x of eta <gradient, x> + eta penalty(x) + divergence(x, w)."""
         v, g = self.to_dual(w), as_finite(gradient, "gradient")
         _same_shape(v, g, "gradient")
         eta = check_positive(eta, "eta")
@@ -91,7 +91,7 @@ class MirrorMap(Parameters):
         return self.prox(penalty, moved, eta)
 
     def compiled(self, dimension: int) -> tuple[Any, Any, Floats]:
-        """(to_dual, to_primal, reals): compiled functions of (x, reals, out), for solver loops."""
+        """Return (to_dual, to_primal, reals): compiled functions of (x, reals, out), for solver loops."""
         return self._dual_kernel, self._primal_kernel, self._reals(dimension)
 
     # --- helpers -----------------------------------------------------------------------------------

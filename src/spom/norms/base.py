@@ -39,23 +39,18 @@ class LpNorm:
 
     def value(self, x: Floats) -> float:
         """norm(x)."""
-        return _lp(x, self._order)
+        return _size(x, self._order)
 
     def dual(self, p: Floats) -> float:
         """Return the dual norm of p."""
-        return _lp(p, self._dual_order)
+        return _size(p, self._dual_order)
 
     def __repr__(self) -> str:
         return f"<the {self.name} norm>"
 
 
-def _lp(x: Floats, order: float) -> float:
-    flat = x.reshape(-1)
-    if order == 1:
-        return float(np.abs(flat).sum())
-    if order == 2:
-        return float(np.linalg.norm(flat))
-    return float(np.abs(flat).max(initial=0.0))
+def _size(x: Floats, order: float) -> float:
+    return float(np.linalg.norm(x.reshape(-1), order)) if x.size else 0.0
 
 
 NORMS = {"l1": LpNorm("l1", 1, np.inf), "l2": LpNorm("l2", 2, 2), "linf": LpNorm("linf", np.inf, 1)}

@@ -68,7 +68,7 @@ class LatentLInf:
         return finish(Question(NORMS["linf"], conjugate, u, z, L, t), x, sign * p, value, reached, programs)
 
     def _point(self, u: Floats, z: Floats, cut: Cut) -> tuple[Floats, float]:
-        """(x, penalty there): as far against z as t and the groups' weights allow."""
+        """Return (x, penalty there): as far against z as t and the groups' weights allow."""
         reach = self.B @ cut.point
         missing = np.maximum(np.abs(u) - cut.t - reach, 0.0)
         if missing.any():

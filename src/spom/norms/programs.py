@@ -33,7 +33,7 @@ class PolyhedralProx:
         self._build(sparse.csr_matrix((p, 0)) if atoms is None else sparse.csr_matrix(atoms))
 
     def _build(self, atoms: Any) -> None:
-        """Columns x, w, c+, c-, T; rows: the penalty, x - atoms c = u, sum c - T <= 0."""
+        """Build the program: columns x, w, c+, c-, T; rows: the penalty, x - atoms c = u, sum c - T <= 0."""
         rows, p = self.rows, self.p
         self.k, self.m = rows.cost.size, atoms.shape[1]
         r, m = rows.A.shape[0], self.m
@@ -68,14 +68,14 @@ class PolyhedralProx:
             self.program.set_rows(slice(r + p, r + p + 1), -np.inf, 0.0)
 
     def _p_of(self, duals: Floats) -> Floats:
-        """p: the multipliers of x - u = (a point of the ball)."""
+        """Return p, the multipliers of x - u = (a point of the ball)."""
         r, p = self.first, self.p
         if self.box:
             return duals[r : r + p] + duals[r + p : r + 2 * p]
         return duals[r : r + p]
 
     def _nearest(self, u: Floats) -> tuple[float, Floats]:
-        """(least distance from u at which the penalty is finite, a ray of p's of dual norm one there)."""
+        """Return (least distance from u at which the penalty is finite, a ray of p's of dual norm one there)."""
         cost = np.zeros(self.columns)
         cost[-1] = 1.0
         self.program.set_cost(cost)

@@ -38,7 +38,7 @@ class Cut:
 def tangent_search(
     evaluate: Callable[[float], Cut], L: float, start: float, upper: float = np.inf
 ) -> tuple[Cut, Floats, int]:
-    """(the cut at the best t, p with dual norm L t mixed from two cuts, how many evaluations).
+    """Return (the cut at the best t, p with dual norm L t mixed from two cuts, how many evaluations).
 
     `start` is the smallest t at which h is finite, `upper` a bound on the best t where one is known: slopes at
     the best t are between those at both, and programs near the best t are the cheapest. Where `start` is the

@@ -39,5 +39,5 @@ class Ball(Penalty):
 
 
 def no_strength(penalty: Penalty) -> float:
-    """Sets have no strength to look for."""
+    """Raise an error: a set has no strength."""
     raise Unsupported(f"{type(penalty).__name__} is a set: it has no strength, so max_strength makes no sense")

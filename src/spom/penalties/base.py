@@ -138,7 +138,7 @@ class Penalty(Parameters):
         check_finite(w)
 
     def _prox(self, w: Floats, step: float, out: Floats) -> None:
-        """The prox of checked input, into `out`, which is `w` itself or apart from it."""
+        """Write the prox of checked input into `out`, which is `w` itself or does not overlap it."""
         reals, ints = self._packed(w.shape)
         if w.ndim == 1:
             self._kernel(w, step, reals, ints, out)
@@ -185,7 +185,7 @@ class Penalty(Parameters):
 
 
 def as_steps(steps: ArrayLike) -> Floats:
-    """Step sizes as a vector of finite numbers >= 0."""
+    """Return step sizes as a vector of finite numbers >= 0."""
     a = np.atleast_1d(np.asarray(steps, dtype=np.float64))
     if a.ndim != 1 or not np.isfinite(a).all() or (a < 0).any():
         raise ValueError("steps must be finite and >= 0: a number, or a vector with one entry per step")

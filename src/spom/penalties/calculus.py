@@ -176,7 +176,7 @@ class Scaled(_Around):
         return inner._replace(strength=self.factor * inner.strength, l2=self.factor * inner.l2)
 
     def own_blocks(self, shape: tuple[int, ...]) -> OwnBlocks | None:
-        """Those of the penalty inside."""
+        """Return those of the penalty inside."""
         inner = self.penalty.own_blocks(shape)
         return None if inner is None else OwnBlocks(inner.groups, Scaled(inner.penalty, self.factor))
 

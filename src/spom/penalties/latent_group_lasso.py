@@ -89,7 +89,7 @@ class LatentGroupLasso(Grouped):
         return by_group.tocsr()
 
     def compiled(self, shape: tuple[int, ...]) -> tuple[Any, Floats, Ints]:
-        """There is none."""
+        """Raise an error: there is no compiled prox."""
         raise Unsupported("the prox of LatentGroupLasso solves linear systems and is no compiled kernel; use prox")
 
     def _packed(self, shape: tuple[int, ...]) -> tuple[Floats, Ints]:
@@ -171,7 +171,7 @@ class LatentGroupLasso(Grouped):
         return max(0.5 * float(y @ y) + t * norm - float(inside @ (u - 0.5 * inside)), 0.0)
 
     def _solve(self, u: Floats, shape: tuple[int, ...], t: float) -> tuple[Floats, Floats, int]:
-        """(prox, norm of each group's part, rounds), by whichever method gets there."""
+        """Return (prox, norm of each group's part, rounds), by Dykstra's method or else Newton's."""
         groups, _, indices = self._structure(shape)
         x, weights = np.zeros_like(u), np.zeros(groups.count)
         scale = float(np.abs(u).max(initial=0.0))

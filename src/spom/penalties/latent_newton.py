@@ -163,7 +163,7 @@ def _iterative(
 def _descend(
     f: _Function, B: Any, Bt: Any, w: Floats, worst: float, value: float, gradient: Floats, direction: Floats
 ) -> tuple[tuple[Floats, Floats, float] | None, float]:
-    """A step along the arc max(w + size direction, 0) with enough descent, and its size; None if there is none."""
+    """Take a step along the arc max(w + size direction, 0) with enough descent; return it and its size, or None."""
     size = 1.0
     while size > 1e-4:
         trial = np.maximum(w + size * direction, 0.0)
@@ -182,7 +182,7 @@ def _descend(
 
 
 def _gap(f: _Function, Bt: Any, rest: Floats, value: float) -> float:
-    """What the prox may be worse than the best: its objective less that of a point of the dual ball."""
+    """Return the duality gap: the objective of the prox less that of a point of the dual ball."""
     sizes = Bt @ rest if f.q == np.inf else np.sqrt(Bt @ rest**2)
     top = float(sizes.max(initial=0.0))
     y = rest * (f.strength / top) if top > f.strength else rest

@@ -73,7 +73,7 @@ def _dual_steps(w: Floats, point: DualPoint, balls: DualBalls, t: float, n: int)
 
 
 def solve_overlap(w: Floats, groups: Groups, radius: Floats, tolerance: float) -> tuple[Floats, float, int]:
-    """(x, a bound on its l2 distance to the solution, steps on the dual)."""
+    """Return (x, a bound on its l2 distance to the solution, steps on the dual)."""
     scale = float(np.abs(w).max(initial=0.0))
     if scale == 0.0 or groups.count == 0:
         return w.copy(), 0.0, 0
@@ -104,7 +104,7 @@ def solve_overlap(w: Floats, groups: Groups, radius: Floats, tolerance: float) -
 
 
 def _newton(x: Floats, w: Floats, ptr: Ints, indices: Ints, radius: Floats, zero: NDArray[np.bool_]) -> Floats:
-    """x with the marked groups at zero, the rest solved from x - w + sum c_g x_g / norm2(x_g) = 0."""
+    """Return x with the marked groups at zero, the rest solved from x - w + sum c_g x_g / norm2(x_g) = 0."""
     count = ptr.size - 1
     owner = np.repeat(np.arange(count), np.diff(ptr))
     free = np.ones(x.size, dtype=bool)

@@ -81,7 +81,7 @@ class Sum(Penalty):
                 raise ValueError(f"a sum takes penalties; {term!r} has no prox")
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """`terms`, and with `deep` the parameters of term j as `j__name`."""
+        """Return `terms`, and with `deep` the parameters of term j as `j__name`."""
         found: dict[str, Any] = {"terms": self.terms}
         if deep:
             for j, term in enumerate(self.terms):
@@ -105,7 +105,7 @@ class Sum(Penalty):
         return [term for term in found if not isinstance(term, Zero)]
 
     def _plan(self) -> tuple[bool, list[Penalty], float]:
-        """(exact, the terms in order without their squared l2 parts, the strength of squared l2)."""
+        """Return (exact, the terms in order without their squared l2 parts, the strength of squared l2)."""
         ridge = 0.0
         rest: list[Penalty] = []
         for term in self._flat():
@@ -178,7 +178,7 @@ class Sum(Penalty):
         return _added(terms)
 
     def split(self, count: int) -> Split | None:
-        """The terms' elastic parts added up, then the one function of norms there is, with the squared l2 in it."""
+        """Return the sum of the elastic parts, then the one function of norms, which includes the squared l2."""
         elastic = self.elastic()
         if elastic is not None:
             return super().split(count)
@@ -208,7 +208,7 @@ class Sum(Penalty):
         return Sum(terms) if len(terms) == len(found) else None
 
     def norm_sum(self, count: int) -> NormSum | None:
-        """One sum of norms, with the squared l2 terms beside it."""
+        """Return the one sum of norms, with the squared l2 terms beside it."""
         sums = [term.norm_sum(count) for term in self._flat()]
         found = [part for part in sums if part is not None]
         norms = [part for part in found if part.strength > 0.0]

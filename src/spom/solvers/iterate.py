@@ -37,12 +37,12 @@ Rule = Callable[[State], bool]
 
 
 def take(states: States, n: int) -> Iterator[State]:
-    """The first `n` states."""
+    """Yield the first `n` states."""
     return islice(iter(states), n)
 
 
 def every(states: States, n: int) -> Iterator[State]:
-    """Every `n`-th state, and the last one."""
+    """Yield every `n`-th state, and the last one."""
     if n < 1:
         raise ValueError(f"n must be >= 1; it is {n!r}")
     kept: State | None = None
@@ -69,7 +69,7 @@ def last(states: States) -> State:
 
 
 def halt(states: States, rule: Rule) -> Iterator[State]:
-    """The states up to and with the first that satisfies the rule."""
+    """Yield the states up to and including the first that satisfies the rule."""
     for state in states:
         yield state
         if rule(state):
@@ -138,7 +138,7 @@ def any_of(*rules: Rule) -> Rule:
 
 
 def tee(states: States, function: Callable[[State], Any]) -> Iterator[State]:
-    """The same states; `function` sees each of them first."""
+    """Yield the same states; call `function` with each of them first."""
     for state in states:
         function(state)
         yield state
@@ -183,7 +183,7 @@ class History:
 
 
 def record(states: States, history: History) -> Iterator[State]:
-    """The same states; each is added to the history."""
+    """Yield the same states; add each to the history."""
     return tee(states, history.add)
 
 
@@ -195,7 +195,7 @@ def progress(
     delay: float = 2.0,
     refresh: float = 0.2,
 ) -> Iterator[State]:
-    """The same states, with one line on standard error, or below the cell of a notebook, that is kept up to date.
+    """Yield the same states; keep a line up to date on standard error, or below the cell of a notebook.
 
     Nothing is shown where there is neither a terminal nor a notebook, nor before `delay` seconds have passed. `total`
     is the number of states to come, if known.
@@ -242,7 +242,7 @@ def _line(state: State, count: int, total: int | None, label: str, elapsed: floa
 def average(
     states: States, weight: Callable[[int], float] | None = None, start: State | None = None
 ) -> Iterator[State]:
-    """The states with theta = (sum of weight(k) theta_k) / (sum of weight(k)), all weights one by default.
+    """Yield states with theta = (sum of weight(k) theta_k) / (sum of weight(k)), all weights one by default.
 
     The iterate itself is kept, see `iterate_of`. `start` is the averaged state to resume from.
     """
@@ -275,7 +275,7 @@ def iterate_of(state: State) -> State:
 
 
 def checkpoint(states: States, path: str | Path, every: int | float | str = "60s") -> Iterator[State]:
-    """The same states; one of them is saved now and then, and the last one always.
+    """Yield the same states; save one now and then, and always the last one.
 
     `every` is a number of states, or a time such as `"60s"`, `"5m"`, `"2h"`. The file is written under a
     temporary name and moved, so a crash leaves the previous file. To resume: `solver(..., start=saved(path))`.
@@ -298,7 +298,7 @@ def checkpoint(states: States, path: str | Path, every: int | float | str = "60s
 
 
 def period(every: int | float | str) -> tuple[float, bool]:
-    """(how much, whether that is seconds): a number of states, or a time such as `"60s"`, `"5m"`, `"2h"`."""
+    """Return (how much, whether that is seconds): a number of states, or a time such as `"60s"`, `"5m"`, `"2h"`."""
     units = {"s": 1.0, "m": 60.0, "h": 3600.0}
     try:
         if isinstance(every, str) and every[-1:] in units:
@@ -338,7 +338,7 @@ class TerminalLine:
         self.width = max(self.width, len(text))
 
     def close(self) -> None:
-        """Leave nothing behind."""
+        """Remove the line."""
         if self.width:
             self._write("\r" + " " * self.width + "\r")
 
@@ -365,7 +365,7 @@ class Line:
             self._handle.update(content)
 
     def close(self) -> None:
-        """Leave nothing behind."""
+        """Remove the line."""
         from IPython.display import HTML
 
         if self._handle is not None:

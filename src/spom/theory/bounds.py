@@ -21,7 +21,7 @@ def spom_regret(
     diameter: float | None = None,
     sigma: float | None = None,
 ) -> Floats:
-    """Prop. 3 of SPOM, which of its three parts being said by what is given:
+    """Prop. 3 of SPOM; the arguments select one of its three parts:
 
     1. `eta`, `norm` (of theta*): eta T G^2/2 + norm^2 / (2 eta), for the constant step eta;
     2. `eta0`, `diameter` F of Theta: (F^2 / (2 eta0) + G^2 eta0) sqrt(T), for eta0 / sqrt(t);

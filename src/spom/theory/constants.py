@@ -151,7 +151,7 @@ def slope_at_zero(loss: Any, y: ArrayLike) -> float:
 
 
 def penalty_terms(penalty: Any, ones: float, d: int) -> list[float]:
-    """What each term of the penalty allows, before sigma/4; `ones` is the dual norm of the d-vector of ones."""
+    """Return each term's bound, before sigma/4; `ones` is the dual norm of the d-vector of ones."""
     name = type(penalty).__name__
     if penalty is None or name == "Zero" or getattr(penalty, "indicator", False):
         return []

@@ -39,7 +39,7 @@ class KernelEstimator(TakesPenalty, TakesCallbacks, Saving, BaseEstimator):  # t
         return np.flatnonzero(self.block_norms_)
 
     def model_state(self) -> tuple[dict[str, Any], Arrays]:
-        """What `spom.models` writes."""
+        """Return what `spom.models` writes."""
         check_is_fitted(self)
         state, arrays = self._model.packed()
         state |= {name: vars(self)[name] for name in self._saved if name in vars(self)}

@@ -106,7 +106,7 @@ def _whole(grams: Grams, rows: Ints) -> list[Any]:
 
 
 def _trials(model: Any, parts: list[Any], y: Ints, weight: Floats, costs: tuple[float, ...] = COSTS) -> Iterator[Trial]:
-    """What the held-out rows say of each C, until it got worse twice in a row."""
+    """Yield the result of each C on the held-out rows, until it got worse twice in a row."""
     least, worse = np.inf, 0
     rows = np.concatenate([part[1] for part in parts])
     for cost in costs:

@@ -213,7 +213,7 @@ class MKLClassifier(ClassifierMixin, KernelEstimator):  # type: ignore[misc]  # 
         return self
 
     def _contents(self, X: Any, y: Any, sample_weight: Any, dev: Any) -> dict[str, Any]:
-        """What the fingerprint of a checkpoint says of the data."""
+        """Return the data's part of the fingerprint of a checkpoint."""
         listed = list(X) if self._is_precomputed() else [X]
         return {
             "data": {"digest": digest(*(part if sparse.issparse(part) else np.asarray(part) for part in listed))},
@@ -315,14 +315,14 @@ class MKLClassifier(ClassifierMixin, KernelEstimator):  # type: ignore[misc]  # 
         )
 
     def _takes_pairs(self, blocks: Any) -> bool:
-        """Whether nothing says how to learn: then held-out rows weigh the kernels, and classes are learnt in pairs."""
+        """Whether all choices are automatic: then held-out rows weigh the kernels, and classes are learnt in pairs."""
         given = (self.penalty, self.solver, self.update, self.step, self.output)
         plain = all(isinstance(value, str) and value == "auto" for value in given) and self.loss == "hinge"
         whole = not blocks.explicit and all(isinstance(gram, DenseGram) for gram in blocks.grams)
         return plain and whole and len(blocks.grams) <= MANY and self.classes_.size <= MANY_CLASSES
 
     def _run_pairs(self, blocks: Any, problem: KernelProblem, data: tuple[Any, Floats], trainer: Trainer) -> KernelFit:
-        """Weights of kernels from the penalty, then the machine that held-out rows choose."""
+        """Learn the weights of the kernels with the penalty, then the machine that held-out rows choose."""
         (X, weight), count = data, problem.n_blocks
         total = float(weight.sum())
         self.penalty_ = at_cost("auto", count, total, DEFAULT)

@@ -41,7 +41,7 @@ class KernelModel:
     shift: Floats | None = None
 
     def scores(self, X: Any) -> Floats:
-        """(rows, labels), in batches through BLAS."""
+        """Return the scores (rows, labels), computed in batches."""
         n, k = X.shape[0], self.coef.shape[2]
         out = np.zeros((n, k))
         step = max(16, BATCH // max(1, self.columns.size, k * k))
@@ -60,7 +60,7 @@ class KernelModel:
         return out
 
     def _parts(self, some: Any, z: Any = None) -> Iterator[Floats]:
-        """What each kernel adds to the scores of some rows, or to f_ab; `z` has the squares of the support rows."""
+        """Yield what each kernel adds to the scores of some rows, or to f_ab; `z` has the support rows' squares."""
         P: Any = None
         if z is not None:
             P, x = products(some, self.support), squares(some)
@@ -69,7 +69,7 @@ class KernelModel:
             yield self._part(m, kernel._of_products(P.copy(), x, z) if own else kernel._block(some, self.support))
 
     def _part(self, m: int, K: Any) -> Floats:
-        """What kernel m adds, from its block between rows and support rows."""
+        """Return what kernel m adds, from its block between rows and support rows."""
         a = self.coef[m].astype(K.dtype, copy=False)
         found = np.asarray(K @ a) if self.owner is None else duels(K, a, self.owner)
         return found if self.shift is None else found + self.shift[m]

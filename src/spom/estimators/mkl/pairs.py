@@ -38,7 +38,7 @@ class Machine(NamedTuple):
     shares: dict[tuple[str, float], float]
 
     def told(self) -> str:
-        """What was chosen, and what for."""
+        """Say what was chosen, and why."""
         kernels = {"learnt": "kernels as the penalty weighs them", "equal": "all kernels alike"}
         what = kernels.get(self.name, f"kernel {self.name}")
         if not self.held:
@@ -77,7 +77,7 @@ def chosen_machine(rows: Rows, learnt: Floats, seed: int) -> Machine:
 
 
 def _candidates(learnt: Floats, sizes: Floats) -> dict[str, Floats]:
-    """Weights by their names; a kernel that is zero for all rows has none."""
+    """Return weights by name; a kernel that is zero on all rows has none."""
     on = (sizes > 0.0).astype(np.float64)
     equal = on / max(1.0, float(on.sum()))
     learnt = learnt / learnt.sum() if learnt.any() else equal
@@ -152,7 +152,7 @@ def _square(K: Any, alpha: Floats, owner: Ints) -> float:
 
 
 def _as_scores(model: KernelModel) -> KernelModel:
-    """One pair as two scores, whose difference is f_01."""
+    """Return the model with two scores, whose difference is f_01, in place of one pair."""
     assert model.owner is not None
     assert model.shift is not None
     sign = np.where(model.owner == 0, 0.5, -0.5)

@@ -116,7 +116,7 @@ class Making:
 
     @classmethod
     def of(cls, estimator: Any, labels: int, *, averaged: bool = True) -> Making:
-        """As an estimator's `memory`, `precision`, `n_jobs` and `verbose` say."""
+        """Take `memory`, `precision`, `n_jobs` and `verbose` from an estimator."""
         from joblib import effective_n_jobs  # type: ignore[import-untyped]  # joblib has no types
 
         return cls(
@@ -181,7 +181,7 @@ class Options:
     seed: int = 0
 
     def chosen(self) -> Options:
-        """`"auto"` replaced: dual averaging for the hinge loss, whose errors are few; else forward-backward steps."""
+        """Replace `"auto"`: dual averaging for the hinge loss, whose errors are few, else forward-backward steps."""
         solver = "online" if self.solver == "auto" else self.solver
         if solver not in SOLVERS:
             raise Unsupported(f"solver must be one of auto, {', '.join(SOLVERS)}; it is {solver!r}")
@@ -286,12 +286,12 @@ class KernelLearner(Learner):
         return self._entry(state)
 
     def model(self, state: State) -> Arrays:
-        """What the state has learnt."""
+        """Return the model of a state."""
         more: Arrays = {name: state.internal[name].copy() for name in ("scale", "transition") if name in state.internal}
         return {"theta": state.theta.copy(), "norms": np.asarray(state.block_norms).copy(), **more}
 
     def like(self, state: State | None) -> Arrays:
-        """As the state has it: the solver compares that with the problem."""
+        """Return the state's own model: the solver compares it with the problem."""
         assert state is not None
         return self.model(state)
 
@@ -333,7 +333,7 @@ def _settled(history: list[dict[str, Any]], tol: float) -> bool:
 
 
 def grams_of(given: Sequence[Any], names: str = "Gram matrix") -> Blocks:
-    """Precomputed Gram matrices as blocks."""
+    """Return precomputed Gram matrices as blocks."""
     from spom.kernels.gram import as_gram
 
     grams = [as_gram(gram, f"{names} {m}", among=len(given)) for m, gram in enumerate(_one_array(given))]
@@ -342,7 +342,7 @@ def grams_of(given: Sequence[Any], names: str = "Gram matrix") -> Blocks:
 
 
 def _one_array(given: Sequence[Any]) -> Sequence[Any]:
-    """Dense matrices of one shape and type as parts of one array, which solvers take as it is: one copy, not two."""
+    """Return dense matrices of one shape and type as parts of one array, which solvers do not copy again."""
     first = given[0] if len(given) > 1 else None
     if not isinstance(first, np.ndarray) or first.dtype not in (np.float32, np.float64) or first.ndim != 2:
         return given

@@ -183,7 +183,7 @@ class BlockScales:
         return total
 
     def _settle(self) -> None:
-        """Scales of one and norms summed up afresh, so that a saved run resumes to the same bits."""
+        """Make all scales one and sum the norms up again, so that a saved run resumes to the same bits."""
         s = self.state
         valid = s.marks == s.stamps[s.blocks]
         s.v[:] *= s.table[SCALE][s.blocks] * valid

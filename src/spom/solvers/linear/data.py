@@ -44,7 +44,7 @@ class Examples(NamedTuple):
 
 
 def in_threads(jobs: int, function: Callable[[int], T]) -> list[T]:
-    """function(0), function(1), ..., each in a thread of its own."""
+    """Return function(0), function(1), ..., each run in its own thread."""
     if jobs == 1:
         return [function(0)]
     with ThreadPoolExecutor(jobs) as pool:
@@ -280,5 +280,5 @@ def not_lazy(penalty: Any, rows: Rows) -> Unsupported:
 
 
 def ranges(size: int, parts: int) -> Ints:
-    """Where each of `parts` ranges of about the same size begins, and the end."""
+    """Return the starts of `parts` ranges of about the same size, and the end."""
     return np.linspace(0, size, parts + 1).astype(np.int64)

@@ -42,14 +42,14 @@ def engine_for(problem: Problem, rows: Rows) -> Engine:
 
 
 def _check_table(problem: Problem) -> None:
-    """An error where the weights of all features and classes do not fit into memory."""
+    """Raise an error if the weights of all features and classes do not fit into memory."""
     if len(problem.shape) == 2:
         size, outputs = problem.shape
         check_room(size, outputs, 2, f"the weights of {outputs:,} classes and {size:,} features")
 
 
 def _fits_proximal_point(problem: Problem) -> str | None:
-    """What keeps the proximal point method from being used, or None."""
+    """Return the reason why the proximal point method does not apply, or None."""
     reasons = [
         (not isinstance(problem.step, Auto), "it takes no step: leave step='auto'"),
         (problem.mirror is not None, "it has a metric of its own: leave mirror=None"),
@@ -141,7 +141,7 @@ def resolve_step(step: Step, loss: Any, penalty: Any, mirror: Any, rows: Rows) -
 
 
 def resolve_projection(projection: Any, loss: Any, penalty: Any, rows: Rows, outputs: int | None) -> Any:
-    """None, a set of `spom.penalties`, a number (the radius of an l2 ball), or `"auto"`: the vacuous ball."""
+    """Return the set to project to, from None, a set, the radius of an l2 ball, or `"auto"`: the vacuous ball."""
     if projection is None:
         return None
     if isinstance(projection, str):

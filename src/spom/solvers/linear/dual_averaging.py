@@ -122,7 +122,7 @@ def averaging_rounds(
 
 
 def point_of(table: Floats, clock: tuple[float, float], form: Elastic, mode: int, delta: float) -> Floats:
-    """theta of a table of sums; the clock has the rounds and beta, the last row is the intercept's."""
+    """Return theta from a table of sums; the clock has the rounds and beta, the last row is the intercept's."""
     (g, squares, largest, weights, last), (rounds, scale) = table.T, clock
     total, beta = np.full(g.size, rounds), np.full(g.size, scale)
     if mode == FREE:

@@ -253,7 +253,7 @@ class FullUpdate:
         return total
 
     def _step(self, eta: float, rows: Rows, i: int) -> None:
-        """One step along `grad`, penalty and all; i is the first row of the batch."""
+        """Take one step along `grad` and the prox of the penalty; i is the first row of the batch."""
         raise NotImplementedError  # every engine has its own
 
     def _reach(self, squared: float, distance: float, rows: Rows, i: int) -> float:
@@ -349,7 +349,7 @@ class MirrorLoop(FullUpdate):
             self.table[-1] -= size * self.grad[-1]
 
     def _size(self, eta: float, w: Floats, g: Floats, rows: Rows, i: int) -> float:
-        """One adaptive step for all: eta over the root of the sum of squared dual norms, times the distance."""
+        """Return one step for all: eta over the root of the sum of squared dual norms, times the distance."""
         p = self.problem
         begin = self.start[: p.features].reshape(p.penalised)
         if p.mirror is None:

@@ -189,7 +189,7 @@ def values_at(table: Floats, features: int, a: float, p: float, out: Floats) -> 
 
 
 def make_clock(l1: float, l2: float, steps: Floats, averages: bool) -> Floats:
-    """A, P and, for averages, B and C, before the first and after each round."""
+    """Return A, P and, for averages, B and C, before the first and after each round."""
     clock = np.zeros((4 if averages else 2, steps.size + 1))
     clock[P] = 1.0
     if l2 > 0:
@@ -202,7 +202,7 @@ def make_clock(l1: float, l2: float, steps: Floats, averages: bool) -> Floats:
 
 
 def clock_parts(l2: float, steps: Floats) -> Iterator[slice]:
-    """Rounds in parts short enough for one clock: P must not overflow."""
+    """Yield rounds in parts short enough for one clock: P must not overflow."""
     if l2 == 0.0:
         yield slice(0, steps.size)
         return
@@ -281,14 +281,14 @@ class Lazy:
         return total
 
     def _packed_late(self, late: Floats) -> Arrays:
-        """What is late, and the clock that it is late by."""
+        """Return the late coordinates, and the clock of the rounds that they miss."""
         return {
             "late": np.ascontiguousarray(late),
             "late.clock": np.array([*self.clock[:2, -1], self.late, *self.strengths]),
         }
 
     def _late(self, internal: Arrays) -> Floats | None:
-        """What was late in a saved run; None for another penalty, where theta alone is up to date."""
+        """Return the late coordinates of a saved run; None for another penalty, for which only theta is valid."""
         if "late" not in internal or tuple(internal["late.clock"][3:]) != self.strengths:
             return None
         a, p, late = (float(x) for x in internal["late.clock"][:3])

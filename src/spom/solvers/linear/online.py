@@ -271,10 +271,14 @@ class Run:
         self.epoch, self.cumulative = int(kept["epoch"]), float(kept["cumulative"])
         restore_random(self.random, state.random)
 
+    def _order(self, rows: Rows) -> Ints:
+        """Return the order of the rows in one pass."""
+        return self.random.permutation(len(rows)) if self.solver.shuffle else np.arange(len(rows))
+
     # --- data in memory --------------------------------------------------------------------------------
 
     def passes(self, rows: Rows) -> Iterator[State]:
-        """`epochs` passes over the rows, those of the state to resume from included."""
+        """Make `epochs` passes over the rows, including those of the state to resume from."""
         engine = self._set_up(rows)
         left = np.zeros(0, dtype=np.int64)
         if self.start is not None and "order" in self.start.internal:
@@ -285,15 +289,15 @@ class Run:
             if left.size:
                 order = left
             else:
-                order = self.random.permutation(len(rows)) if self.solver.shuffle else np.arange(len(rows))
+                order = self._order(rows)
                 self.epoch += 1
             left = left[:0]
             yield from self._rounds(engine, rows, order)
 
     def block(self, rows: Rows) -> Iterator[State]:
-        """One pass over a block of a stream."""
+        """Make one pass over a block of a stream."""
         engine = self.engine or self._set_up(rows)
-        order = self.random.permutation(len(rows)) if self.solver.shuffle else np.arange(len(rows))
+        order = self._order(rows)
         self.epoch += 1
         yield from self._rounds(engine, rows, order)
 
@@ -309,7 +313,7 @@ class Run:
             return False
         random = self.random.bit_generator.state
         finite = engine.mark(np.unique(rows.indices).astype(np.int64))
-        order = self.random.permutation(len(rows)) if self.solver.shuffle else np.arange(len(rows))
+        order = self._order(rows)
         batch = min(self.batch, len(rows))
         count = -(-order.size // batch)
         steps = self.step.sizes(self.rounds + 1, count, count)
@@ -330,7 +334,7 @@ class Run:
         return self._state(self.engine, *self._met, np.zeros(0, dtype=np.int64))
 
     def _rounds(self, engine: Engine, rows: Rows, order: Ints) -> Iterator[State]:
-        """The rounds of one pass, in parts of `every`."""
+        """Run the rounds of one pass, in parts of `every`."""
         batch = min(self.batch, len(rows))
         per_pass = -(-order.size // batch)
         part = self.solver.every or per_pass

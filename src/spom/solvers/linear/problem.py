@@ -28,7 +28,7 @@ class Engine(Protocol):
         ...
 
     def theta(self) -> Floats:
-        """A copy of the iterate."""
+        """Return a copy of the iterate."""
         ...
 
     def pack(self) -> Arrays:
@@ -90,7 +90,7 @@ class Problem:
         return float(self.step.delta) if isinstance(self.step, AdaGrad) else FIRST
 
     def rounds(self, steps: Floats) -> Rounds:
-        """Rounds with these steps, as loops take them."""
+        """Return rounds with these steps, as loops take them."""
         return Rounds(steps, self.batch, self.step.mode, self.delta, self.intercept, self.averages)
 
 

@@ -131,7 +131,7 @@ class ProximalPoint(Passes):
     # --- the metric ----------------------------------------------------------------------------------
 
     def _prepare(self, rows: Rows) -> None:
-        """The metric for c = 1, and the rows on which passes are compared."""
+        """Set the metric for c = 1, and the rows on which passes are compared."""
         n = len(rows)
         some = n if self.exact else max(250, n // 40)
         self._sample = np.arange(0, n, max(1, n // some), dtype=np.int64)
@@ -176,7 +176,7 @@ class ProximalPoint(Passes):
         return mean_loss(rows, np.arange(len(rows)), w, self.intercept, self._whole)
 
     def _loop(self, rows: Rows, order: Ints, scale: float) -> tuple[float, float]:
-        """Steps on the rows from the anchor; the losses met on the way, and the penalty of the point, `_spare`."""
+        """Take steps on the rows from the anchor to `_spare`; return the sum of the losses, and the penalty there."""
         state = Anchored(self.anchor, self.dual, self.metric, scale, self.l1, self.l2, self.features)
         in_threads(self.jobs, lambda k: open_pass(self._u[k], state))
         if self.jobs > 1:

@@ -155,7 +155,7 @@ class ProximalPointRows(Passes):
             self._make_slopes(n)
 
     def _metric(self, rows: Rows) -> tuple[Floats, Floats]:
-        """M and 1 / (M + l2) of this pass, with an intercept, which has no penalty, at the end."""
+        """Return M and 1 / (M + l2) of this pass; the last entry is the intercept's, which has no penalty."""
         if self.metric.size == 0:
             self._prepare(rows)
         elif self.slopes.shape[0] != len(rows) or self.metric.size != self.features + 1:

@@ -40,7 +40,7 @@ def mean_loss(rows: Rows, order: Ints, theta: Floats, intercept: bool, loss: Any
 
 
 def table_scores(X: Any, theta: Any, intercept: bool) -> Floats:
-    """X theta, one column per class; the intercepts are theta's last row. Either may be sparse."""
+    """Return X theta, one column per class; the intercepts are theta's last row. Either may be sparse."""
     d = X.shape[1]
     scores = X @ theta[:d]
     if is_sparse(scores):

@@ -110,7 +110,7 @@ class StreamingPoint(ProximalPoint):
         self.sums = (self.sums[0] + roots, self.sums[1] + float(new.sum()), self.sums[2] + rows.data.size)
 
     def _inverse(self, where: Any) -> Floats:
-        """1 / (M + N l2) of some coordinates, over the rows of the last block; an intercept has no penalty."""
+        """Return 1 / (M + N l2) of some coordinates, per row of the last block; an intercept has no penalty."""
         c, factor, least, n = self.last
         metric = factor * np.sqrt(np.maximum(self.squares[where], 0.5 * least)) / n
         l2 = np.full(metric.size, self.l2)
@@ -124,7 +124,7 @@ class StreamingPoint(ProximalPoint):
         return undo(self, {"dual": self.dual, "squares": self.squares}, touched, names)
 
     def _measure(self) -> tuple[Floats, float]:
-        """M for c = 1, and c; a feature that was never met is taken to occur half a time."""
+        """Return M for c = 1, and c; a feature that was never met counts as occurring half a time."""
         mean = self.squares / max(self.seen, 1e-300)
         met = np.sqrt(mean[mean > 0])
         least = float(met.min()) if met.size else 1.0

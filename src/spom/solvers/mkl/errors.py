@@ -56,7 +56,7 @@ class Wrong(NamedTuple):
 
 
 def errors_of(longest: int, labels: int) -> Errors:
-    """Space for the errors of sequences of at most `longest` tokens."""
+    """Return space for the errors of sequences of at most `longest` tokens."""
     return Errors(
         scores=Parts(np.zeros((longest, labels)), np.zeros((labels + 2, labels))),
         D=np.zeros((longest, labels)),

@@ -43,7 +43,7 @@ class Active(NamedTuple):
 
 
 def active_of(blocks: int) -> Active:
-    """Space for that many blocks."""
+    """Return space for that many blocks."""
     return Active(np.zeros(blocks, dtype=np.int64), np.zeros(blocks), np.zeros(blocks, dtype=np.int64))
 
 

@@ -179,7 +179,7 @@ def parts_of(problem: KernelProblem, coef: Floats, scale: Floats, transition: Fl
 
 
 def on_norms(penalty: Any, count: int) -> Any:
-    """h with Omega(theta) = h(norm(theta_1), ..., norm(theta_count)), or `Unsupported` where it is none.
+    """Return h with Omega(theta) = h(norm(theta_1), ..., norm(theta_count)); raise `Unsupported` without one.
 
     >>> from spom.penalties import SparseMKL
     >>> on_norms(SparseMKL(2.0), 2).value([1.0, 2.0])
@@ -241,5 +241,5 @@ def chosen_penalty(given: Any, count: int, total: float) -> Any:
 
 
 def needed_bytes(tokens: int, labels: int, blocks: int, itemsize: int, averaged: bool = False) -> int:
-    """What a run needs beside the Gram matrices: scores and coefficients, and a copy of them in each state."""
+    """Return the memory of scores and coefficients, and of a copy of them in each state."""
     return tokens * labels * blocks * (2 * itemsize + (24 if averaged else 16))

@@ -75,7 +75,7 @@ class KernelSolver:
         raise NotImplementedError  # every solver has its own
 
     def _check_choices(self, transitions: str) -> None:
-        """An error that names the choices there are."""
+        """Raise an error that names the possible choices."""
         given = {"loss": (self.loss, tuple(LOSSES)), "output": (self.output, self.outputs)}
         for name, (choice, choices) in given.items():
             if choice not in choices:
@@ -103,7 +103,7 @@ class KernelSolver:
         return np.frombuffer(repr(words).encode(), dtype=np.uint8).copy()
 
     def _check_settings(self, state: State) -> None:
-        """An error where the state is of another run."""
+        """Raise an error if the state is of another run."""
         found = state.internal.get("settings", np.zeros(0, dtype=np.uint8)).tobytes()
         if found != self._settings().tobytes():
             text = found.decode(errors="replace")

@@ -87,7 +87,7 @@ class Visit(NamedTuple):
 
 
 def work_of(longest: int, labels: int) -> Work:
-    """Space for sequences of at most that many tokens."""
+    """Return space for sequences of at most that many tokens."""
     return Work(
         np.zeros((longest, labels)),
         np.zeros((longest, labels)),

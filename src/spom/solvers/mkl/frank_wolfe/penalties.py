@@ -44,7 +44,7 @@ class BlockPenalty:
                 raise Unsupported(f"the dual needs one weight > 0 for each of the {count} blocks of the penalty")
 
     def start(self) -> Floats:
-        """Scales to begin with: all blocks alike."""
+        """Return the scales to start with: the same share for all blocks."""
         return self.normalised(np.ones(self.count))
 
     def value(self, b: Floats) -> float:
@@ -64,7 +64,7 @@ class BlockPenalty:
         return share
 
     def shares(self, scales: Floats) -> Floats:
-        """What `normalised` makes scales of."""
+        """Return the shares of these scales: the inverse of `normalised`."""
         return scales
 
     def target(self, b: Floats) -> Floats:
@@ -209,7 +209,7 @@ class KernelWeights:
         self._usual = float(blocks.shares(self.scales).max())
 
     def update(self, norms: Floats) -> bool:
-        """New scales, given norm(v_m) / N; whether they changed."""
+        """Update the scales, given norm(v_m) / N; return whether they changed."""
         if not self.moving:
             return False
         share = self.blocks.shares(self.scales)

@@ -189,7 +189,7 @@ class FrankWolfeMKL:
         self._refresh()
 
     def _refresh(self) -> None:
-        """Scores from the products of each kernel, without the rounding of the pass."""
+        """Compute the scores from the products of each kernel, without the rounding of the pass."""
         self._F = np.zeros_like(self._A)
         for s, part in zip(self._scale, self._each, strict=True):
             if s:
@@ -213,7 +213,7 @@ class FrankWolfeMKL:
         return Dual(self._A, self._F, self._V, self._T)
 
     def _orders(self) -> Iterator[Ints]:
-        """A pass is as many visits as there are sequences: to each of them, and the next to those with most to gain.
+        """Yield the visits of a pass: each sequence once, or in every other pass those with the largest gaps.
 
         Decoding all sequences to find those costs little beside the rows of the kernel that a visit reads.
         """
@@ -228,7 +228,7 @@ class FrankWolfeMKL:
             yield self._random.permutation(self._visited[most])
 
     def _look(self) -> None:
-        """The certificate at these kernel weights, then other weights."""
+        """Compute the certificate at these kernel weights, then update the weights."""
         p, N = self.problem, self.problem.n_sequences
         self._each = self._mixture.products(self._A)
         self._refresh()
@@ -257,7 +257,7 @@ class FrankWolfeMKL:
             self._rescale()
 
     def _reason(self) -> str:
-        """Why the run stopped before its gap was small enough, and what to do."""
+        """Say why the run stopped before its gap was small enough, and what to do."""
         diagonal = [float(gram.diagonal().mean()) for gram in self._mixture.grams]
         part = "the weights of the kernels" if self._outer > 0.5 else "the machine at these weights of the kernels"
         gap, strength = self.gap / self.objective, self.blocks.strength
