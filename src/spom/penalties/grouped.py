@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -147,6 +147,9 @@ class Grouped(Strength):
 
     def _of_vector(self, groups: Any) -> Penalty:
         """Return the same penalty of a vector with these groups."""
+        return self._regrouped(groups)
+
+    def _regrouped(self, groups: Any) -> Self:
         found = copy.copy(self)
         found.groups, found._cached = groups, None
         return found
@@ -171,18 +174,11 @@ class Grouped(Strength):
 
     def own_blocks(self, shape: tuple[int, ...]) -> OwnBlocks | None:
         """Return the groups of the user, where they do not overlap."""
-        return None if self._overlap else OwnBlocks(self._structure(shape)[0], self._of_blocks())
-
-    def _of_blocks(self) -> Penalty:
-        """Return the same penalty, its groups being the estimator's blocks."""
-        found = copy.copy(self)
-        found.groups, found._cached = None, None
-        return found
+        return None if self._overlap else OwnBlocks(self._structure(shape)[0], self._regrouped(None))
 
     def restrict(self, kept: Ints, size: int) -> Penalty | None:
         """Return the groups renumbered; those of which nothing is left are dropped."""
-        found = copy.copy(self)
-        found._cached = None
+        found = self._regrouped(self.groups)
         if self._each_block:
             found.weights = None if self.weights is None else np.asarray(self.weights)[kept]
             return found

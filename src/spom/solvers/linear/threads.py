@@ -25,6 +25,9 @@ class Threaded:
     def __init__(self, engine: Any, jobs: int) -> None:
         self.engine, self.jobs = engine, jobs
         self.name = f"{engine.name}, {jobs} threads"
+        # Between passes there is one engine: the copies are gone.
+        self.theta, self.pack, self.unpack = engine.theta, engine.pack, engine.unpack
+        self.average = getattr(engine, "average", None)
 
     def run(self, rows: Rows, order: Ints, steps: Floats) -> float:
         """Run rounds over the rows in `order`, divided among the threads; return the sum of the losses."""
@@ -61,22 +64,3 @@ class Threaded:
         if "clock" in mixed:
             mixed["clock"] = np.array([float(before + max(sizes)), float(states[0]["clock"][1])])
         self.engine.unpack(np.asarray(theta), mixed)
-
-    def theta(self) -> Floats:
-        """Return the iterate."""
-        found: Floats = self.engine.theta()
-        return found
-
-    def average(self) -> Floats:
-        """Return the mean of the iterates."""
-        found: Floats = self.engine.average()
-        return found
-
-    def pack(self) -> Arrays:
-        """Return what a saved run needs to resume."""
-        found: Arrays = self.engine.pack()
-        return found
-
-    def unpack(self, theta: Floats, internal: Arrays) -> None:
-        """Resume from a saved run, or start from a point alone."""
-        self.engine.unpack(theta, internal)
