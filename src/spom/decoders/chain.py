@@ -18,7 +18,7 @@ from spom.decoders.viterbi import viterbi, viterbi_several
 
 
 class ChainParts(NamedTuple):
-    """Scores, counts or expectations of the parts of a chain; what is left out scores 0."""
+    """Scores, counts or expectations of the parts of a chain; missing parts score 0."""
 
     unary: Any
     """(n, k): label y at token t."""
@@ -76,27 +76,27 @@ class Chain(Parameters):
             raise ValueError("constraints must be boolean: True for what is allowed")
 
     def best(self, scores: Any) -> Ints:
-        """The labels of the sequence with the highest score (Viterbi)."""
+        """Return the labels of the sequence with the highest score (Viterbi)."""
         return self._best(self._parts(scores))
 
     def best_augmented(self, scores: Any, gold: ArrayLike, cost: Cost | None = None) -> Ints:
-        """The labels of the sequence with the highest score plus cost (default: Hamming)."""
+        """Return the labels of the sequence with the highest score plus cost (default: Hamming)."""
         parts = self._parts(scores)
         n, k = parts.unary.shape
         y = as_labels(gold, (n,), k, "gold")
         return self._best(parts._replace(unary=parts.unary + as_cost(cost).of_labels(y, k)))
 
     def marginals(self, scores: Any) -> tuple[ChainParts, float]:
-        """Expected parts, and the log partition (forward-backward in log space)."""
+        """Return expected parts, and the log partition (forward-backward in log space)."""
         expected, log_partition, _ = self._sums(self._parts(scores), edges=False)
         return expected, log_partition
 
     def edge_marginals(self, scores: Any) -> Floats:
-        """P(y_t = a, y_(t+1) = b) as (n - 1, k, k)."""
+        """Return P(y_t = a, y_(t+1) = b) as (n - 1, k, k)."""
         return self._sums(self._parts(scores), edges=True)[2]
 
     def posterior(self, scores: Any) -> Ints:
-        """The admissible labels with the highest sum of marginals: the most tokens right, in expectation.
+        """Return the admissible labels with the highest sum of marginals: the most tokens right, in expectation.
 
         Where nothing is forbidden that is the most probable label of each token.
         """
@@ -108,7 +108,7 @@ class Chain(Parameters):
         return self._best(ChainParts(nodes + forbidden[0], *forbidden[1:]))
 
     def kbest(self, scores: Any, count: int) -> tuple[Ints, Floats]:
-        """The `count` best sequences, best first, one in a row, and their scores; fewer where there are fewer."""
+        """Return the (at most) `count` best sequences, best first, one per row, and their scores."""
         parts = self._parts(scores)
         if not isinstance(count, int | np.integer) or count < 1:
             raise ValueError(f"count must be a positive integer; it is {count!r}")
@@ -123,7 +123,7 @@ class Chain(Parameters):
         return out[:there].copy(), found[:there].copy()
 
     def parts(self, output: ArrayLike, k: int) -> ChainParts:
-        """Counts of the parts of a sequence: what `marginals` is the expectation of."""
+        """Return the counts of the parts of a sequence; `marginals` is their expectation."""
         y = as_labels(output, (np.size(output),), k, "output")
         counts = ChainParts(np.zeros((y.size, k)), np.zeros((k, k)), np.zeros(k), np.zeros(k))
         counts.unary[np.arange(y.size), y] = 1.0
@@ -133,7 +133,7 @@ class Chain(Parameters):
         return counts
 
     def score(self, scores: Any, output: ArrayLike) -> float:
-        """The score of a sequence; -inf where it is not admissible."""
+        """Return the score of a sequence; -inf where it is not admissible."""
         unary, transition, begin, end = self._parts(scores)
         y = as_labels(output, (unary.shape[0],), unary.shape[1], "output")
         if y.size == 0:
@@ -159,7 +159,7 @@ class Chain(Parameters):
         return ChainParts(nodes, steps, nodes[0].copy(), nodes[-1].copy()), log_partition, pairs
 
     def _parts(self, scores: Any) -> ChainParts:
-        """Checked scores with -inf for what the constraints forbid; zeros for what was left out."""
+        """Return checked scores: -inf for what the constraints forbid, zeros for missing parts."""
         given = ChainParts(*scores) if isinstance(scores, tuple) else ChainParts(scores)
         unary = check_scores(as_scores(given.unary, "unary scores", (2,)), "unary scores")
         k = unary.shape[1]
@@ -202,7 +202,7 @@ def viterbi_many(unary: Floats, transition: Floats, begin: Floats, end: Floats, 
 
 
 def best_many(chain: Chain, scores: Any, offsets: ArrayLike) -> Ints:
-    """The labels of all tokens: `chain.best` of each sentence, with the scores of all sentences in one array.
+    """Return the labels of all tokens: `chain.best` of each sentence, with the scores of all sentences in one array.
 
     `scores` are those of `Chain.best`; sentence i has the rows offsets[i] to offsets[i + 1] - 1 of the unary scores. A
     call holds no lock and keeps no state.

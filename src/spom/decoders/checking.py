@@ -25,13 +25,13 @@ def first_bad(scores: Floats) -> int:
 
 
 def bad_entry(name: str, where: Any, value: float) -> ValueError:
-    """The error for a score that cannot be one."""
+    """Return the error for a score that cannot be one."""
     size = f"at most {LARGEST:g} in size, or -inf for what is forbidden"
     return ValueError(f"{name} must be {size}: entry {where} is {value}")
 
 
 def as_scores(scores: ArrayLike, name: str, ndim: tuple[int, ...]) -> Floats:
-    """`scores` as a float64, C-ordered, writable array of one of these numbers of dimensions; entries unchecked."""
+    """Return `scores` as a float64, C-ordered, writable array with one of these ndim; entries are not checked."""
     if type(scores) is np.ndarray and scores.ndim in ndim and scores.dtype == np.float64:
         flags = scores.flags
         if flags.c_contiguous and flags.writeable:
@@ -50,7 +50,7 @@ def as_scores(scores: ArrayLike, name: str, ndim: tuple[int, ...]) -> Floats:
 
 
 def check_scores(a: Floats, name: str) -> Floats:
-    """`a` itself, or the error for its first bad entry."""
+    """Return `a`, or raise the error for its first bad entry."""
     at = first_bad(a.reshape(-1) if a.ndim > 1 else a)
     if at >= 0:
         index = tuple(int(i) for i in np.unravel_index(at, a.shape))
@@ -59,7 +59,7 @@ def check_scores(a: Floats, name: str) -> Floats:
 
 
 def as_labels(labels: ArrayLike, shape: tuple[int, ...], count: int, name: str) -> Ints:
-    """`labels` as int64 of this shape with 0 <= entries < count, else an error that names the first bad one."""
+    """Return `labels` as int64 of this shape with 0 <= entries < count; an error names the first bad one."""
     raw = np.asarray(labels)
     if raw.shape != shape:
         raise ValueError(f"{name} must have shape {shape}, one entry for each token; it has {raw.shape}")

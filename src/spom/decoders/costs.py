@@ -17,16 +17,16 @@ class Cost(Protocol):
     """What `best_augmented` adds to the scores. A cost that does not know an output raises `Unsupported`."""
 
     def of_labels(self, gold: Ints, k: int) -> Floats:
-        """(n, k): what each label costs at each token."""
+        """Return (n, k): the cost of each label at each token."""
         ...
 
     def of_arcs(self, heads: Ints, labels: Ints | None, k: int) -> Floats:
-        """(n + 1, n + 1), or (n + 1, n + 1, k) with labels: what each arc head -> modifier costs."""
+        """Return (n + 1, n + 1), or (n + 1, n + 1, k) with labels: the cost of each arc head -> modifier."""
         ...
 
 
 def as_cost(cost: Cost | None) -> Cost:
-    """`cost` itself, Hamming for None, or an error for what is no cost."""
+    """Return `cost`, Hamming for None; raise an error for anything else."""
     if cost is None:
         return Hamming()
     if isinstance(cost, type) or not isinstance(cost, Cost):
@@ -35,7 +35,7 @@ def as_cost(cost: Cost | None) -> Cost:
 
 
 def _arcs(heads: Ints, wrong: Floats) -> Floats:
-    """What token m pays for each head: `wrong[m]`, and nothing for its gold head."""
+    """Return what token m pays for each head: `wrong[m]`, and nothing for its gold head."""
     n = heads.size
     table = np.zeros((n + 1, n + 1))
     table[:, 1:] = wrong
@@ -44,7 +44,7 @@ def _arcs(heads: Ints, wrong: Floats) -> Floats:
 
 
 def _labelled_arcs(heads: Ints, labels: Ints, k: int, head: Floats, label: Floats) -> Floats:
-    """`head[m]` for each arc with a wrong head, `label[m]` for the right head with a wrong label."""
+    """Return `head[m]` for each arc with a wrong head, `label[m]` for the right head with a wrong label."""
     n = heads.size
     table = np.zeros((n + 1, n + 1, k))
     table[:, 1:] = head[:, None]
@@ -71,13 +71,13 @@ class Hamming(Parameters):
         check_positive(self.weight, "weight")
 
     def of_labels(self, gold: Ints, k: int) -> Floats:
-        """`weight` for each label but the gold one."""
+        """Return `weight` for each label but the gold one."""
         table = np.full((gold.size, k), float(self.weight))
         table[np.arange(gold.size), gold] = 0.0
         return table
 
     def of_arcs(self, heads: Ints, labels: Ints | None, k: int) -> Floats:
-        """`weight` for each arc (and label) but the gold one."""
+        """Return `weight` for each arc (and label) but the gold one."""
         wrong = np.full(heads.size, float(self.weight))
         return _arcs(heads, wrong) if labels is None else _labelled_arcs(heads, labels, k, wrong, wrong)
 
@@ -113,14 +113,14 @@ class LabelCost(Parameters):
         return w
 
     def of_labels(self, gold: Ints, k: int) -> Floats:
-        """The gold label's row of the matrix, at each token."""
+        """Return the gold label's row of the matrix, at each token."""
         w = self._weights(k)
         table: Floats = w[gold] if w.ndim == 2 else np.repeat(w[gold][:, None], k, axis=1)
         table[np.arange(gold.size), gold] = 0.0
         return table
 
     def of_arcs(self, heads: Ints, labels: Ints | None, k: int) -> Floats:
-        """weights[gold label] for each arc and label but the gold ones."""
+        """Return weights[gold label] for each arc and label but the gold ones."""
         if labels is None:
             raise Unsupported("LabelCost needs labels, and these trees have none; Hamming and ArcCost need none")
         w = self._weights(k)
@@ -148,10 +148,10 @@ class ArcCost(Parameters):
         check_positive(self.label, "label")
 
     def of_labels(self, gold: Ints, k: int) -> Floats:
-        """There are no arcs here."""
+        """Raise an error: labels have no arcs."""
         raise Unsupported("ArcCost is for trees; labels of tokens take Hamming or LabelCost")
 
     def of_arcs(self, heads: Ints, labels: Ints | None, k: int) -> Floats:
-        """`head` for a wrong head, `label` for a wrong label at the right one."""
+        """Return `head` for a wrong head, `label` for a wrong label at the right head."""
         head, label = np.full(heads.size, float(self.head)), np.full(heads.size, float(self.label))
         return _arcs(heads, head) if labels is None else _labelled_arcs(heads, labels, k, head, label)

@@ -73,28 +73,28 @@ class Multiclass(Parameters):
     """
 
     def best(self, scores: ArrayLike) -> Any:
-        """The label with the highest score; an array of them for rows."""
+        """Return the label with the highest score; an array of them for rows."""
         a = self._rows(scores)
         out = np.empty(a.shape[0], dtype=np.int64)
         self._admit(best_rows(a, out))
         return int(out[0]) if np.ndim(scores) == 1 else out
 
     def best_augmented(self, scores: ArrayLike, gold: ArrayLike, cost: Cost | None = None) -> Any:
-        """The label with the highest score plus cost (default: Hamming)."""
+        """Return the label with the highest score plus cost (default: Hamming)."""
         a = self._rows(scores)
         y = as_labels(np.atleast_1d(gold), (a.shape[0],), a.shape[1], "gold")
         b = a + as_cost(cost).of_labels(y, a.shape[1])
         return self.best(b[0] if np.ndim(scores) == 1 else b)
 
     def marginals(self, scores: ArrayLike) -> tuple[Floats, Any]:
-        """The probabilities of the labels, and the log partition (of each row)."""
+        """Return the probabilities of the labels, and the log partition (of each row)."""
         a = self._rows(scores)
         out, log_partition = np.empty_like(a), np.empty(a.shape[0])
         self._admit(softmax_rows(a, out, log_partition))
         return (out[0], float(log_partition[0])) if np.ndim(scores) == 1 else (out, log_partition)
 
     def parts(self, output: ArrayLike, k: int) -> Floats:
-        """1 at the label (of each row), 0 elsewhere: what `marginals` is the expectation of."""
+        """Return 1 at the label (of each row), 0 elsewhere; `marginals` is its expectation."""
         y = as_labels(np.atleast_1d(output), (np.size(output),), k, "output")
         table = np.zeros((y.size, k))
         table[np.arange(y.size), y] = 1.0

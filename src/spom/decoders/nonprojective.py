@@ -48,8 +48,8 @@ def matrix_tree(arcs: Floats, single_root: bool, out: Floats) -> float:
 class NonProjectiveTree(Trees):
     """max over trees y of sum_m scores[y_m, m]: the maximum spanning arborescence.
 
-    Scores are (n + 1, n + 1), head by modifier, with the root as head 0; what stands on the diagonal and in
-    column 0 is not looked at. Scores (n + 1, n + 1, k) have labels. -inf forbids an arc. `single_root` allows only
+    Scores are (n + 1, n + 1), head by modifier, with the root as head 0; the diagonal and column 0
+    are ignored. Scores (n + 1, n + 1, k) have labels. -inf forbids an arc. `single_root` allows only
     trees with one word below the root. Marginals are those of the matrix-tree theorem, to full precision for
     peaked scores too.
 

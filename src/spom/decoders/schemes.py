@@ -29,9 +29,9 @@ _LETTERS = {
 
 
 def tag_constraints(labels: Sequence[str], scheme: str = "BIO") -> Constraints:
-    """The transitions that a tagging scheme allows between labels such as "O", "B-NP" and "I-NP".
+    """Return the transitions that a tagging scheme allows between labels such as "O", "B-NP" and "I-NP".
 
-    BIO (IOB2): a phrase begins with B and goes on with I. IOB1: a phrase is made of I; B begins one only
+    BIO (IOB2): a phrase begins with B and continues with I. IOB1: a phrase is made of I; B begins one only
     right after another of its type. BIOES, BILOU: a phrase is B I* E, or S alone (B I* L, or U).
 
     >>> allowed = tag_constraints(["O", "B-NP", "I-NP"])
@@ -57,7 +57,7 @@ def tag_constraints(labels: Sequence[str], scheme: str = "BIO") -> Constraints:
 
 
 def _split(label: str, scheme: str) -> tuple[str, str]:
-    """(letter in BIOES, type of the phrase)."""
+    """Return (letter in BIOES, type of the phrase)."""
     if label == "O":
         return "O", ""
     letter, dash, kind = label.partition("-")

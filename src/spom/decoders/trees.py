@@ -88,11 +88,11 @@ class Trees(Parameters):
         raise NotImplementedError  # each kind of tree has its own sum
 
     def best(self, scores: ArrayLike) -> Any:
-        """The heads (n) of the best tree; (heads, labels) for labelled scores."""
+        """Return the heads (n) of the best tree; (heads, labels) for labelled scores."""
         return self._decode(*self._scores(scores))
 
     def best_augmented(self, scores: ArrayLike, gold: Any, cost: Cost | None = None) -> Any:
-        """The tree with the highest score plus cost (default: Hamming); `gold` is what `best` gives."""
+        """Return the tree with the highest score plus cost (default: Hamming); `gold` is what `best` gives."""
         cube, labelled = self._scores(scores)
         n, k = cube.shape[0] - 1, cube.shape[2]
         heads, labels = self._output(gold, n, k if labelled else None, "gold")
@@ -100,7 +100,7 @@ class Trees(Parameters):
         return self._decode(cube + added.reshape(n + 1, n + 1, -1), labelled)
 
     def marginals(self, scores: ArrayLike) -> tuple[Floats, float]:
-        """P(head -> modifier), shaped as the scores, and the log partition."""
+        """Return P(head -> modifier), shaped as the scores, and the log partition."""
         cube, labelled = self._scores(scores)
         top, _ = self._arcs(cube)
         out = np.zeros_like(top)
@@ -120,7 +120,7 @@ class Trees(Parameters):
         return shares, log_partition
 
     def parts(self, output: Any, k: int | None = None) -> Floats:
-        """1 for each arc of a tree (with its label, of k), 0 elsewhere: what `marginals` is the expectation of."""
+        """Return 1 for each arc of a tree (with its label, of k), 0 elsewhere; `marginals` is its expectation."""
         n = np.size(output if k is None else output[0])
         heads, labels = self._output(output, n, k, "output")
         words = np.arange(1, n + 1)
@@ -129,7 +129,7 @@ class Trees(Parameters):
         return counts
 
     def score(self, scores: ArrayLike, output: Any) -> float:
-        """The score of a tree: the sum over its arcs."""
+        """Return the score of a tree: the sum over its arcs."""
         cube, labelled = self._scores(scores)
         n = cube.shape[0] - 1
         heads, labels = self._output(output, n, cube.shape[2] if labelled else None, "output")
@@ -145,7 +145,7 @@ class Trees(Parameters):
 
     @staticmethod
     def _scores(scores: ArrayLike) -> tuple[Floats, bool]:
-        """The scores as (n + 1, n + 1, k), and whether they came with labels."""
+        """Return the scores as (n + 1, n + 1, k), and whether they came with labels."""
         a = as_scores(scores, "scores", (2, 3))
         if a.shape[0] != a.shape[1] or a.shape[0] == 0:
             wanted = "(n + 1, n + 1) or (n + 1, n + 1, labels), the root first"
@@ -156,7 +156,7 @@ class Trees(Parameters):
 
     @staticmethod
     def _arcs(cube: Floats) -> tuple[Floats, Ints]:
-        """The best label of each arc; -inf on the diagonal and for arcs into the root, whatever was there."""
+        """Return the best label of each arc; -inf on the diagonal and for arcs into the root, whatever was there."""
         top, labels = np.empty(cube.shape[:2]), np.empty(cube.shape[:2], dtype=np.int64)
         bad = best_labels(cube, top, labels)
         if bad >= 0:
@@ -166,7 +166,7 @@ class Trees(Parameters):
 
     @staticmethod
     def _output(output: Any, n: int, k: int | None, name: str) -> tuple[Ints, Ints | None]:
-        """Checked heads, and labels where k says how many there are."""
+        """Return checked heads, and labels if k, their number, is given."""
         if k is not None and not (isinstance(output, tuple | list) and len(output) == 2):
             raise ValueError(f"{name} must be (heads, labels) for labelled scores")
         heads = as_labels(output if k is None else output[0], (n,), n + 1, f"{name} heads")

@@ -46,7 +46,7 @@ class Kernel(Parameters):
         return np.asarray(self._of_products(x[:, None].copy(), x, x[:1]))[:, 0]
 
     def fitted(self, X: Any) -> Kernel:
-        """The kernel with what it takes from the training data: itself for most."""
+        """Return the kernel with what it takes from the training data: itself for most."""
         return self
 
     # --- what users call ---------------------------------------------------------------------------
@@ -123,7 +123,7 @@ class Normalizable(Kernel):
         return (found > 0).astype(found.dtype) if self.normalize else found
 
     def normalized(self) -> Self:
-        """The same kernel with `normalize=True`."""
+        """Return the same kernel with `normalize=True`."""
         return type(self)(**{**self.get_params(deep=False), "normalize": True})
 
 

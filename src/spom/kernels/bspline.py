@@ -55,7 +55,7 @@ class BSpline(Kernel):
         return True
 
     def fitted(self, X: Any) -> BSpline:
-        """With a width: the one given, or that of the data."""
+        """Return the kernel with a width: the one given, or that of the data."""
         if self.width is not None:
             return self
         A = self._input(X, "X")

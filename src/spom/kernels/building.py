@@ -53,7 +53,7 @@ def build(
     n_jobs: int = 1,
     on_progress: Callable[[float], None] | None = None,
 ) -> list[Gram]:
-    """The Gram matrices of fitted kernels, whole: dense ones as views of one array, sparse ones as CSR.
+    """Return the Gram matrices of fitted kernels, whole: dense ones as views of one array, sparse ones as CSR.
 
     >>> from spom.kernels import Linear, Gaussian
     >>> [gram.n for gram in build([Linear(), Gaussian(1.0)], np.eye(3))]
@@ -105,7 +105,7 @@ def _stacked(parts: list[Any], n: int, dtype: Any) -> Any:
 
 
 def computed(kernels: Sequence[Kernel], X: Any, dtype: Any = np.float32) -> list[Gram]:
-    """Gram matrices whose rows are computed whenever they are asked for."""
+    """Return Gram matrices whose rows are computed on demand."""
     return [RowGram(kernel, X, dtype) for kernel in kernels]
 
 

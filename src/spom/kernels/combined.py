@@ -33,9 +33,6 @@ class _Several(Kernel):
         P, x, z = products(X, Z), squares(X), squares(Z)
         return [k._of_products(P.copy(), x, z) if k.of_products else k._block(X, Z) for k in self.kernels]
 
-    def _fitted_parts(self, X: Any) -> list[Kernel]:
-        return [kernel.fitted(X) for kernel in self.kernels]
-
 
 @register(
     "kernel",
@@ -72,8 +69,8 @@ class KernelSum(_Several):
         return all(kernel.sparse for kernel in self.kernels)
 
     def fitted(self, X: Any) -> KernelSum:
-        """The sum of the fitted kernels."""
-        return KernelSum(self._fitted_parts(X), self.weights)
+        """Return the sum of the fitted kernels."""
+        return KernelSum([kernel.fitted(X) for kernel in self.kernels], self.weights)
 
     def _block(self, X: Any, Z: Any) -> Any:
         total: Any = None
@@ -112,8 +109,8 @@ class KernelProduct(_Several):
         return any(kernel.sparse for kernel in self.kernels)
 
     def fitted(self, X: Any) -> KernelProduct:
-        """The product of the fitted kernels."""
-        return KernelProduct(self._fitted_parts(X))
+        """Return the product of the fitted kernels."""
+        return KernelProduct([kernel.fitted(X) for kernel in self.kernels])
 
     def _block(self, X: Any, Z: Any) -> Any:
         # Sparse ones first: the product is then sparse at once.
@@ -155,7 +152,7 @@ class Normalized(Kernel):
         return self.kernel.sparse
 
     def fitted(self, X: Any) -> Normalized:
-        """The fitted kernel, normalised."""
+        """Return the fitted kernel, normalised."""
         return Normalized(self.kernel.fitted(X))
 
     def _block(self, X: Any, Z: Any) -> Any:

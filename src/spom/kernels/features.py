@@ -34,7 +34,7 @@ class Features(Kernel):
             raise ValueError(f"components must be a whole number >= 1; it is {self.components!r}")
 
     def fitted(self, X: Any) -> Self:
-        """A fitted copy."""
+        """Return a fitted copy."""
         return type(self)(**self.get_params(deep=False)).fit(X)
 
     def _block(self, X: Any, Z: Any) -> Reals:
@@ -50,11 +50,11 @@ class Features(Kernel):
         raise NotImplementedError  # every form has its own
 
     def transform(self, X: Any) -> Reals:
-        """The features of each row, dense."""
+        """Return the features of each row, dense."""
         raise NotImplementedError  # every form has its own
 
     def arrays(self) -> dict[str, np.ndarray[Any, Any]]:
-        """What a fitted one needs to be made again."""
+        """Return the arrays that restore a fitted one."""
         raise NotImplementedError  # every form has its own
 
 
@@ -101,7 +101,7 @@ class Nystroem(Features):
         return self
 
     def transform(self, X: Any) -> Reals:
-        """The features of each row."""
+        """Return the features of each row."""
         A = as_vectors(X)
         out = np.empty((A.shape[0], self.map_.shape[1]), dtype=A.dtype)
         for start in range(0, A.shape[0], 4096):
@@ -111,7 +111,7 @@ class Nystroem(Features):
         return out
 
     def arrays(self) -> dict[str, np.ndarray[Any, Any]]:
-        """The landmarks and the map."""
+        """Return the landmarks and the map."""
         dense = self.landmarks_.toarray() if scipy.sparse.issparse(self.landmarks_) else self.landmarks_
         return {"landmarks": dense, "map": self.map_}
 
@@ -156,7 +156,7 @@ class RandomFourier(Features):
         return self
 
     def transform(self, X: Any) -> Reals:
-        """The features of each row."""
+        """Return the features of each row."""
         A = as_vectors(X)
         angles: Reals = np.asarray(A @ self.map_.astype(A.dtype, copy=False)) + self.shift_.astype(A.dtype, copy=False)
         np.cos(angles, out=angles)

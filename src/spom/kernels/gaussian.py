@@ -37,7 +37,7 @@ class Gaussian(Kernel):
             check_positive(self.variance, "variance", zero=False)
 
     def fitted(self, X: object) -> Gaussian:
-        """With a variance: the one given, or that of the data."""
+        """Return the kernel with a variance: the one given, or that of the data."""
         if self.variance is not None:
             return self
         A = self._input(X, "X")

@@ -1,4 +1,4 @@
-"""Gram matrices of training data as solvers read them: dense, sparse, of features, or rows computed when asked for.
+"""Gram matrices of training data as solvers read them: dense, sparse, of features, or rows computed on demand.
 
 All of them have `n`, `dtype`, `nbytes`, `diagonal()`, `rows(indices)` (dense, a row each) and `dot(A)`, the product of
 the whole matrix with A.
@@ -20,7 +20,7 @@ Reals = NDArray[Any]
 
 # Rows of a product that are made at a time: some megabytes.
 BLOCK_BYTES = 1 << 25
-# Of a larger matrix a principal submatrix of this size is looked at.
+# Of a larger matrix a principal submatrix of this size is checked.
 EIGENVALUES_OF = 400
 
 
@@ -109,7 +109,7 @@ class SparseGram(Gram):
 
 
 class RowGram(Gram):
-    """Rows are computed from the examples when they are asked for; nothing is kept."""
+    """Rows are computed from the examples on demand; none is kept."""
 
     def __init__(self, kernel: Any, X: Any, dtype: Any = np.float32) -> None:
         self.kernel, self.X = kernel, X
@@ -145,7 +145,7 @@ class FeatureGram(Gram):
         return 0
 
     def diagonal(self) -> Floats:
-        """The squared norm of each row."""
+        """Return the squared norm of each row."""
         squares = self.features.multiply(self.features) if scipy.sparse.issparse(self.features) else self.features**2
         return np.asarray(squares.sum(axis=1), dtype=np.float64).reshape(-1)
 
@@ -161,7 +161,7 @@ class FeatureGram(Gram):
 
 
 def as_gram(given: Any, name: str = "the Gram matrix", *, check: bool = True, among: int = 1) -> Gram:
-    """A `Gram` from a square array, a scipy sparse matrix, or what is one already; `check` looks for mistakes.
+    """Return a `Gram` from a square array, a scipy sparse matrix, or what is one already; `check` looks for mistakes.
 
     It is one `among` so many: the more there are, the smaller the part of each whose eigenvalues are computed.
 
@@ -200,7 +200,7 @@ def eigenvalues_of(among: int) -> int:
 
 
 def check_gram(matrix: Any, name: str = "the Gram matrix", size: int = EIGENVALUES_OF) -> None:
-    """A `DataError` where a square matrix is not finite, not symmetric, or surely not positive semidefinite.
+    """Raise a `DataError` if a square matrix is not finite, not symmetric, or surely not positive semidefinite.
 
     Entries are compared with the diagonal, and the smallest eigenvalue of a principal submatrix of at most `size`
     rows with the largest; that finds mistakes, and takes a moment for any size.

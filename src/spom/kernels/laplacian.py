@@ -40,7 +40,7 @@ class Laplacian(Kernel):
             check_positive(width, "width", zero=False)
 
     def fitted(self, X: Any) -> Laplacian:
-        """With widths: those given, or those of the data."""
+        """Return the kernel with widths: those given, or those of the data."""
         if self.width is not None:
             return self
         A = self._input(X, "X")

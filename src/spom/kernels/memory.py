@@ -26,7 +26,7 @@ def parse_memory(memory: str | int | float) -> int:
 
 
 def show_bytes(count: float) -> str:
-    """A size for people: 1.5 GB."""
+    """Return a size for people: 1.5 GB."""
     for unit in ("B", "KB", "MB"):
         if count < 1000:
             return f"{count:.3g} {unit}"

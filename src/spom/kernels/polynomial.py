@@ -49,7 +49,7 @@ class Polynomial(Normalizable):
             check_positive(self.scale, "scale", zero=False)
 
     def fitted(self, X: object) -> Polynomial:
-        """With a scale: the one given, or that of the data."""
+        """Return the kernel with a scale: the one given, or that of the data."""
         if self.scale is not None:
             return self
         A = self._input(X, "X")

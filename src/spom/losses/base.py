@@ -31,8 +31,6 @@ class Loss(Parameters):
     # Whether `probability` turns scores into probabilities.
     probabilistic: ClassVar[bool] = False
 
-    def __init__(self) -> None: ...
-
     # --- what a loss writes ------------------------------------------------------------------------
 
     def _value(self, y: Any, a: Floats) -> Any:
@@ -47,6 +45,10 @@ class Loss(Parameters):
     def _pair(self, y: ArrayLike, a: ArrayLike, name: str) -> tuple[Any, Floats]:
         raise NotImplementedError  # by the kind of target
 
+    def _reals(self) -> Floats:
+        """Return the numbers that the compiled kernels take."""
+        return NO_REALS
+
     # --- what users call ---------------------------------------------------------------------------
 
     def value(self, y: ArrayLike, a: ArrayLike) -> Floats:
@@ -56,7 +58,7 @@ class Loss(Parameters):
             return np.asarray(self._value(checked, scores), dtype=np.float64)
 
     def derivative(self, y: ArrayLike, a: ArrayLike) -> Floats:
-        """The derivative in a of each example; the left one at a kink."""
+        """Return the derivative in a of each example; the left one at a kink."""
         checked, scores = self._pair(y, a, "a")
         with np.errstate(over="ignore", under="ignore"):
             return np.asarray(self._derivative(checked, scores), dtype=np.float64)
@@ -68,7 +70,7 @@ class Loss(Parameters):
             return np.asarray(self._conjugate(checked, duals), dtype=np.float64)
 
     def probability(self, a: ArrayLike) -> Floats:
-        """The probabilities that the scores stand for, where the loss is a likelihood."""
+        """Return the probabilities that the scores stand for, where the loss is a likelihood."""
         raise AttributeError(f"{type(self).__name__} gives no probabilities; the logistic losses do")
 
 
@@ -79,12 +81,8 @@ class BinaryLoss(Loss):
     _value_kernel: ClassVar[Any] = None
     _derivative_kernel: ClassVar[Any] = None
 
-    def _reals(self) -> Floats:
-        """The parameters that the compiled kernels take with them."""
-        return NO_REALS
-
     def compiled(self) -> tuple[Any, Any, Floats]:
-        """(value, derivative, reals): compiled functions of (y, score, reals), for solver loops."""
+        """Return (value, derivative, reals): compiled functions of (y, score, reals), for solver loops."""
         return self._value_kernel, self._derivative_kernel, self._reals()
 
     def _pair(self, y: ArrayLike, a: ArrayLike, name: str) -> tuple[Floats, Floats]:
@@ -98,20 +96,22 @@ class BinaryLoss(Loss):
         return targets, scores
 
 
-class PowerLoss(BinaryLoss):
-    """A loss to the power q, 1 <= q <= 2."""
+class PowerLoss(Loss):
+    """A loss to the power q, 1 <= q <= 2: beyond 2 no Hoelder constant holds for all scores."""
 
     q: float
 
     def _check(self) -> None:
-        check_exponent(self.q)
+        number = isinstance(self.q, (int, float, np.integer, np.floating)) and not isinstance(self.q, bool)
+        if not number or not 1 <= self.q <= 2:
+            raise ValueError(f"q must be a number from 1 to 2; it is {self.q!r}")
 
     def _reals(self) -> Floats:
         return np.array([self.q], dtype=np.float64)
 
     @property
     def lipschitz(self) -> float:
-        """1 for q = 1, else there is none."""
+        """1 for q = 1, else infinite."""
         return 1.0 if self.q == 1 else np.inf
 
 
@@ -128,7 +128,7 @@ class MulticlassLoss(Loss):
 
     def compiled(self) -> tuple[Any, Floats]:
         """(row, reals): row(y, scores, reals, out) fills `out` (which may be `scores`), returns the value."""
-        return self._row_kernel, NO_REALS
+        return self._row_kernel, self._reals()
 
     def _pair(self, y: ArrayLike, a: ArrayLike, name: str) -> tuple[NDArray[np.int64], Floats]:
         scores, labels = _reals_of(a, name), _reals_of(y, "y")
@@ -147,7 +147,7 @@ class MulticlassLoss(Loss):
 
 
 def _reals_of(values: ArrayLike, name: str) -> Floats:
-    """`values` as finite floats of up to two dimensions; a number stays a number."""
+    """Return `values` as finite floats of up to two dimensions; a number stays a number."""
     raw = np.asarray(values)
     if raw.dtype.kind not in "fiub" or raw.ndim > 2:
         raise ValueError(f"{name} must be real numbers, at most a matrix of them; got {raw.dtype}, {raw.ndim}-d")
@@ -156,15 +156,9 @@ def _reals_of(values: ArrayLike, name: str) -> Floats:
 
 
 def simplex_or_none(y: NDArray[np.int64], u: Floats) -> tuple[Floats, NDArray[np.bool_]]:
-    """v = u + e_y, and which of its rows are probability vectors up to rounding."""
+    """Return v = u + e_y, and which of its rows are probability vectors up to rounding."""
     v = u.copy()
     np.put_along_axis(v, y[..., None], np.take_along_axis(v, y[..., None], -1) + 1.0, -1)
     slack = 1e-12 * max(1, v.shape[-1])
     inside = (v >= -slack).all(axis=-1) & (np.abs(v.sum(axis=-1) - 1.0) <= slack)
     return np.maximum(v, 0.0), inside
-
-
-def check_exponent(q: Any) -> None:
-    """An error unless 1 <= q <= 2: beyond 2 no Hoelder constant holds for all scores."""
-    if isinstance(q, bool) or not isinstance(q, (int, float, np.integer, np.floating)) or not 1 <= q <= 2:
-        raise ValueError(f"q must be a number from 1 to 2; it is {q!r}")

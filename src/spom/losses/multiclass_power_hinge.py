@@ -10,7 +10,8 @@ import numpy as np
 from spom.core.arrays import Floats, Ints
 from spom.core.jit import DERIVATIVE_ROW, kernel
 from spom.core.registry import register
-from spom.losses.base import MulticlassLoss, check_exponent
+from spom.losses.base import MulticlassLoss, PowerLoss
+from spom.losses.power_hinge import PowerHinge
 
 
 @kernel(DERIVATIVE_ROW)
@@ -43,12 +44,12 @@ def multiclass_power_hinge_row(y: int, scores: Floats, reals: Floats, out: Float
     formula=r"\sum_j \max(0,\, 1 - s_j a_j)^q, \quad s_j = \pm 1",
     cost="O(k)",
 )
-class MulticlassPowerHinge(MulticlassLoss):
+class MulticlassPowerHinge(PowerLoss, MulticlassLoss):
     r"""sum over classes j of max(0, 1 - s_j a_j)^q, s_j = +1 for j = y and -1 for the others; 1 <= q <= 2.
 
     One class against the rest, for all classes in one objective, so that a penalty can tie their weights.
-    Hoelder (q - 1, q k^(1 - q/2)) for k classes; Lipschitz only for q = 1, with sqrt(k). `classes` is k, where
-    these constants are asked for; without it they are infinite, but for the Hoelder constant 2 of q = 2.
+    Hoelder (q - 1, q k^(1 - q/2)) for k classes; Lipschitz only for q = 1, with sqrt(k). `classes` is k, which
+    these constants need; without it they are infinite, except for the Hoelder constant 2 of q = 2.
 
     >>> MulticlassPowerHinge(q=2.0).value([0], [[0.5, -1.0, 0.0]])
     array([1.25])
@@ -64,13 +65,9 @@ class MulticlassPowerHinge(MulticlassLoss):
         self._check()
 
     def _check(self) -> None:
-        check_exponent(self.q)
+        super()._check()
         if self.classes is not None and not (isinstance(self.classes, int) and self.classes >= 1):
             raise ValueError(f"classes must be None or a number of classes >= 1; it is {self.classes!r}")
-
-    def compiled(self) -> tuple[Any, Floats]:
-        """(row, reals): see the base; reals holds q."""
-        return super().compiled()[0], np.array([self.q], dtype=np.float64)
 
     @property
     def hoelder(self) -> tuple[float, float]:
@@ -80,7 +77,7 @@ class MulticlassPowerHinge(MulticlassLoss):
 
     @property
     def lipschitz(self) -> float:
-        """sqrt(k) for q = 1, else there is none."""
+        """sqrt(k) for q = 1, else infinite."""
         return math.sqrt(self.classes) if self.q == 1 and self.classes else math.inf
 
     def _signs(self, y: Ints, a: Floats) -> Floats:
@@ -89,19 +86,10 @@ class MulticlassPowerHinge(MulticlassLoss):
         return signs
 
     def _value(self, y: Ints, a: Floats) -> Any:
-        return (np.maximum(0.0, 1.0 - self._signs(y, a) * a) ** self.q).sum(axis=-1)
+        return PowerHinge(self.q)._value(self._signs(y, a), a).sum(axis=-1)
 
     def _derivative(self, y: Ints, a: Floats) -> Any:
-        signs = self._signs(y, a)
-        z = 1.0 - signs * a
-        active = (z > 0) | ((z == 0) & (signs > 0) & (self.q == 1))
-        return np.where(active, -self.q * signs * np.maximum(z, 0.0) ** (self.q - 1.0), 0.0)
+        return PowerHinge(self.q)._derivative(self._signs(y, a), a)
 
     def _conjugate(self, y: Ints, u: Floats) -> Any:
-        s = -self._signs(y, u) * u
-        if self.q == 1:
-            parts = np.where((s >= 0) & (s <= 1), -s, np.inf)
-        else:
-            power = (np.maximum(s, 0.0) / self.q) ** (self.q / (self.q - 1.0))
-            parts = np.where(s >= 0, (self.q - 1.0) * power - s, np.inf)
-        return parts.sum(axis=-1)
+        return PowerHinge(self.q)._conjugate(self._signs(y, u), u).sum(axis=-1)

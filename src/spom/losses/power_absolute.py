@@ -9,7 +9,7 @@ import numpy as np
 from spom.core.arrays import Floats
 from spom.core.jit import DERIVATIVE, kernel
 from spom.core.registry import register
-from spom.losses.base import PowerLoss
+from spom.losses.base import BinaryLoss, PowerLoss
 
 
 @kernel(DERIVATIVE)
@@ -37,7 +37,7 @@ def power_absolute_derivative(y: float, a: float, reals: Floats) -> float:
     formula=r"|y - a|^q",
     cost="O(1)",
 )
-class PowerAbsolute(PowerLoss):
+class PowerAbsolute(PowerLoss, BinaryLoss):
     r"""abs(y - a)^q, with y a real number and 1 <= q <= 2.
 
     Hoelder (q - 1, q 2^(2-q)); Lipschitz only for q = 1, the absolute error; 2-strongly convex for q = 2.

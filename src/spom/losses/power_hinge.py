@@ -9,7 +9,7 @@ import numpy as np
 from spom.core.arrays import Floats
 from spom.core.jit import DERIVATIVE, kernel
 from spom.core.registry import register
-from spom.losses.base import PowerLoss
+from spom.losses.base import BinaryLoss, PowerLoss
 
 
 @kernel(DERIVATIVE)
@@ -35,7 +35,7 @@ def power_hinge_derivative(y: float, a: float, reals: Floats) -> float:
     formula=r"\max(0,\, 1 - y a)^q",
     cost="O(1)",
 )
-class PowerHinge(PowerLoss):
+class PowerHinge(PowerLoss, BinaryLoss):
     r"""max(0, 1 - y a)^q, with y = -1 or +1 and 1 <= q <= 2.
 
     Hoelder (q - 1, q); Lipschitz only for q = 1, where it is the hinge loss. q = 2 is the squared hinge.

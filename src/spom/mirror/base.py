@@ -18,15 +18,13 @@ MAP = "void(float64[::1], float64[::1], float64[::1])"
 class MirrorMap(Parameters):
     """Psi, strongly convex and differentiable; `to_dual` is its gradient, `to_primal` the inverse of that.
 
-    Vectors and matrices alike: a matrix is the vector of its entries.
+    A matrix is the vector of its entries. The default is 1-strong convexity in the Euclidean norm.
     """
 
     # The penalties for which `prox` has a closed form, in words.
     pairs: ClassVar[str] = "every penalty"
     _dual_kernel: ClassVar[Any] = None
     _primal_kernel: ClassVar[Any] = None
-
-    def __init__(self) -> None: ...
 
     # --- what a map writes -------------------------------------------------------------------------
 
@@ -37,23 +35,23 @@ class MirrorMap(Parameters):
         raise NotImplementedError  # every map has its own
 
     def _reals(self, dimension: int) -> Floats:
-        """The parameters that the compiled kernels take with them."""
+        """Return the numbers that the compiled kernels take."""
         return np.zeros(0)
 
     def _prox(self, penalty: Any, dual: Floats, step: float) -> Floats:
         raise NotImplementedError  # every map has its own
 
     def norm(self, w: ArrayLike) -> float:
-        """The norm with respect to which the map is strongly convex."""
-        raise NotImplementedError  # every map has its own
+        """Return the norm in which the map is strongly convex."""
+        return euclidean_norm(as_finite(w))
 
     def dual_norm(self, v: ArrayLike) -> float:
-        """The dual of `norm`, which measures gradients."""
-        raise NotImplementedError  # every map has its own
+        """Return the dual of `norm`, which measures gradients."""
+        return euclidean_norm(as_finite(v, "v"))
 
     def modulus(self, dimension: int | None = None) -> float:
-        """The sigma in divergence(w, u) >= sigma/2 norm(w - u)^2."""
-        raise NotImplementedError  # every map has its own
+        """Return the sigma in divergence(w, u) >= sigma/2 norm(w - u)^2."""
+        return 1.0
 
     # --- what users call ---------------------------------------------------------------------------
 
@@ -63,17 +61,17 @@ class MirrorMap(Parameters):
             return float(self._value(as_finite(w)))
 
     def to_dual(self, w: ArrayLike, out: Floats | None = None) -> Floats:
-        """The gradient of Psi at w; `out` may be `w` itself."""
+        """Return the gradient of Psi at w; `out` may be `w` itself."""
         return self._map(self._dual_kernel, as_finite(w), out)
 
     def to_primal(self, v: ArrayLike, out: Floats | None = None) -> Floats:
-        """The point whose gradient is v; `out` may be `v` itself."""
+        """Return the point whose gradient is v; `out` may be `v` itself."""
         return self._map(self._primal_kernel, as_finite(v, "v"), out)
 
     def divergence(self, w: ArrayLike, u: ArrayLike) -> float:
-        """The Bregman distance Psi(w) - Psi(u) - <w - u, to_dual(u)>, which is >= 0."""
+        """Return the Bregman distance Psi(w) - Psi(u) - <w - u, to_dual(u)>, which is >= 0."""
         a, b = as_finite(w), as_finite(u, "u")
-        _same_shape(a, b, "w", "u")
+        _same_shape(a, b, "u")
         with np.errstate(over="ignore", under="ignore"):
             return float(self._divergence(a, b))
 
@@ -84,16 +82,16 @@ class MirrorMap(Parameters):
         return self.to_primal(v) if penalty is None else self._prox(penalty, v, step)
 
     def step(self, w: ArrayLike, gradient: ArrayLike, eta: float, penalty: Any = None) -> Floats:
-        """One composite step: argmin over x of eta <gradient, x> + eta penalty(x) + divergence(x, w)."""
+        """Take one composite step: argmin over x of eta <gradient, x> + eta penalty(x) + divergence(x, w)."""
         v, g = self.to_dual(w), as_finite(gradient, "gradient")
-        _same_shape(v, g, "w", "gradient")
+        _same_shape(v, g, "gradient")
         eta = check_positive(eta, "eta")
         with np.errstate(over="ignore", under="ignore"):
             moved = check_finite(v - eta * g, "to_dual(w) - eta * gradient")
         return self.prox(penalty, moved, eta)
 
     def compiled(self, dimension: int) -> tuple[Any, Any, Floats]:
-        """(to_dual, to_primal, reals): compiled functions of (x, reals, out), for solver loops."""
+        """Return (to_dual, to_primal, reals): compiled functions of (x, reals, out), for solver loops."""
         return self._dual_kernel, self._primal_kernel, self._reals(dimension)
 
     # --- helpers -----------------------------------------------------------------------------------
@@ -112,6 +110,15 @@ class MirrorMap(Parameters):
         )
 
 
-def _same_shape(a: Floats, b: Floats, first: str, second: str) -> None:
-    if a.shape != b.shape:
-        raise ValueError(f"{first} and {second} must have one shape; they have {a.shape} and {b.shape}")
+def euclidean_norm(w: Floats) -> float:
+    """norm2(w), also where the squares would overflow."""
+    largest = float(np.abs(w).max(initial=0.0))
+    if largest == 0.0:
+        return 0.0
+    with np.errstate(over="ignore", under="ignore"):
+        return largest * float(np.linalg.norm((w / largest).reshape(-1)))
+
+
+def _same_shape(w: Floats, other: Floats, name: str) -> None:
+    if w.shape != other.shape:
+        raise ValueError(f"w and {name} must have one shape; they have {w.shape} and {other.shape}")

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from spom.core.arrays import Floats, as_finite
+from spom.core.arrays import Floats
 from spom.core.jit import kernel
 from spom.core.registry import register
 from spom.mirror.base import MAP, MirrorMap
@@ -18,15 +17,6 @@ def copy(x: Floats, reals: Floats, out: Floats) -> None:
     """out = x."""
     for i in range(x.size):
         out[i] = x[i]
-
-
-def euclidean_norm(w: Floats) -> float:
-    """norm2(w), also where the squares would overflow."""
-    largest = float(np.abs(w).max(initial=0.0))
-    if largest == 0.0:
-        return 0.0
-    with np.errstate(over="ignore", under="ignore"):
-        return largest * float(np.linalg.norm((w / largest).reshape(-1)))
 
 
 @register(
@@ -48,18 +38,6 @@ class Euclidean(MirrorMap):
 
     _dual_kernel = copy
     _primal_kernel = copy
-
-    def modulus(self, dimension: int | None = None) -> float:
-        """1."""
-        return 1.0
-
-    def norm(self, w: ArrayLike) -> float:
-        """norm2."""
-        return euclidean_norm(as_finite(w))
-
-    def dual_norm(self, v: ArrayLike) -> float:
-        """norm2 again."""
-        return euclidean_norm(as_finite(v, "v"))
 
     def _value(self, w: Floats) -> float:
         return 0.5 * float(np.vdot(w, w))

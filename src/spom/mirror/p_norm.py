@@ -90,7 +90,7 @@ class PNorm(MirrorMap):
             raise ValueError(f'p must be a number with 1 < p <= 2, or "auto"; it is {self.p!r}')
 
     def exponent(self, dimension: int | None = None) -> float:
-        """The p in use for vectors of this dimension."""
+        """Return the p in use for vectors of this dimension."""
         if self.p != "auto":
             return float(self.p)
         if dimension is None:
@@ -145,7 +145,7 @@ class PNorm(MirrorMap):
 
 
 def _is_orthant(penalty: Any) -> bool:
-    """Whether this is a box each of whose limits is 0 or infinite, so that it holds by sign alone."""
+    """Return whether this is a box each of whose limits is 0 or infinite, so that it holds by sign alone."""
     if type(penalty).__name__ != "Box":
         return False
     limits = np.concatenate([np.ravel(penalty.lower), np.ravel(penalty.upper)]).astype(np.float64)

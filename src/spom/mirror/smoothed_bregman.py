@@ -5,13 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from spom.core.arrays import Floats, as_finite, check_positive
+from spom.core.arrays import Floats, check_positive
 from spom.core.jit import kernel
 from spom.core.registry import register
 from spom.mirror.base import MAP, MirrorMap
-from spom.mirror.euclidean import euclidean_norm
 
 
 @kernel(MAP)
@@ -72,18 +70,6 @@ class SmoothedBregman(MirrorMap):
         check_positive(self.eps, "eps", zero=False)
         if not np.isfinite(float(self.strength) + float(self.eps)):
             raise ValueError("strength + eps must be finite")
-
-    def modulus(self, dimension: int | None = None) -> float:
-        """1."""
-        return 1.0
-
-    def norm(self, w: ArrayLike) -> float:
-        """norm2."""
-        return euclidean_norm(as_finite(w))
-
-    def dual_norm(self, v: ArrayLike) -> float:
-        """norm2 again."""
-        return euclidean_norm(as_finite(v, "v"))
 
     def _reals(self, dimension: int) -> Floats:
         return np.array([self.strength, self.eps], dtype=np.float64)

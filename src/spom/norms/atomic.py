@@ -115,7 +115,7 @@ class AtomicNorm:
         return AtomicPenalty(strength, self)
 
     def ball(self, radius: float = 1.0) -> AtomicBall:
-        """The ball of this norm, as a penalty."""
+        """Return the ball of this norm, as a penalty."""
         return AtomicBall(radius, self)
 
     def __repr__(self) -> str:
@@ -185,7 +185,7 @@ def _as_atoms(atoms: Any) -> Any:
 
 
 def _check_rank(matrix: Any) -> bool:
-    """Whether the columns are independent; an error where they are neither that nor spanning."""
+    """Return whether the columns are independent; an error where they are neither that nor spanning."""
     p, m = matrix.shape
     values = np.linalg.svd(matrix.toarray() if sparse.issparse(matrix) else matrix, compute_uv=False)
     rank = int((values > values[0] / _SINGULAR).sum()) if values[0] > 0 else 0
@@ -201,7 +201,7 @@ def _check_rank(matrix: Any) -> bool:
 
 
 def _solve_operator(operator: Any, b: Floats) -> Floats:
-    """The solution of operator(c) = b for independent columns, by LSQR."""
+    """Return the solution of operator(c) = b for independent columns, by LSQR."""
     c, stop, *_, condition, _, _, _ = lsqr(operator, b, atol=1e-15, btol=1e-15, iter_lim=20 * max(operator.shape))
     if condition > _SINGULAR or stop == 3:
         raise ValueError(

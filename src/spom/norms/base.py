@@ -39,30 +39,25 @@ class LpNorm:
 
     def value(self, x: Floats) -> float:
         """norm(x)."""
-        return _lp(x, self._order)
+        return _size(x, self._order)
 
     def dual(self, p: Floats) -> float:
-        """The dual norm of p."""
-        return _lp(p, self._dual_order)
+        """Return the dual norm of p."""
+        return _size(p, self._dual_order)
 
     def __repr__(self) -> str:
         return f"<the {self.name} norm>"
 
 
-def _lp(x: Floats, order: float) -> float:
-    flat = x.reshape(-1)
-    if order == 1:
-        return float(np.abs(flat).sum())
-    if order == 2:
-        return float(np.linalg.norm(flat))
-    return float(np.abs(flat).max(initial=0.0))
+def _size(x: Floats, order: float) -> float:
+    return float(np.linalg.norm(x.reshape(-1), order)) if x.size else 0.0
 
 
 NORMS = {"l1": LpNorm("l1", 1, np.inf), "l2": LpNorm("l2", 2, 2), "linf": LpNorm("linf", np.inf, 1)}
 
 
 def as_norm(norm: Any) -> Norm:
-    """A norm from its name, or the object itself if it is one."""
+    """Return a norm from its name, or the object itself if it is one."""
     if isinstance(norm, str):
         if norm not in NORMS:
             raise Unsupported(f"there is no norm {norm!r}; use 'l1', 'l2', 'linf' or an AtomicNorm")
@@ -92,7 +87,7 @@ class Certificate:
     bound: float
 
     def holds(self, tol: float = 1e-9) -> bool:
-        """Whether the gap is at most tol, relative to the objective where that is larger than one."""
+        """Return whether the gap is at most tol, relative to the objective where that is larger than one."""
         return bool(self.gap <= tol * max(1.0, abs(self.bound)))
 
 
@@ -102,7 +97,7 @@ class ProxResult:
 
     `p` is in -subdifferential of L/2 norm^2 at x - u and in z + subdifferential of the penalty at x: what the
     accelerated method adds up. `value` is the penalty at x, `programs` the number of linear programs solved.
-    The certificate is computed when it is first looked at.
+    The certificate is computed when it is first read.
     """
 
     x: Floats
@@ -135,7 +130,7 @@ class Question(NamedTuple):
 
 
 def finish(asked: Question, x: Floats, p: Floats, value: float, reached: float, programs: int = 0) -> ProxResult:
-    """A result with its certificate: of the general prox for L > 0, of the local conjugate at t for L = 0."""
+    """Return a result with its certificate: of the general prox for L > 0, of the local conjugate at t for L = 0."""
 
     norm, conjugate, u, z, L, t = asked
 
@@ -149,8 +144,16 @@ def finish(asked: Question, x: Floats, p: Floats, value: float, reached: float, 
     return ProxResult(x, reached, p, objective, value, programs, bound)
 
 
+def too_near(t: float, nearest: float) -> ValueError:
+    """Return the error for a local conjugate whose ball does not meet the penalty's domain."""
+    return ValueError(
+        f"t = {t:.6g} is too small: the penalty is +inf within that distance of u; "
+        f"the nearest point where it is finite is at {nearest:.6g}"
+    )
+
+
 def conjugate_of(penalty: Any) -> Conjugate:
-    """The conjugate of any penalty, with q scaled back into the dual ball where the penalty is a norm."""
+    """Return the conjugate of any penalty, with q scaled back into the dual ball where the penalty is a norm."""
 
     def conjugate(q: Floats) -> tuple[Floats, float]:
         if penalty.homogeneous and not penalty.indicator and hasattr(penalty, "strength"):

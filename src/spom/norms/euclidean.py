@@ -9,7 +9,7 @@ from scipy.optimize import brentq
 
 from spom.core.arrays import Floats
 from spom.errors import Unsupported
-from spom.norms.base import NORMS, ProxResult, Question, conjugate_of, finish
+from spom.norms.base import NORMS, ProxResult, Question, conjugate_of, finish, too_near
 
 # The local conjugate looks for L in this range, as powers of ten around a first guess.
 _DECADES = 40
@@ -27,7 +27,7 @@ class EuclideanProx:
         self.penalty = penalty
 
     def solve(self, u: Floats, z: Floats, L: float, t: float) -> ProxResult:
-        """The general prox for L > 0; for L = 0 the local conjugate at t."""
+        """Return the general prox for L > 0; for L = 0 the local conjugate at t."""
         if L == 0:
             return self._local(u, z, t)
         x = self.penalty.prox(u - z / L, 1.0 / L)
@@ -39,7 +39,7 @@ class EuclideanProx:
         return finish(Question(NORMS["l2"], conjugate_of(self.penalty), u, z, L, t), x, p, value, reached)
 
     def _local(self, u: Floats, z: Floats, t: float) -> ProxResult:
-        """The prox whose distance is t: distances fall as L grows."""
+        """Return the prox whose distance is t: distances fall as L grows."""
 
         def point(log_l: float) -> Floats:
             L = 10.0**log_l
@@ -56,10 +56,7 @@ class EuclideanProx:
             if high > guess + _DECADES:
                 nearest = excess(high) + t
                 if nearest > t * (1 + 1e-9) + 1e-12:
-                    raise ValueError(
-                        f"t = {t:.6g} is too small: the penalty is +inf within that distance of u; "
-                        f"the nearest point where it is finite is at {nearest:.6g}"
-                    )
+                    raise too_near(t, nearest)
                 break
         while excess(low) < 0:
             low -= 1.0

@@ -1,4 +1,4 @@
-"""The pairs with an exact greedy solution, as methods: l1 with l1, its ball and the simplex; l-inf with its own."""
+"""The pairs with an exact greedy solution: l1, its ball and the simplex in the l1 norm; l-inf and its ball in l-inf."""
 
 from __future__ import annotations
 
@@ -7,107 +7,71 @@ from typing import Any
 import numpy as np
 
 from spom.core.arrays import Floats
-from spom.norms.base import NORMS, Conjugate, ProxResult, Question, finish
+from spom.norms.base import NORMS, ProxResult, Question, conjugate_of, finish, too_near
 from spom.norms.exchange import l1_ball_greedy, simplex_dual, simplex_greedy
 from spom.norms.l1 import l1_dual, l1_greedy, peak
 from spom.norms.linf import linf_ball_greedy, linf_greedy
+from spom.penalties.l1 import L1
+from spom.penalties.l1_ball import L1Ball
+from spom.penalties.linf import LInf
+from spom.penalties.linf_ball import LInfBall
+from spom.penalties.simplex import Simplex
 
-# How far below the least possible distance a local conjugate may be asked for: rounding.
+# A local conjugate may be this much below the least possible distance: rounding.
 _SLACK = 1e-12
 
 
-def too_near(t: float, nearest: float) -> ValueError:
-    """The error for a local conjugate whose ball does not meet the penalty's domain."""
-    return ValueError(
-        f"t = {t:.6g} is too small: the penalty is +inf within that distance of u; "
-        f"the nearest point where it is finite is at {nearest:.6g}"
-    )
+class Greedy:
+    """A penalty in a norm, solved by a function that writes x and p and returns the distance."""
+
+    def __init__(self, penalty: L1 | L1Ball | Simplex | LInf | LInfBall) -> None:
+        self.penalty = penalty
+        self._run: Any = next(run for kind, run in _RUNS if isinstance(penalty, kind))
+        self._norm = NORMS["linf" if isinstance(penalty, (LInf, LInfBall)) else "l1"]
+
+    def solve(self, u: Floats, z: Floats, L: float, t: float) -> ProxResult:
+        """Return the general prox for L > 0; for L = 0 the local conjugate at t."""
+        x, p = np.empty_like(u), np.empty_like(u)
+        reached = self._run(self.penalty, u, z, L, t, x, p)
+        value = 0.0 if self.penalty.indicator else self.penalty.value(x)
+        return finish(Question(self._norm, conjugate_of(self.penalty), u, z, L, t), x, p, value, reached)
 
 
-def _check_distance(t: float, nearest: float) -> None:
-    if t < nearest * (1 - _SLACK):
+def _check_distance(L: float, t: float, nearest: float) -> None:
+    if L == 0 and t < nearest * (1 - _SLACK):
         raise too_near(t, nearest)
 
 
-class L1Greedy:
-    """strength * norm1 in the l1 norm; strength 0 is no penalty."""
-
-    def __init__(self, strength: float) -> None:
-        self.strength = strength
-
-    def _conjugate(self, q: Floats) -> tuple[Floats, float]:
-        top = float(np.abs(q).max(initial=0.0))
-        return (q if top <= self.strength else q * (self.strength / top)), 0.0
-
-    def solve(self, u: Floats, z: Floats, L: float, t: float) -> ProxResult:
-        """The general prox for L > 0; for L = 0 the local conjugate at t."""
-        x, p = np.empty_like(u), np.empty_like(u)
-        units, gain = l1_greedy(u, z, self.strength, 1.0 / L if L > 0 else 0.0, 0.0 if L > 0 else t, x)
-        l1_dual(u, z, x, L * units if L > 0 else gain, self.strength, p)
-        value = self.strength * float(np.abs(x).sum())
-        return finish(Question(NORMS["l1"], self._conjugate, u, z, L, t), x, p, value, units)
+def _l1(penalty: L1, u: Floats, z: Floats, L: float, t: float, x: Floats, p: Floats) -> float:
+    units, gain = l1_greedy(u, z, penalty.strength, 1.0 / L if L > 0 else 0.0, 0.0 if L > 0 else t, x)
+    l1_dual(u, z, x, L * units if L > 0 else gain, penalty.strength, p)
+    return float(units)
 
 
-class L1BallGreedy:
-    """The l1 ball in the l1 norm."""
-
-    def __init__(self, radius: float) -> None:
-        self.radius = radius
-
-    def _conjugate(self, q: Floats) -> tuple[Floats, float]:
-        return q, self.radius * float(np.abs(q).max(initial=0.0))
-
-    def solve(self, u: Floats, z: Floats, L: float, t: float) -> ProxResult:
-        """The general prox for L > 0; for L = 0 the local conjugate at t."""
-        if L == 0:
-            _check_distance(t, max(float(np.abs(u).sum()) - self.radius, 0.0))
-        x, p = np.empty_like(u), np.empty_like(u)
-        reached, mu, nu = l1_ball_greedy(u, z, self.radius, L, t, x)
-        l1_dual(u, z, x, mu, nu, p)
-        return finish(Question(NORMS["l1"], self._conjugate, u, z, L, t), x, p, 0.0, reached)
+def _l1_ball(ball: L1Ball, u: Floats, z: Floats, L: float, t: float, x: Floats, p: Floats) -> float:
+    _check_distance(L, t, max(float(np.abs(u).sum()) - ball.radius, 0.0))
+    reached, mu, nu = l1_ball_greedy(u, z, ball.radius, L, t, x)
+    l1_dual(u, z, x, mu, nu, p)
+    return float(reached)
 
 
-class SimplexGreedy:
-    """The simplex in the l1 norm."""
-
-    def __init__(self, radius: float) -> None:
-        self.radius = radius
-
-    def _conjugate(self, q: Floats) -> tuple[Floats, float]:
-        return q, self.radius * float(q.max())
-
-    def solve(self, u: Floats, z: Floats, L: float, t: float) -> ProxResult:
-        """The general prox for L > 0; for L = 0 the local conjugate at t."""
-        if L == 0:
-            positive = np.maximum(u, 0.0)
-            _check_distance(t, abs(self.radius - float(positive.sum())) + float((positive - u).sum()))
-        x, p = np.empty_like(u), np.empty_like(u)
-        reached, mu, nu = simplex_greedy(u, z, self.radius, L, t, x)
-        simplex_dual(u, z, x, mu, nu, p)
-        return finish(Question(NORMS["l1"], self._conjugate, u, z, L, t), x, p, 0.0, reached)
+def _simplex(simplex: Simplex, u: Floats, z: Floats, L: float, t: float, x: Floats, p: Floats) -> float:
+    positive = np.maximum(u, 0.0)
+    _check_distance(L, t, abs(simplex.radius - float(positive.sum())) + float((positive - u).sum()))
+    reached, mu, nu = simplex_greedy(u, z, simplex.radius, L, t, x)
+    simplex_dual(u, z, x, mu, nu, p)
+    return float(reached)
 
 
-class LInfGreedy:
-    """strength * norm_inf, or the l-inf ball of that radius, in the l-inf norm."""
+def _linf(penalty: LInf, u: Floats, z: Floats, L: float, t: float, x: Floats, p: Floats) -> float:
+    reached = linf_greedy(u, z, penalty.strength, L, t, x, p)[0]
+    return float(reached if L > 0 else np.abs(x - u).max(initial=0.0))
 
-    def __init__(self, size: float, ball: bool) -> None:
-        self.size, self.ball = size, ball
-        self._kernel: Any = linf_ball_greedy if ball else linf_greedy
 
-    def _conjugate(self, q: Floats) -> tuple[Floats, float]:
-        total = float(np.abs(q).sum())
-        if self.ball:
-            return q, self.size * total
-        return (q if total <= self.size else q * (self.size / total)), 0.0
+def _linf_ball(ball: LInfBall, u: Floats, z: Floats, L: float, t: float, x: Floats, p: Floats) -> float:
+    _check_distance(L, t, max(peak(u)[0] - ball.radius, 0.0))
+    reached = linf_ball_greedy(u, z, ball.radius, L, t, x, p)[0]
+    return float(reached if L > 0 else np.abs(x - u).max(initial=0.0))
 
-    def solve(self, u: Floats, z: Floats, L: float, t: float) -> ProxResult:
-        """The general prox for L > 0; for L = 0 the local conjugate at t."""
-        if L == 0 and self.ball:
-            _check_distance(t, max(peak(u)[0] - self.size, 0.0))
-        x, p = np.empty_like(u), np.empty_like(u)
-        reached = self._kernel(u, z, self.size, L, t, x, p)[0]
-        if L == 0:
-            reached = float(np.abs(x - u).max(initial=0.0))
-        value = 0.0 if self.ball else self.size * float(np.abs(x).max(initial=0.0))
-        conjugate: Conjugate = self._conjugate
-        return finish(Question(NORMS["linf"], conjugate, u, z, L, t), x, p, value, reached)
+
+_RUNS = ((L1, _l1), (L1Ball, _l1_ball), (Simplex, _simplex), (LInf, _linf), (LInfBall, _linf_ball))

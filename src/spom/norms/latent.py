@@ -50,7 +50,7 @@ class LatentLInf:
         return Cut(t, h, -float(np.abs(p).sum()), p, np.maximum(-found.duals, 0.0))
 
     def solve(self, u: Floats, z: Floats, L: float, t: float) -> ProxResult:
-        """The general prox for L > 0; for L = 0 the local conjugate at t."""
+        """Return the general prox for L > 0; for L = 0 the local conjugate at t."""
         sign = np.where(z > 0, -1.0, 1.0)
         a, v = np.abs(z), sign * u
         self.program.set_bounds(slice(0, self.p), 0.0, a)
@@ -68,7 +68,7 @@ class LatentLInf:
         return finish(Question(NORMS["linf"], conjugate, u, z, L, t), x, sign * p, value, reached, programs)
 
     def _point(self, u: Floats, z: Floats, cut: Cut) -> tuple[Floats, float]:
-        """(x, penalty there): as far against z as t and the groups' weights allow."""
+        """Return (x, penalty there): as far against z as t and the groups' weights allow."""
         reach = self.B @ cut.point
         missing = np.maximum(np.abs(u) - cut.t - reach, 0.0)
         if missing.any():
@@ -83,7 +83,7 @@ class LatentLInf:
 
 
 def _upper_bound(sizes: Floats, total: float, strength: float, L: float) -> float:
-    """A bound on the best t: where L t = sum a + strength * (how many abs(u_i) are above t).
+    """Return a bound on the best t: where L t = sum a + strength * (how many abs(u_i) are above t).
 
     abs(p_i) is at most a_i, or r_i <= strength where u_i is further than t from zero.
     """

@@ -99,7 +99,7 @@ class Polyhedral(Penalty):
 
 
 def is_polyhedral(penalty: Any) -> bool:
-    """Whether `as_rows` knows the penalty's matrices."""
+    """Return whether `as_rows` knows the penalty's matrices."""
     if isinstance(penalty, Sum):
         return all(is_polyhedral(term) for term in penalty.terms)
     if isinstance(penalty, TreeGroupLasso):
@@ -113,7 +113,7 @@ def is_polyhedral(penalty: Any) -> bool:
 
 
 def as_rows(penalty: Any, p: int) -> Matrices:
-    """The matrices of a penalty of p coordinates."""
+    """Return the matrices of a penalty of p coordinates."""
     if isinstance(penalty, Polyhedral):
         if penalty._rows.A.shape[1] != p:
             raise ValueError(f"A has {penalty._rows.A.shape[1]} columns; the point has {p} coordinates")

@@ -16,8 +16,7 @@ from scipy import sparse
 from spom.core.arrays import Floats
 from spom.core.lp import LinearProgram
 from spom.norms.atomic import AtomicPenalty
-from spom.norms.base import Norm, ProxResult, Question, finish
-from spom.norms.greedy import too_near
+from spom.norms.base import Norm, ProxResult, Question, finish, too_near
 from spom.norms.polyhedral import Matrices, Polyhedral, as_rows
 from spom.norms.search import Cut, tangent_search
 
@@ -34,7 +33,7 @@ class PolyhedralProx:
         self._build(sparse.csr_matrix((p, 0)) if atoms is None else sparse.csr_matrix(atoms))
 
     def _build(self, atoms: Any) -> None:
-        """Columns x, w, c+, c-, T; rows: the penalty, x - atoms c = u, sum c - T <= 0."""
+        """Build the program: columns x, w, c+, c-, T; rows: the penalty, x - atoms c = u, sum c - T <= 0."""
         rows, p = self.rows, self.p
         self.k, self.m = rows.cost.size, atoms.shape[1]
         r, m = rows.A.shape[0], self.m
@@ -69,14 +68,14 @@ class PolyhedralProx:
             self.program.set_rows(slice(r + p, r + p + 1), -np.inf, 0.0)
 
     def _p_of(self, duals: Floats) -> Floats:
-        """p: the multipliers of x - u = (a point of the ball)."""
+        """Return p, the multipliers of x - u = (a point of the ball)."""
         r, p = self.first, self.p
         if self.box:
             return duals[r : r + p] + duals[r + p : r + 2 * p]
         return duals[r : r + p]
 
     def _nearest(self, u: Floats) -> tuple[float, Floats]:
-        """(least distance from u at which the penalty is finite, a ray of p's of dual norm one there)."""
+        """Return (least distance from u at which the penalty is finite, a ray of p's of dual norm one there)."""
         cost = np.zeros(self.columns)
         cost[-1] = 1.0
         self.program.set_cost(cost)
@@ -93,7 +92,7 @@ class PolyhedralProx:
         return Cut(t, found.objective, -self.norm.dual(p), p, found.v[: self.p])
 
     def solve(self, u: Floats, z: Floats, L: float, t: float) -> ProxResult:
-        """The general prox for L > 0; for L = 0 the local conjugate at t."""
+        """Return the general prox for L > 0; for L = 0 the local conjugate at t."""
         self._centre(u)
         everywhere = self.penalty.homogeneous and not isinstance(self.penalty, (AtomicPenalty, Polyhedral))
         nearest, ray = (0.0, np.zeros(self.p)) if everywhere else self._nearest(u)
@@ -119,7 +118,7 @@ class PolyhedralProx:
         return finish(Question(self.norm, self._conjugate_near(x), u, z, L, t), x, p, value, reached, programs)
 
     def _conjugate_near(self, x: Floats) -> Any:
-        """The conjugate over a large box around x, which is as good: what is best there is best at all."""
+        """Return the conjugate over a large box around x, which is as good: what is best there is best at all."""
         radius = 10.0 * max(1.0, float(np.abs(x).max(initial=0.0)))
 
         def conjugate(q: Floats) -> tuple[Floats, float]:
@@ -140,7 +139,7 @@ class PolyhedralProx:
 
 
 def _bounds(rows: Matrices) -> tuple[Floats, Floats]:
-    """The bounds on single coordinates that rows with one entry set."""
+    """Return the bounds on single coordinates that rows with one entry set."""
     p = rows.A.shape[1]
     lower, upper = np.full(p, -np.inf), np.full(p, np.inf)
     single = (np.diff(rows.A.indptr) == 1) & (np.diff(rows.B.indptr) == 0)

@@ -14,7 +14,7 @@ from spom.errors import Unsupported
 from spom.norms.atomic import AtomicBall, AtomicNorm, AtomicPenalty
 from spom.norms.base import Norm, ProxResult, as_norm
 from spom.norms.euclidean import EuclideanProx
-from spom.norms.greedy import L1BallGreedy, L1Greedy, LInfGreedy, SimplexGreedy
+from spom.norms.greedy import Greedy
 from spom.norms.latent import LatentLInf
 from spom.norms.polyhedral import is_polyhedral
 from spom.norms.programs import PolyhedralProx
@@ -38,7 +38,7 @@ class Method(Protocol):
     """A way to solve one pair, with whatever it keeps warm between calls."""
 
     def solve(self, u: Floats, z: Floats, L: float, t: float) -> ProxResult:
-        """The general prox for L > 0; for L = 0 the local conjugate at t."""
+        """Return the general prox for L > 0; for L = 0 the local conjugate at t."""
         ...
 
 
@@ -104,7 +104,7 @@ def local_conjugate(penalty: Any, norm: Any, u: ArrayLike, z: ArrayLike, t: floa
 
 
 def _choose(penalty: Any, norm: Norm, p: int) -> Method:
-    """The best method for the pair; `Unsupported` names the pairs that work."""
+    """Return the best method for the pair; `Unsupported` names the pairs that work."""
     if norm.name == "l2":
         return EuclideanProx(penalty)
     exact = _greedy(penalty, norm)
@@ -129,27 +129,22 @@ def _greedy(penalty: Any, norm: Norm) -> Method | None:
         if not norm.independent or not (own or isinstance(penalty, Zero)):
             return None
         if isinstance(penalty, AtomicBall):
-            return InCoordinates(norm, L1BallGreedy(penalty.radius))
-        return InCoordinates(norm, L1Greedy(penalty.strength if own else 0.0))
-    if norm.name == "l1":
-        if isinstance(penalty, (L1, Zero)):
-            return L1Greedy(getattr(penalty, "strength", 0.0))
-        if isinstance(penalty, L1Ball):
-            return L1BallGreedy(penalty.radius)
-        return SimplexGreedy(penalty.radius) if isinstance(penalty, Simplex) else None
-    if isinstance(penalty, (LInf, Zero)):
-        return LInfGreedy(getattr(penalty, "strength", 0.0), ball=False)
-    return LInfGreedy(penalty.radius, ball=True) if isinstance(penalty, LInfBall) else None
+            return InCoordinates(norm, Greedy(L1Ball(penalty.radius)))
+        return InCoordinates(norm, Greedy(L1(penalty.strength if own else 0.0)))
+    if isinstance(penalty, Zero):
+        return Greedy(L1(0.0) if norm.name == "l1" else LInf(0.0))
+    known: tuple[Any, ...] = (L1, L1Ball, Simplex) if norm.name == "l1" else (LInf, LInfBall)
+    return Greedy(penalty) if isinstance(penalty, known) else None
 
 
 class InCoordinates:
     """A greedy l1 method in the coordinates of an atomic norm: u -> A^-1 u, z -> A^T z, p -> A^-T p."""
 
-    def __init__(self, norm: AtomicNorm, inner: L1Greedy | L1BallGreedy) -> None:
+    def __init__(self, norm: AtomicNorm, inner: Greedy) -> None:
         self.norm, self.inner = norm, inner
 
     def solve(self, u: Floats, z: Floats, L: float, t: float) -> ProxResult:
-        """The general prox for L > 0; for L = 0 the local conjugate at t."""
+        """Return the general prox for L > 0; for L = 0 the local conjugate at t."""
         norm = self.norm
         inner = self.inner.solve(norm.coordinates(u), norm.correlations(z), L, t)
         # Objective and dual bound are the same numbers in both coordinates.

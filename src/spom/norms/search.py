@@ -31,14 +31,14 @@ class Cut:
     point: Any
 
     def at(self, t: float) -> float:
-        """The tangent at t."""
+        """Return the tangent at t."""
         return self.h + self.slope * (t - self.t)
 
 
 def tangent_search(
     evaluate: Callable[[float], Cut], L: float, start: float, upper: float = np.inf
 ) -> tuple[Cut, Floats, int]:
-    """(the cut at the best t, p with dual norm L t mixed from two cuts, how many evaluations).
+    """Return (the cut at the best t, p with dual norm L t mixed from two cuts, how many evaluations).
 
     `start` is the smallest t at which h is finite, `upper` a bound on the best t where one is known: slopes at
     the best t are between those at both, and programs near the best t are the cheapest. Where `start` is the
@@ -85,7 +85,7 @@ def _next(left: Cut, right: Cut | None, L: float) -> float:
 
 
 def _mix(cut: Cut, left: Cut, right: Cut | None, L: float) -> Floats:
-    """The convex combination of the p of two cuts that touch h at cut.t, with slope -L t."""
+    """Return the convex combination of the p of two cuts that touch h at cut.t, with slope -L t."""
     goal = -L * cut.t
     if cut.slope < goal:
         low, high = cut, right or cut

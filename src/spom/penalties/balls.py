@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from spom.core.arrays import Floats, Ints, check_positive
+from spom.errors import Unsupported
 from spom.penalties.base import NO_INTS, Penalty
 
 # A projection lands on the boundary only up to rounding; this much outside still counts as inside.
@@ -38,7 +39,5 @@ class Ball(Penalty):
 
 
 def no_strength(penalty: Penalty) -> float:
-    """Sets have no strength to look for."""
-    from spom.errors import Unsupported
-
+    """Raise an error: a set has no strength."""
     raise Unsupported(f"{type(penalty).__name__} is a set: it has no strength, so max_strength makes no sense")

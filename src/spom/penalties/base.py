@@ -65,7 +65,7 @@ class Penalty(Parameters):
         raise NotImplementedError  # every operator has its own
 
     def _packed(self, shape: tuple[int, ...]) -> tuple[Floats, Ints]:
-        """The numbers that the kernel takes with it, for arrays of this shape: (reals, ints)."""
+        """Return the numbers that the kernel takes with it, for arrays of this shape: (reals, ints)."""
         raise Unsupported(f"{type(self).__name__} has no compiled prox")
 
     def _conjugate_value(self, y: Floats) -> float:
@@ -78,7 +78,7 @@ class Penalty(Parameters):
         return None
 
     def on_norms(self, count: int) -> Penalty | None:
-        """The penalty h of a vector of `count` norms where this one is h(norm2(w_1), ..., norm2(w_count)).
+        """Return the penalty h of a vector of `count` norms where this one is h(norm2(w_1), ..., norm2(w_count)).
 
         The blocks are those of the estimator. What a penalty of norms needs: `value`, `prox`, `conjugate`, `compiled`.
         """
@@ -91,11 +91,11 @@ class Penalty(Parameters):
         return SquaredL2(elastic.l2) if elastic.l2 > 0.0 else Zero()
 
     def on_rows(self, count: int) -> Penalty | None:
-        """The same for a matrix of `count` rows: its groups, if it has any, are groups of rows."""
+        """Return the same for a matrix of `count` rows: its groups, if it has any, are groups of rows."""
         return self.on_norms(count)
 
     def split(self, count: int) -> Split | None:
-        """An elastic form of the coordinates, then a penalty of the norms of `count` blocks."""
+        """Return an elastic form of the coordinates, then a penalty of the norms of `count` blocks."""
         from spom.penalties.zero import Zero
 
         elastic, norms = self.elastic(), self.on_norms(count)
@@ -104,22 +104,22 @@ class Penalty(Parameters):
         return None if norms is None else Split(NO_ELASTIC, norms)
 
     def norm_sum(self, count: int) -> NormSum | None:
-        """The weighted sum of the norms of `count` blocks, plus squared l2, that the penalty is."""
+        """Return the weighted sum of the norms of `count` blocks, plus squared l2, that the penalty is."""
         elastic = self.elastic()
         return NormSum(2.0, 0.0, NO_REALS, elastic.l2) if elastic is not None and elastic.l1 == 0.0 else None
 
     def own_blocks(self, shape: tuple[int, ...]) -> OwnBlocks | None:
-        """The groups that the penalty was given, and the same penalty with these as the estimator's blocks."""
+        """Return the groups that the penalty was given, and the same penalty with these as the estimator's blocks."""
         return None
 
     def restrict(self, kept: Ints, size: int) -> Penalty | None:
-        """The same penalty of the coordinates (rows) `kept`, where the others of `size` are zero."""
+        """Return the same penalty of the coordinates (rows) `kept`, where the others of `size` are zero."""
         return self if self.elastic() is not None else None
 
     # --- what users call ---------------------------------------------------------------------------
 
     def value(self, w: ArrayLike) -> float:
-        """The penalty of `w`; +inf outside a set."""
+        """Return the penalty of `w`; +inf outside a set."""
         return float(self._value(as_finite(w)))
 
     def prox(self, w: ArrayLike, step: float = 1.0, out: Floats | None = None) -> Floats:
@@ -138,7 +138,7 @@ class Penalty(Parameters):
         check_finite(w)
 
     def _prox(self, w: Floats, step: float, out: Floats) -> None:
-        """The prox of checked input, into `out`, which is `w` itself or apart from it."""
+        """Write the prox of checked input into `out`, which is `w` itself or does not overlap it."""
         reals, ints = self._packed(w.shape)
         if w.ndim == 1:
             self._kernel(w, step, reals, ints, out)
@@ -151,7 +151,7 @@ class Penalty(Parameters):
         return self._kernel, reals, ints
 
     def skip(self, w: ArrayLike, steps: ArrayLike, out: Floats | None = None) -> Floats:
-        """The result of one prox after another, one for each entry of `steps`, by a closed form.
+        """Return the result of one prox after another, one for each entry of `steps`, by a closed form.
 
         A single number is one step; for a `semigroup` penalty it may be the sum of many.
         """
@@ -166,14 +166,14 @@ class Penalty(Parameters):
         return result
 
     def conjugate(self) -> Penalty:
-        """The Fenchel conjugate, sup over x of <x, y> - value(x), as a penalty."""
+        """Return the Fenchel conjugate, sup over x of <x, y> - value(x), as a penalty."""
         from spom.penalties.calculus import Conjugate
 
         found: Conjugate = Conjugate(self)
         return found
 
     def max_strength(self, gradient_at_zero: ArrayLike) -> float:
-        """The smallest strength at which 0 minimises loss + penalty, given the loss's gradient at 0.
+        """Return the smallest strength at which 0 minimises loss + penalty, given the loss's gradient at 0.
 
         +inf where no strength does that, as for squared norms.
         """
@@ -185,7 +185,7 @@ class Penalty(Parameters):
 
 
 def as_steps(steps: ArrayLike) -> Floats:
-    """Step sizes as a vector of finite numbers >= 0."""
+    """Return step sizes as a vector of finite numbers >= 0."""
     a = np.atleast_1d(np.asarray(steps, dtype=np.float64))
     if a.ndim != 1 or not np.isfinite(a).all() or (a < 0).any():
         raise ValueError("steps must be finite and >= 0: a number, or a vector with one entry per step")
@@ -195,16 +195,24 @@ def as_steps(steps: ArrayLike) -> Floats:
 class Strength(Penalty):
     """A penalty with a strength s >= 0 that multiplies all of it."""
 
-    strength: float
-    _held: tuple[float, Floats] | None = None
+    _held: tuple[tuple[float, ...], Floats] | None = None
+
+    def __init__(self, strength: float = 1.0) -> None:
+        self.strength = strength
+        self._check()
 
     def _check(self) -> None:
         check_positive(self.strength, "strength")
 
+    def _numbers(self) -> tuple[float, ...]:
+        """Return the first numbers that the kernel takes."""
+        return (self.strength,)
+
     def _packed(self, shape: tuple[int, ...]) -> tuple[Floats, Ints]:
-        # Small calls are all overhead: one array for as long as the strength stays.
-        if self._held is None or self._held[0] != self.strength:
-            self._held = (self.strength, np.array([self.strength], dtype=np.float64))
+        # Small calls are all overhead: keep the array until a number changes.
+        numbers = self._numbers()
+        if self._held is None or self._held[0] != numbers:
+            self._held = (numbers, np.array(numbers, dtype=np.float64))
         return self._held[1], NO_INTS
 
 
@@ -232,7 +240,7 @@ def block_weights(norms: Floats, penalty: Any) -> Floats:
 
 
 def _slope(h: Any, norms: Floats, m: int) -> float:
-    """The derivative of h in norm m, by a central difference."""
+    """Return the derivative of h in norm m, by a central difference."""
     values = []
     for factor in (1.0 + 1e-5, 1.0 - 1e-5):
         moved = norms.copy()
@@ -242,12 +250,12 @@ def _slope(h: Any, norms: Floats, m: int) -> float:
 
 
 def with_strength(penalty: Any, strength: float) -> Any:
-    """The same penalty with another strength."""
+    """Return the same penalty with another strength."""
     return type(penalty)(**{**penalty.get_params(deep=False), "strength": strength})
 
 
 def zero_threshold(unit: Penalty, g: Floats) -> float:
-    """The smallest c for which prox of c * unit at g is exactly zero, to the last bit.
+    """Return the smallest c for which prox of c * unit at g is exactly zero, to the last bit.
 
     `unit` is homogeneous: then 0 minimises <g, w> + c unit(w) just when the prox of c * unit sends -g to 0.
     """

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 
 from spom.core.arrays import Floats, Ints, as_finite, check_positive
 from spom.core.registry import register
+from spom.errors import Unsupported
 from spom.penalties.base import Penalty, Strength
 from spom.penalties.elastic_net import ElasticNet
 from spom.penalties.forms import Elastic, NormSum, OwnBlocks, Split
@@ -108,7 +109,7 @@ class Conjugate(Penalty):
         np.subtract(w, step * inner, out=out)
 
     def conjugate(self) -> Penalty:
-        """The penalty itself: all of ours are closed and convex."""
+        """Return the penalty itself: all of ours are closed and convex."""
         return self.penalty
 
 
@@ -146,20 +147,20 @@ class Scaled(_Around):
         self.penalty.prox(w, self.factor * step, out=out)
 
     def elastic(self) -> Elastic | None:
-        """The inner form times c."""
+        """Return the inner form times c."""
         inner = self.penalty.elastic()
         return None if inner is None else Elastic(self.factor * inner.l1, self.factor * inner.l2)
 
     def on_norms(self, count: int) -> Penalty | None:
-        """The inner form times c."""
+        """Return the inner form times c."""
         return times(self.penalty.on_norms(count), self.factor)
 
     def on_rows(self, count: int) -> Penalty | None:
-        """The inner form times c."""
+        """Return the inner form times c."""
         return times(self.penalty.on_rows(count), self.factor)
 
     def split(self, count: int) -> Split | None:
-        """The inner form times c."""
+        """Return the inner form times c."""
         elastic, inner = self.elastic(), self.penalty.split(count)
         if elastic is not None or inner is None:
             return super().split(count)
@@ -168,19 +169,19 @@ class Scaled(_Around):
         return None if norms is None else Split(Elastic(self.factor * l1, self.factor * l2), norms)
 
     def norm_sum(self, count: int) -> NormSum | None:
-        """The inner form times c."""
+        """Return the inner form times c."""
         inner = self.penalty.norm_sum(count)
         if inner is None:
             return None
         return inner._replace(strength=self.factor * inner.strength, l2=self.factor * inner.l2)
 
     def own_blocks(self, shape: tuple[int, ...]) -> OwnBlocks | None:
-        """Those of the penalty inside."""
+        """Return those of the penalty inside."""
         inner = self.penalty.own_blocks(shape)
         return None if inner is None else OwnBlocks(inner.groups, Scaled(inner.penalty, self.factor))
 
     def restrict(self, kept: Ints, size: int) -> Penalty | None:
-        """The inner one times c."""
+        """Return the inner one times c."""
         inner = self.penalty.restrict(kept, size)
         return None if inner is None else Scaled(inner, self.factor)
 
@@ -188,7 +189,7 @@ class Scaled(_Around):
         return self.factor * self.penalty.conjugate().value(y / self.factor)
 
     def _max_strength(self, g: Floats) -> float:
-        """The smallest strength of the inner penalty."""
+        """Return the smallest strength of the inner penalty."""
         return self.penalty.max_strength(g) / self.factor
 
 
@@ -226,8 +227,6 @@ class Translated(_Around):
         return self.penalty.conjugate().value(y) + float((y * self.shift).sum())
 
     def _max_strength(self, g: Floats) -> float:
-        from spom.errors import Unsupported
-
         raise Unsupported("a translated penalty does not shrink towards zero, so max_strength makes no sense")
 
 
@@ -350,6 +349,4 @@ class SeparableSum(Penalty):
         return np.inf if flat.any() else total
 
     def _max_strength(self, g: Floats) -> float:
-        from spom.errors import Unsupported
-
         raise Unsupported("a separable sum has a strength in each part; ask the parts")

@@ -9,7 +9,8 @@ import numpy as np
 from spom.core.arrays import Floats, Ints
 from spom.core.jit import PROX, kernel
 from spom.core.registry import register
-from spom.penalties.elastic_net import check_ratio
+from spom.penalties.base import LARGEST
+from spom.penalties.elastic_net import Mixed
 from spom.penalties.forms import Elastic, OwnBlocks
 from spom.penalties.grouped import Grouped, group_norms, scale_groups
 from spom.penalties.sparse_mkl import ratios
@@ -26,7 +27,7 @@ def _prox(w: Floats, step: float, reals: Floats, ints: Ints, out: Floats) -> Non
     for m in range(norms.size):
         shrunk[m] = norms[m] / (1.0 + a)
     t = c / (1.0 + a) if a < np.inf else reals[0] / reals[1]
-    shrink_plain(shrunk, min(t, 1.7976931348623157e308), shrunk)
+    shrink_plain(shrunk, min(t, LARGEST), shrunk)
     ratios(shrunk, norms, shrunk)
     scale_groups(w, ints, shrunk, out)
     if ints[1] == 0:
@@ -55,7 +56,7 @@ def _shrink_uncovered(ints: Ints, factor: float, out: Floats) -> None:
         ElasticNetMKL(1.0, 3, l1_ratio=1.0),
     ],
 )
-class ElasticNetMKL(Grouped):
+class ElasticNetMKL(Mixed, Grouped):
     """Omega(w) = s (r/2 (sum over groups of norm2(w_m))^2 + (1-r)/2 norm2(w)^2).
 
     The prox is that of the squared l1 norm at norms / (1 + a) with strength c / (1 + a), for a = step s (1-r)
@@ -68,17 +69,8 @@ class ElasticNetMKL(Grouped):
     _kernel = _prox
 
     def __init__(self, strength: float = 1.0, groups: Any = None, l1_ratio: float = 0.5) -> None:
-        self.strength = strength
-        self.groups = groups
         self.l1_ratio = l1_ratio
-        self._check()
-
-    def _check(self) -> None:
-        super()._check()
-        check_ratio(self.l1_ratio)
-
-    def _head(self) -> Floats:
-        return np.array([self.strength * self.l1_ratio, self.strength * (1.0 - self.l1_ratio)])
+        super().__init__(strength, groups)
 
     def elastic(self) -> Elastic | None:
         """Squared l2 for r = 0."""
@@ -90,12 +82,12 @@ class ElasticNetMKL(Grouped):
         return found if self._uncovered(np.zeros(shape)).size == 0 else None
 
     def _value(self, w: Floats) -> float:
-        c, a = self._head()
+        c, a = self._numbers()
         norm = float(self.group_norms(w).sum())
         return float(0.5 * c * norm * norm + 0.5 * a * float(np.vdot(w, w)))
 
     def _conjugate_value(self, y: Floats) -> float:
-        c, a = (float(x) for x in self._head())
+        c, a = self._numbers()
         rest = self._uncovered(y)
         norms = np.sort(self.group_norms(y))[::-1]
         if a == 0.0:

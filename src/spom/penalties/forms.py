@@ -106,7 +106,7 @@ class Prox(NamedTuple):
 
 
 def compiled_prox(penalty: Any, *shape: int) -> Prox:
-    """The prox of a penalty of arrays of this shape as loops take it."""
+    """Return the prox of a penalty of arrays of this shape as loops take it."""
     function, reals, ints = penalty.compiled(shape)
     return Prox(pointer(function), reals, ints)
 
@@ -142,7 +142,7 @@ def selection_form(penalty: Any, count: int) -> Split:
 
 
 def runs_on_norms(penalty: Any, count: int) -> bool:
-    """Whether loops can take the prox of a penalty of the norms of `count` blocks after each round.
+    """Return whether loops can take the prox of a penalty of the norms of `count` blocks after each round.
 
     >>> from spom.penalties import L1, GroupLasso, Sum
     >>> runs_on_norms(GroupLasso(1.0), 3), runs_on_norms(Sum([L1(1.0), GroupLasso(1.0)]), 3)
@@ -171,7 +171,7 @@ def fixed_strength(penalty: Any) -> float:
 
 
 def of_norms(penalty: Any, count: int, learnt: bool) -> Any:
-    """The penalty as a function of the norms of `count` blocks, and of the chain's where it is learnt.
+    """Return the penalty as a function of the norms of `count` blocks, and of the chain's where it is learnt.
 
     Weights of blocks are one for each; a learnt chain has the weight one where none was given for it.
     """
@@ -187,12 +187,12 @@ def of_norms(penalty: Any, count: int, learnt: bool) -> Any:
 
 
 def _reweighted(penalty: Any, weights: Any) -> Any:
-    """The penalty with other weights of blocks, where it has any."""
+    """Return the penalty with other weights of blocks, where it has any."""
     if getattr(penalty, "weights", None) is None:
         return penalty
     return type(penalty)(**{**penalty.get_params(deep=False), "weights": weights})
 
 
 def norms_form(penalty: Any, count: int) -> Any:
-    """The form on the norms of `count` blocks, with weights of one: those that were given are checked later."""
+    """Return the form on the norms of `count` blocks, with weights of one: those that were given are checked later."""
     return _reweighted(penalty, None).on_norms(count)

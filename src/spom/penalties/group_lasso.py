@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from spom.core.arrays import Floats, Ints, all_finite
@@ -54,12 +52,6 @@ class GroupLasso(Grouped):
     semigroup = True
     _kernel = shrink_groups
 
-    def __init__(self, strength: float = 1.0, groups: Any = None, weights: Any = None) -> None:
-        self.strength = strength
-        self.groups = groups
-        self.weights = weights
-        self._check()
-
     def _check_input(self, w: Floats) -> None:
         # The norms show what is not finite, and `_prox` takes them before it writes: one pass less.
         if not self._structure(w.shape)[0].block:
@@ -75,7 +67,7 @@ class GroupLasso(Grouped):
         _shrink_from_norms(flat, step * self.strength, weights, ints, norms, result)
 
     def norm_sum(self, count: int) -> NormSum | None:
-        """The sum itself."""
+        """Return the sum itself."""
         return self._sum_of_norms(count)
 
     def _value(self, w: Floats) -> float:

@@ -63,12 +63,6 @@ class GroupLInf(Grouped):
     semigroup = True
     _kernel = clip_groups
 
-    def __init__(self, strength: float = 1.0, groups: Any = None, weights: Any = None) -> None:
-        self.strength = strength
-        self.groups = groups
-        self.weights = weights
-        self._check()
-
     @property
     def _order(self) -> float:
         return np.inf
@@ -81,7 +75,7 @@ class GroupLInf(Grouped):
         return np.array([reduce(u[groups.members(m)], initial=0.0) for m in range(groups.count)])
 
     def norm_sum(self, count: int) -> NormSum | None:
-        """The sum itself."""
+        """Return the sum itself."""
         return self._sum_of_norms(count)
 
     def _value(self, w: Floats) -> float:

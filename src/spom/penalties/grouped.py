@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -111,6 +111,10 @@ class Grouped(Strength):
     _overlap: ClassVar[bool] = False
     _cached: tuple[Any, Any, tuple[int, ...], Groups, Floats, Ints] | None = None
 
+    def __init__(self, strength: float = 1.0, groups: Any = None, weights: Any = None) -> None:
+        self.groups, self.weights = groups, weights
+        super().__init__(strength)
+
     def _structure(self, shape: tuple[int, ...]) -> tuple[Groups, Floats, Ints]:
         """(groups, weights, packed) for arrays of this shape; kept until `groups` or `weights` is replaced."""
         held = self._cached
@@ -122,17 +126,13 @@ class Grouped(Strength):
         return held[3:]
 
     def _pack(self, groups: Groups) -> Ints:
-        """The structure as the kernel takes it."""
+        """Return the structure as the kernel takes it."""
         return groups.packed()
 
     def _packed(self, shape: tuple[int, ...]) -> tuple[Floats, Ints]:
         _, weights, packed = self._structure(shape)
-        head = self._head()
-        return head if self.weights is None else np.concatenate([head, weights]), packed
-
-    def _head(self) -> Floats:
-        """The numbers before the weights."""
-        return np.array([self.strength], dtype=np.float64)
+        numbers = np.array(self._numbers(), dtype=np.float64)
+        return numbers if self.weights is None else np.concatenate([numbers, weights]), packed
 
     @property
     def _order(self) -> float:
@@ -146,20 +146,23 @@ class Grouped(Strength):
         return groups is None or (isinstance(groups, (str, int, np.integer)) and groups in ("rows", 1))
 
     def _of_vector(self, groups: Any) -> Penalty:
-        """The same penalty of a vector with these groups."""
+        """Return the same penalty of a vector with these groups."""
+        return self._regrouped(groups)
+
+    def _regrouped(self, groups: Any) -> Self:
         found = copy.copy(self)
         found.groups, found._cached = groups, None
         return found
 
     def on_norms(self, count: int) -> Penalty | None:
-        """The same penalty with groups of one, where each block of the estimator is a group."""
+        """Return the same penalty with groups of one, where each block of the estimator is a group."""
         if not self._each_block or self._order != 2.0:
             return None
         check_weights(self.weights, count)
         return self._of_vector(1)
 
     def on_rows(self, count: int) -> Penalty | None:
-        """The same penalty of the vector of row norms: its groups are groups of rows."""
+        """Return the same penalty of the vector of row norms: its groups are groups of rows."""
         return self._of_vector(self.groups) if self._order == 2.0 and not self._each_block else self.on_norms(count)
 
     def _sum_of_norms(self, count: int) -> NormSum | None:
@@ -170,19 +173,12 @@ class Grouped(Strength):
         return NormSum(self._order, float(self.strength), weights, 0.0)
 
     def own_blocks(self, shape: tuple[int, ...]) -> OwnBlocks | None:
-        """The groups of the user, where they do not overlap."""
-        return None if self._overlap else OwnBlocks(self._structure(shape)[0], self._of_blocks())
-
-    def _of_blocks(self) -> Penalty:
-        """The same penalty, its groups being the estimator's blocks."""
-        found = copy.copy(self)
-        found.groups, found._cached = None, None
-        return found
+        """Return the groups of the user, where they do not overlap."""
+        return None if self._overlap else OwnBlocks(self._structure(shape)[0], self._regrouped(None))
 
     def restrict(self, kept: Ints, size: int) -> Penalty | None:
-        """The groups renumbered; those of which nothing is left are dropped."""
-        found = copy.copy(self)
-        found._cached = None
+        """Return the groups renumbered; those of which nothing is left are dropped."""
+        found = self._regrouped(self.groups)
         if self._each_block:
             found.weights = None if self.weights is None else np.asarray(self.weights)[kept]
             return found
@@ -205,7 +201,7 @@ class Grouped(Strength):
         return norms
 
     def _uncovered(self, w: Floats) -> Floats:
-        """The entries in no group."""
+        """Return the entries in no group."""
         groups = self._structure(w.shape)[0]
         if groups.block:
             return np.zeros(0)

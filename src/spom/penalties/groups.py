@@ -44,19 +44,19 @@ class Groups:
         return self.ptr.size - 1
 
     def packed(self) -> Ints:
-        """What kernels take: count, block, then ptr and indices unless the groups are blocks."""
+        """Return what kernels take: count, block, then ptr and indices unless the groups are blocks."""
         head = np.array([self.count, self.block], dtype=np.int64)
         return head if self.block else np.concatenate([head, self.ptr, self.indices])
 
     def members(self, m: int) -> Ints:
-        """The entries of group m."""
+        """Return the entries of group m."""
         if self.block:
             return np.arange(m * self.block, (m + 1) * self.block)
         return self.indices[self.ptr[m] : self.ptr[m + 1]]
 
 
 def resolve(groups: Any, shape: tuple[int, ...], *, overlap: bool = False) -> Groups:
-    """The internal form of `groups=` for arrays of this shape; a `ValueError` says what does not fit."""
+    """Return the internal form of `groups=` for arrays of this shape; a `ValueError` says what does not fit."""
     rows = shape[0]
     columns = 1 if len(shape) == 1 else shape[1]
     if groups is None:
@@ -126,14 +126,14 @@ def _index_arrays(parts: list[Any], rows: int, columns: int, overlap: bool) -> G
 
 
 def _expand(ptr: ArrayLike, indices: Ints, rows: int, columns: int) -> Groups:
-    """From rows to entries of the flattened matrix."""
+    """Expand rows to entries of the flattened matrix."""
     if columns != 1:
         indices = (indices[:, None] * columns + np.arange(columns)).reshape(-1)
     return Groups(np.asarray(ptr, dtype=np.int64) * columns, indices.astype(np.int64), rows * columns, 0)
 
 
 def check_weights(weights: Any, count: int, what: str = "groups") -> Floats:
-    """One finite weight >= 0 for each of `count` groups (or what else); ones by default."""
+    """Return one finite weight >= 0 for each of `count` groups (or what `what` names); ones by default."""
     if weights is None:
         return np.ones(count)
     a = np.asarray(weights, dtype=np.float64)

@@ -41,10 +41,6 @@ class L1(Strength):
     semigroup = True
     _kernel = soft_threshold
 
-    def __init__(self, strength: float = 1.0) -> None:
-        self.strength = strength
-        self._check()
-
     def _value(self, w: Floats) -> float:
         return self.strength * float(np.abs(w).sum())
 
@@ -53,7 +49,7 @@ class L1(Strength):
         return Elastic(float(self.strength), 0.0)
 
     def conjugate(self) -> Penalty:
-        """The indicator of the l-inf ball of radius s."""
+        """Return the indicator of the l-inf ball of radius s."""
         from spom.penalties.linf_ball import LInfBall
 
         return LInfBall(self.strength)

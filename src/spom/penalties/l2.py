@@ -40,10 +40,6 @@ class L2(Strength):
     semigroup = True
     _kernel = _prox
 
-    def __init__(self, strength: float = 1.0) -> None:
-        self.strength = strength
-        self._check()
-
     def _check_input(self, w: Floats) -> None:
         """Nothing: the norm shows what is not finite, and `_prox` takes it before it writes. One pass less."""
 
@@ -59,11 +55,11 @@ class L2(Strength):
         return self.strength * float(norm2(w.reshape(-1)))
 
     def on_norms(self, count: int) -> Penalty:
-        """The same: norm2(w) is the l2 norm of the block norms."""
+        """Return the same: norm2(w) is the l2 norm of the block norms."""
         return L2(self.strength)
 
     def conjugate(self) -> Penalty:
-        """The indicator of the l2 ball of radius s."""
+        """Return the indicator of the l2 ball of radius s."""
         from spom.penalties.l2_ball import L2Ball
 
         return L2Ball(self.strength)

@@ -40,7 +40,7 @@ class L2Ball(Ball):
         return float(norm2(w.reshape(-1)))
 
     def on_norms(self, count: int) -> Penalty:
-        """The same: norm2(w) is the l2 norm of the block norms."""
+        """Return the same: norm2(w) is the l2 norm of the block norms."""
         return L2Ball(self.radius)
 
     def conjugate(self) -> Penalty:

@@ -54,14 +54,11 @@ class LatentGroupLasso(Grouped):
     """
 
     homogeneous = True
-    accuracy: ClassVar[float] = 1e-10
     _overlap: ClassVar[bool] = True
 
     def __init__(self, strength: float = 1.0, groups: Any = None, q: float = np.inf) -> None:
-        self.strength = strength
-        self.groups = groups
         self.q = q
-        self._check()
+        super().__init__(strength, groups)
 
     def _check(self) -> None:
         super()._check()
@@ -92,7 +89,7 @@ class LatentGroupLasso(Grouped):
         return by_group.tocsr()
 
     def compiled(self, shape: tuple[int, ...]) -> tuple[Any, Floats, Ints]:
-        """There is none."""
+        """Raise an error: there is no compiled prox."""
         raise Unsupported("the prox of LatentGroupLasso solves linear systems and is no compiled kernel; use prox")
 
     def _packed(self, shape: tuple[int, ...]) -> tuple[Floats, Ints]:
@@ -106,7 +103,7 @@ class LatentGroupLasso(Grouped):
         return self.strength * solve(w.reshape(-1), B)[0]
 
     def dual_norm(self, y: ArrayLike) -> float:
-        """The dual of the norm with strength one: the largest norm1 (q = inf) or norm2 (q = 2) of a group."""
+        """Return the dual of the norm with strength one: the largest norm1 (q = inf) or norm2 (q = 2) of a group."""
         a = np.abs(as_finite(y, "y"))
         across = self.membership(a.shape).T
         top = float(a.max(initial=0.0))
@@ -133,7 +130,7 @@ class LatentGroupLasso(Grouped):
         limit: int = 100_000,
         target: ArrayLike | None = None,
     ) -> LatentProx:
-        """The prox with its duality gap; the squared distance to the exact prox is at most twice the gap.
+        """Return the prox with its duality gap; the squared distance to the exact prox is at most twice the gap.
 
         `method` is "auto" (Dykstra's projections to rounding, or Newton's method where they take too long), "newton"
         (exact; takes no tolerance), "cyclic" (anchored cyclic projections) or "dykstra".
@@ -147,11 +144,7 @@ class LatentGroupLasso(Grouped):
         u = np.ascontiguousarray(a.reshape(-1))
         if method == "auto":
             x, weights, rounds = self._solve(u, a.shape, t)
-            y = u - x
-            size = self.dual_norm(y.reshape(a.shape))
-            inside = y * (t / size) if size > t else y
-            gap = 0.5 * float(y @ y) + t * float(weights.sum()) - float(inside @ (u - 0.5 * inside))
-            found = LatentProx(x, max(gap, 0.0), weights, rounds)
+            found = LatentProx(x, self._gap(u, u - x, a.shape, t, float(weights.sum())), weights, rounds)
         elif method == "newton":
             found = newton_prox(u, self.membership(a.shape), t, float(self.q))
         else:
@@ -169,13 +162,16 @@ class LatentGroupLasso(Grouped):
         rounds, _ = cyclic_projections(u, Balls(groups.ptr, indices, float(t), l1), dykstra, limit, tol, goal, y)
         x = u - y
         norm, _ = linf_value(x, B) if l1 else l2_value(x, B)
+        return LatentProx(x, self._gap(u, y, shape, t, norm), np.zeros(groups.count), rounds)
+
+    def _gap(self, u: Floats, y: Floats, shape: tuple[int, ...], t: float, norm: float) -> float:
+        """Return the duality gap of the prox u - y of t times the norm, where `norm` is the norm of u - y."""
         size = self.dual_norm(y.reshape(shape))
         inside = y * (t / size) if size > t else y
-        gap = 0.5 * float(y @ y) + t * norm - float(inside @ (u - 0.5 * inside))
-        return LatentProx(x, max(gap, 0.0), np.zeros(groups.count), rounds)
+        return max(0.5 * float(y @ y) + t * norm - float(inside @ (u - 0.5 * inside)), 0.0)
 
     def _solve(self, u: Floats, shape: tuple[int, ...], t: float) -> tuple[Floats, Floats, int]:
-        """(prox, norm of each group's part, rounds), by whichever method gets there."""
+        """Return (prox, norm of each group's part, rounds), by Dykstra's method or else Newton's."""
         groups, _, indices = self._structure(shape)
         x, weights = np.zeros_like(u), np.zeros(groups.count)
         scale = float(np.abs(u).max(initial=0.0))

@@ -70,7 +70,7 @@ class _Function:
 
 
 def newton_prox(u: Floats, B: Any, strength: float, q: float) -> LatentProx:
-    """The prox of strength * norm_G at u; B is a CSR matrix, coordinates by groups."""
+    """Return the prox of strength * norm_G at u; B is a CSR matrix, coordinates by groups."""
     scale = float(np.abs(u).max(initial=0.0))
     w = np.zeros(B.shape[1])
     if strength == 0.0 or scale == 0.0:
@@ -116,7 +116,7 @@ def _minimise(f: _Function, B: Any, Bt: Any, w: Floats) -> tuple[Floats, Floats,
 
 
 def _direction(B: Any, Bt: Any, curve: Floats, w: Floats, gradient: Floats, damping: float, flat: bool) -> Floats:
-    """The damped Newton step on the free weights; small weights that would fall further become zero."""
+    """Return the damped Newton step on the free weights; small weights that would fall further become zero."""
     direction = -w
     small = min(1e-3, float(np.abs(w - np.maximum(w - gradient, 0.0)).max(initial=0.0)))
     which = np.flatnonzero((gradient < 0) | (w > small * 1e-3))
@@ -150,7 +150,7 @@ def _direction(B: Any, Bt: Any, curve: Floats, w: Floats, gradient: Floats, damp
 def _iterative(
     part: Any, part_t: Any, curve: Floats, ridge: Floats, diagonal: Floats, target: Floats
 ) -> tuple[Floats, bool]:
-    """The Newton step by conjugate gradients, and whether they failed to converge."""
+    """Return the Newton step by conjugate gradients, and whether they failed to converge."""
     shape = (target.size, target.size)
     operator = scipy.sparse.linalg.LinearOperator(
         shape, matvec=lambda v: part_t @ (curve * (part @ v)) + ridge * v, dtype=np.float64
@@ -163,7 +163,7 @@ def _iterative(
 def _descend(
     f: _Function, B: Any, Bt: Any, w: Floats, worst: float, value: float, gradient: Floats, direction: Floats
 ) -> tuple[tuple[Floats, Floats, float] | None, float]:
-    """A step along the arc max(w + size direction, 0) with enough descent, and its size; None if there is none."""
+    """Take a step along the arc max(w + size direction, 0) with enough descent; return it and its size, or None."""
     size = 1.0
     while size > 1e-4:
         trial = np.maximum(w + size * direction, 0.0)
@@ -182,7 +182,7 @@ def _descend(
 
 
 def _gap(f: _Function, Bt: Any, rest: Floats, value: float) -> float:
-    """What the prox may be worse than the best: its objective less that of a point of the dual ball."""
+    """Return the duality gap: the objective of the prox less that of a point of the dual ball."""
     sizes = Bt @ rest if f.q == np.inf else np.sqrt(Bt @ rest**2)
     top = float(sizes.max(initial=0.0))
     y = rest * (f.strength / top) if top > f.strength else rest

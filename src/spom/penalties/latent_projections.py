@@ -20,7 +20,7 @@ import numpy as np
 from spom.core.arrays import Floats, Ints
 from spom.core.jit import kernel
 
-# After so many cycles, and then again, Dykstra's pace decides whether it goes on; its ratio has mostly settled by then.
+# After every so many cycles the pace of Dykstra's method decides whether to continue; its ratio has settled by then.
 TRIAL = 30
 
 

@@ -67,7 +67,7 @@ def l2_value(x: Floats, B: Any) -> tuple[float, float]:
 def _interior_step(
     w: Floats, slack: Floats, a: Floats, d: Floats, gradient: Floats, part: Any, across: Any
 ) -> tuple[Floats, Floats]:
-    """One primal-dual step towards gradient = slack, w slack = mu, with mu a tenth of what it is now."""
+    """Take one primal-dual step towards gradient = slack, w slack = mu, with mu a tenth of its present value."""
     mu = 0.1 * float(w @ slack) / w.size
     hessian = (across.multiply(a**2 / d**3) @ part).toarray()
     hessian[np.diag_indices(w.size)] += slack / w + 1e-300
@@ -79,6 +79,6 @@ def _interior_step(
 
 
 def _room(v: Floats, step: Floats) -> float:
-    """The largest multiple of `step` that keeps v >= 0."""
+    """Return the largest multiple of `step` that keeps v >= 0."""
     falling = step < 0
     return float((v[falling] / -step[falling]).min()) if falling.any() else np.inf

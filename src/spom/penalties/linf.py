@@ -74,15 +74,11 @@ class LInf(Strength):
     semigroup = True
     _kernel = _prox
 
-    def __init__(self, strength: float = 1.0) -> None:
-        self.strength = strength
-        self._check()
-
     def _value(self, w: Floats) -> float:
         return self.strength * float(np.abs(w).max(initial=0.0))
 
     def conjugate(self) -> Penalty:
-        """The indicator of the l1 ball of radius s."""
+        """Return the indicator of the l1 ball of radius s."""
         from spom.penalties.l1_ball import L1Ball
 
         return L1Ball(self.strength)

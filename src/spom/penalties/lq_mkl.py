@@ -9,16 +9,17 @@ import numpy as np
 from spom.core.arrays import Floats, Ints
 from spom.core.jit import PROX, kernel
 from spom.core.registry import register
+from spom.penalties.base import LARGEST
 from spom.penalties.forms import Elastic, NormSum
 from spom.penalties.group_lasso import largest_ratio
 from spom.penalties.grouped import Grouped, group_norms, scale_groups
-from spom.penalties.power import check_exponent, conjugate_of_powers, power_elastic, power_root
+from spom.penalties.power import Exponent, conjugate_of_powers, power_elastic, power_root
 from spom.penalties.sparse_mkl import ratios
 
 
 @kernel(PROX)
 def _prox(w: Floats, step: float, reals: Floats, ints: Ints, out: Floats) -> None:
-    t = min(step * reals[0], 1.7976931348623157e308)
+    t = min(step * reals[0], LARGEST)
     norms = np.empty(ints[0])
     shrunk = np.empty(ints[0])
     group_norms(w, ints, norms)
@@ -40,7 +41,7 @@ def _prox(w: Floats, step: float, reals: Floats, ints: Ints, out: Floats) -> Non
         LqMKL(1.0, 3, q=2.0),
     ],
 )
-class LqMKL(Grouped):
+class LqMKL(Exponent, Grouped):
     """Omega(w) = s sum over groups of norm2(w_m)^q, q >= 1; the prox solves x + step s q x^(q-1) = norm2(w_m).
 
     q = 1 is the group lasso; q > 1 keeps every group, small ones small. A coordinate in no group is not
@@ -53,34 +54,15 @@ class LqMKL(Grouped):
     _kernel = _prox
 
     def __init__(self, strength: float = 1.0, groups: Any = None, q: float = 1.5) -> None:
-        self.strength = strength
-        self.groups = groups
         self.q = q
-        self._check()
-
-    @property
-    def homogeneous(self) -> bool:
-        """Whether q = 1."""
-        return self.q == 1.0
-
-    @property
-    def semigroup(self) -> bool:
-        """Whether q = 1."""
-        return self.q == 1.0
-
-    def _check(self) -> None:
-        super()._check()
-        check_exponent(self.q)
-
-    def _head(self) -> Floats:
-        return np.array([self.strength, self.q], dtype=np.float64)
+        super().__init__(strength, groups)
 
     def elastic(self) -> Elastic | None:
         """Squared l2 for q = 2, where no coordinate is in no group."""
         return power_elastic(float(self.strength), 2.0) if self.q == 2.0 and self._each_block else None
 
     def norm_sum(self, count: int) -> NormSum | None:
-        """The sum of the norms for q = 1, squared l2 for q = 2."""
+        """Return the sum of the norms for q = 1, squared l2 for q = 2."""
         return self._sum_of_norms(count) if self.q == 1.0 else super().norm_sum(count)
 
     def _value(self, w: Floats) -> float:

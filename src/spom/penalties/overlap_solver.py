@@ -73,7 +73,7 @@ def _dual_steps(w: Floats, point: DualPoint, balls: DualBalls, t: float, n: int)
 
 
 def solve_overlap(w: Floats, groups: Groups, radius: Floats, tolerance: float) -> tuple[Floats, float, int]:
-    """(x, a bound on its l2 distance to the solution, steps on the dual)."""
+    """Return (x, a bound on its l2 distance to the solution, steps on the dual)."""
     scale = float(np.abs(w).max(initial=0.0))
     if scale == 0.0 or groups.count == 0:
         return w.copy(), 0.0, 0
@@ -104,7 +104,7 @@ def solve_overlap(w: Floats, groups: Groups, radius: Floats, tolerance: float) -
 
 
 def _newton(x: Floats, w: Floats, ptr: Ints, indices: Ints, radius: Floats, zero: NDArray[np.bool_]) -> Floats:
-    """x with the marked groups at zero, the rest solved from x - w + sum c_g x_g / norm2(x_g) = 0."""
+    """Return x with the marked groups at zero, the rest solved from x - w + sum c_g x_g / norm2(x_g) = 0."""
     count = ptr.size - 1
     owner = np.repeat(np.arange(count), np.diff(ptr))
     free = np.ones(x.size, dtype=bool)
@@ -144,7 +144,7 @@ def _hessian(v: Floats, x: Floats, at: Ints, group: Ints, norms: Floats, pull: F
 
 
 def _conjugate_gradient(force: Floats, x: Floats, at: Ints, group: Ints, norms: Floats, pull: Floats) -> Floats:
-    """The Hessian solved for the force."""
+    """Return the Hessian solved for the force."""
     solution, product = np.zeros_like(force), np.empty_like(force)
     residual = force.copy()
     direction = residual.copy()
@@ -165,7 +165,7 @@ def _conjugate_gradient(force: Floats, x: Floats, at: Ints, group: Ints, norms: 
 
 
 def _certificate(x: Floats, w: Floats, z: Floats, ptr: Ints, indices: Ints, radius: Floats) -> float:
-    """The norm of a subgradient at x: exact where a group is not zero, z (evened out) where it is."""
+    """Return the norm of a subgradient at x: exact where a group is not zero, z (evened out) where it is."""
     count = ptr.size - 1
     owner = np.repeat(np.arange(count), np.diff(ptr))
     norms = np.sqrt(np.bincount(owner, weights=x[indices] ** 2, minlength=count))
@@ -173,7 +173,7 @@ def _certificate(x: Floats, w: Floats, z: Floats, ptr: Ints, indices: Ints, radi
     inverse = np.divide(radius, norms, out=np.zeros(count), where=~off)
     pull = np.where(off[owner], z, inverse[owner] * x[indices])
     rest = x - w + np.bincount(indices, weights=pull, minlength=x.size)
-    # Spread what is left over the zero groups that hold the coordinate, then push those back into their balls.
+    # Spread the rest over the zero groups of the coordinate, then project those onto their balls.
     shares = np.bincount(indices, weights=off[owner].astype(np.float64), minlength=x.size)
     share = np.divide(rest, shares, out=np.zeros(x.size), where=shares > 0)
     pull = np.where(off[owner], z - share[indices], pull)

@@ -53,35 +53,28 @@ class OverlappingGroupLasso(TreeGroupLasso):
     array([1., 0., 1.])
     """
 
-    def __init__(self, strength: float = 1.0, groups: Any = None, weights: Any = None, exact: bool = True) -> None:
-        self.strength = strength
-        self.groups = groups
-        self.weights = weights
-        self.exact = exact
-        self._check()
-
-    norm = 2
     exact: bool = True
+
+    def __init__(self, strength: float = 1.0, groups: Any = None, weights: Any = None, exact: bool = True) -> None:
+        self.exact = exact
+        super().__init__(strength, groups, weights)
 
     @property
     def method(self) -> str:
         """What `prox` runs."""
         return "exact, with a certificate" if self.exact else "composition of the groups' proxes"
 
-    def _check(self) -> None:
-        check_positive(self.strength, "strength")
-
     def _turns(self, groups: Groups) -> Ints:
         return np.arange(groups.count)
 
     def compiled(self, shape: tuple[int, ...]) -> tuple[Any, Floats, Ints]:
-        """The composition, for `exact=False`."""
+        """Return the composition, for `exact=False`."""
         if self.exact:
             raise Unsupported("the exact prox of OverlappingGroupLasso is no compiled kernel; use exact=False")
         return super().compiled(shape)
 
     def prox_certified(self, w: ArrayLike, step: float = 1.0) -> CertifiedProx:
-        """The exact prox, with a bound on its error and the number of steps on the dual that it took."""
+        """Return the exact prox, with a bound on its error and the number of steps on the dual that it took."""
         a = as_finite(w)
         t = min(check_positive(step, "step") * self.strength, LARGEST / 1e10)
         groups, weights, _ = self._structure(a.shape)
@@ -109,7 +102,7 @@ class OverlappingGroupLasso(TreeGroupLasso):
         return 0.0 if float(np.sqrt((found.x**2).sum())) <= slack else np.inf
 
     def _max_strength(self, g: Floats) -> float:
-        """The dual norm of g, from below: <g, x> / Omega(x) at x = prox of c Omega, which becomes the next c."""
+        """Return the dual norm of g, from below: <g, x> / Omega(x) at x = prox of c Omega, which becomes the next c."""
         unit = OverlappingGroupLasso(1.0, self.groups, self.weights)
         x, c = g, 0.0
         for _ in range(100):

@@ -7,7 +7,7 @@ import numpy as np
 from spom.core.arrays import Floats, Ints, check_positive
 from spom.core.jit import PROX, kernel
 from spom.core.registry import register
-from spom.penalties.base import NO_INTS, Penalty, Strength
+from spom.penalties.base import LARGEST, Penalty, Strength
 from spom.penalties.forms import Elastic
 
 
@@ -45,33 +45,16 @@ def power_root(b: float, t: float, q: float) -> float:
 
 @kernel(PROX)
 def _prox(w: Floats, step: float, reals: Floats, ints: Ints, out: Floats) -> None:
-    t = min(step * reals[0], 1.7976931348623157e308)
+    t = min(step * reals[0], LARGEST)
     for i in range(w.size):
         x = power_root(abs(w[i]), t, reals[1])
         out[i] = x if w[i] > 0.0 else 0.0 - x
 
 
-@register(
-    "penalty",
-    "power",
-    formula=r"s \sum_i |w_i|^q",
-    cost="O(n), a few Newton steps each",
-    examples=lambda: [Power(0.5, 1.5), Power(2.0, 3.0), Power(0.3, 1.0), Power(0.7, 2.0), Power(0.1, 1.01)],
-)
-class Power(Strength):
-    """Omega(w) = s sum abs(w)^q for any q >= 1; the prox solves x + step s q x^(q-1) = abs(w) for each entry.
+class Exponent(Strength):
+    """A penalty with a strength s and an exponent q >= 1."""
 
-    >>> Power(1.0, q=3).prox([4.0])
-    array([1.])
-    """
-
-    separable = True
-    _kernel = _prox
-
-    def __init__(self, strength: float = 1.0, q: float = 1.5) -> None:
-        self.strength = strength
-        self.q = q
-        self._check()
+    q: float
 
     @property
     def homogeneous(self) -> bool:
@@ -85,14 +68,37 @@ class Power(Strength):
 
     def _check(self) -> None:
         super()._check()
-        check_exponent(self.q)
+        if check_positive(self.q, "q") < 1.0:
+            raise ValueError(f"q must be at least 1; it is {self.q!r}")
+
+    def _numbers(self) -> tuple[float, float]:
+        return self.strength, self.q
+
+
+@register(
+    "penalty",
+    "power",
+    formula=r"s \sum_i |w_i|^q",
+    cost="O(n), a few Newton steps each",
+    examples=lambda: [Power(0.5, 1.5), Power(2.0, 3.0), Power(0.3, 1.0), Power(0.7, 2.0), Power(0.1, 1.01)],
+)
+class Power(Exponent):
+    """Omega(w) = s sum abs(w)^q for any q >= 1; the prox solves x + step s q x^(q-1) = abs(w) for each entry.
+
+    >>> Power(1.0, q=3).prox([4.0])
+    array([1.])
+    """
+
+    separable = True
+    _kernel = _prox
+
+    def __init__(self, strength: float = 1.0, q: float = 1.5) -> None:
+        self.q = q
+        super().__init__(strength)
 
     def _value(self, w: Floats) -> float:
         with np.errstate(over="ignore"):
             return self.strength * float((np.abs(w) ** self.q).sum()) if self.strength else 0.0
-
-    def _packed(self, shape: tuple[int, ...]) -> tuple[Floats, Ints]:
-        return np.array([self.strength, self.q], dtype=np.float64), NO_INTS
 
     def elastic(self) -> Elastic | None:
         """l1 for q = 1, squared l2 for q = 2."""
@@ -116,12 +122,6 @@ def power_elastic(strength: float, q: float) -> Elastic | None:
     if q == 1.0:
         return Elastic(strength, 0.0)
     return Elastic(0.0, 2.0 * strength) if q == 2.0 else None
-
-
-def check_exponent(q: float) -> None:
-    """Raise unless q is a finite number >= 1."""
-    if check_positive(q, "q") < 1.0:
-        raise ValueError(f"q must be at least 1; it is {q!r}")
 
 
 def conjugate_of_powers(u: Floats, strength: float, q: float) -> float:

@@ -11,7 +11,7 @@ from spom.core.jit import PROX, kernel
 from spom.core.registry import register
 from spom.penalties.balls import SLACK
 from spom.penalties.base import Penalty, zero_threshold
-from spom.penalties.elastic_net import check_ratio
+from spom.penalties.elastic_net import Mixed
 from spom.penalties.forms import Elastic, NormSum, Split
 from spom.penalties.group_lasso import GroupLasso
 from spom.penalties.grouped import Grouped, group_norms, scale_groups, shrink_factors
@@ -40,7 +40,7 @@ def _prox(w: Floats, step: float, reals: Floats, ints: Ints, out: Floats) -> Non
         SparseGroupLasso(1.0, 3, l1_ratio=0.0),
     ],
 )
-class SparseGroupLasso(Grouped):
+class SparseGroupLasso(Mixed, Grouped):
     """Omega(w) = s (r norm1(w) + (1-r) sum over groups of d_m norm2(w_m)).
 
     Switches groups off, and coordinates in the groups that stay. The prox is a soft threshold, then the
@@ -54,18 +54,8 @@ class SparseGroupLasso(Grouped):
     _kernel = _prox
 
     def __init__(self, strength: float = 1.0, groups: Any = None, l1_ratio: float = 0.5, weights: Any = None) -> None:
-        self.strength = strength
-        self.groups = groups
         self.l1_ratio = l1_ratio
-        self.weights = weights
-        self._check()
-
-    def _check(self) -> None:
-        super()._check()
-        check_ratio(self.l1_ratio)
-
-    def _head(self) -> Floats:
-        return np.array([self.strength * self.l1_ratio, self.strength * (1.0 - self.l1_ratio)])
+        super().__init__(strength, groups, weights)
 
     def elastic(self) -> Elastic | None:
         """l1 for r = 1."""
@@ -75,11 +65,11 @@ class SparseGroupLasso(Grouped):
         return GroupLasso(self.strength * (1.0 - self.l1_ratio), groups, self.weights)
 
     def on_norms(self, count: int) -> Penalty | None:
-        """The group lasso's, for r = 0."""
+        """Return the group lasso's, for r = 0."""
         return super().on_norms(count) if self.l1_ratio == 0.0 else None
 
     def on_rows(self, count: int) -> Penalty | None:
-        """The group lasso's, for r = 0."""
+        """Return the group lasso's, for r = 0."""
         return super().on_rows(count) if self.l1_ratio == 0.0 else None
 
     def split(self, count: int) -> Split | None:
@@ -88,15 +78,15 @@ class SparseGroupLasso(Grouped):
         return None if norms is None else Split(Elastic(self.strength * self.l1_ratio, 0.0), norms)
 
     def norm_sum(self, count: int) -> NormSum | None:
-        """The group lasso's, for r = 0."""
+        """Return the group lasso's, for r = 0."""
         return self._sum_of_norms(count) if self.l1_ratio == 0.0 else super().norm_sum(count)
 
     def _value(self, w: Floats) -> float:
-        a, b = self._head()
+        a, b = self._numbers()
         return float(a * np.abs(w).sum() + b * (self._structure(w.shape)[1] @ self.group_norms(w)))
 
     def _conjugate_value(self, y: Floats) -> float:
-        a, b = self._head()
+        a, b = self._numbers()
         slack = SLACK * (a + b)
         excess = np.sign(y) * np.maximum(np.abs(y) - a, 0.0)
         free = np.abs(self._uncovered(excess)).max(initial=0.0) > slack

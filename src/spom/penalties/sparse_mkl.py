@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from spom.core.arrays import Floats, Ints
 from spom.core.jit import PROX, kernel
 from spom.core.registry import register
+from spom.penalties.base import LARGEST
 from spom.penalties.group_lasso import largest_ratio
 from spom.penalties.grouped import Grouped, group_norms, scale_groups
 from spom.penalties.squared_l1 import shrink_plain, shrink_weighted
@@ -23,7 +22,7 @@ def ratios(after: Floats, before: Floats, out: Floats) -> None:
 
 @kernel(PROX)
 def _prox(w: Floats, step: float, reals: Floats, ints: Ints, out: Floats) -> None:
-    t = min(step * reals[0], 1.7976931348623157e308)
+    t = min(step * reals[0], LARGEST)
     norms = np.empty(ints[0])
     shrunk = np.empty(ints[0])
     group_norms(w, ints, norms)
@@ -57,12 +56,6 @@ class SparseMKL(Grouped):
     """
 
     _kernel = _prox
-
-    def __init__(self, strength: float = 1.0, groups: Any = None, weights: Any = None) -> None:
-        self.strength = strength
-        self.groups = groups
-        self.weights = weights
-        self._check()
 
     def _value(self, w: Floats) -> float:
         norm = float(self._structure(w.shape)[1] @ self.group_norms(w))

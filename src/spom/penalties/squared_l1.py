@@ -9,7 +9,7 @@ import numpy as np
 from spom.core.arrays import Floats, Ints
 from spom.core.jit import PROX, kernel
 from spom.core.registry import register
-from spom.penalties.base import NO_INTS, Strength
+from spom.penalties.base import LARGEST, NO_INTS, Strength
 from spom.penalties.groups import check_weights
 from spom.penalties.threshold import shrink, solve, solve_depths, total_and_peak
 
@@ -70,7 +70,7 @@ def shrink_plain(w: Floats, t: float, out: Floats) -> None:
 
 @kernel(PROX)
 def _prox(w: Floats, step: float, reals: Floats, ints: Ints, out: Floats) -> None:
-    t = min(step * reals[0], 1.7976931348623157e308)
+    t = min(step * reals[0], LARGEST)
     if reals.size == 1:
         shrink_plain(w, t, out)
         return
@@ -100,9 +100,8 @@ class SquaredL1(Strength):
     _kernel = _prox
 
     def __init__(self, strength: float = 1.0, weights: Any = None) -> None:
-        self.strength = strength
         self.weights = weights
-        self._check()
+        super().__init__(strength)
 
     def _weights(self, size: int) -> Floats | None:
         return None if self.weights is None else check_weights(np.ravel(self.weights), size, "coordinates")

@@ -46,10 +46,6 @@ class SquaredL2(Strength):
     separable = True
     _kernel = _prox
 
-    def __init__(self, strength: float = 1.0) -> None:
-        self.strength = strength
-        self._check()
-
     def prox(self, w: ArrayLike, step: float = 1.0, out: Floats | None = None) -> Floats:
         """w / (1 + step s); a new array needs no check before it is written to, so that one pass does both."""
         if out is not None:

@@ -81,7 +81,7 @@ class Sum(Penalty):
                 raise ValueError(f"a sum takes penalties; {term!r} has no prox")
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """`terms`, and with `deep` the parameters of term j as `j__name`."""
+        """Return `terms`, and with `deep` the parameters of term j as `j__name`."""
         found: dict[str, Any] = {"terms": self.terms}
         if deep:
             for j, term in enumerate(self.terms):
@@ -105,7 +105,7 @@ class Sum(Penalty):
         return [term for term in found if not isinstance(term, Zero)]
 
     def _plan(self) -> tuple[bool, list[Penalty], float]:
-        """(exact, the terms in order without their squared l2 parts, the strength of squared l2)."""
+        """Return (exact, the terms in order without their squared l2 parts, the strength of squared l2)."""
         ridge = 0.0
         rest: list[Penalty] = []
         for term in self._flat():
@@ -154,7 +154,7 @@ class Sum(Penalty):
     # --- forms -------------------------------------------------------------------------------------
 
     def elastic(self) -> Elastic | None:
-        """The sum of the terms' forms."""
+        """Return the sum of the terms' forms."""
         l1 = l2 = 0.0
         for term in self._flat():
             part = term.elastic()
@@ -164,11 +164,11 @@ class Sum(Penalty):
         return Elastic(l1, l2)
 
     def on_norms(self, count: int) -> Penalty | None:
-        """The sum of the terms' penalties of norms."""
+        """Return the sum of the terms' penalties of norms."""
         return self._of_terms([term.on_norms(count) for term in self._flat()])
 
     def on_rows(self, count: int) -> Penalty | None:
-        """The sum of the terms' penalties of row norms."""
+        """Return the sum of the terms' penalties of row norms."""
         return self._of_terms([term.on_rows(count) for term in self._flat()])
 
     def _of_terms(self, found: list[Penalty | None]) -> Penalty | None:
@@ -178,7 +178,7 @@ class Sum(Penalty):
         return _added(terms)
 
     def split(self, count: int) -> Split | None:
-        """The terms' elastic parts added up, then the one function of norms there is, with the squared l2 in it."""
+        """Return the sum of the elastic parts, then the one function of norms, which includes the squared l2."""
         elastic = self.elastic()
         if elastic is not None:
             return super().split(count)
@@ -190,7 +190,7 @@ class Sum(Penalty):
         return Split(Elastic(l1, 0.0), norms) if norms.exact else None
 
     def own_blocks(self, shape: tuple[int, ...]) -> OwnBlocks | None:
-        """The groups of the terms, where they all have the same; elastic terms need none."""
+        """Return the groups of the terms, where they all have the same; elastic terms need none."""
         found = [term.own_blocks(shape) for term in self._flat()]
         pairs = list(zip(found, self._flat(), strict=True))
         groups = [own.groups for own in found if own is not None]
@@ -202,13 +202,13 @@ class Sum(Penalty):
         return OwnBlocks(groups[0], Sum([term if own is None else own.penalty for own, term in pairs]))
 
     def restrict(self, kept: Ints, size: int) -> Penalty | None:
-        """The sum of the terms' own."""
+        """Return the sum of the terms' own."""
         found = [term.restrict(kept, size) for term in self.terms]
         terms = [term for term in found if term is not None]
         return Sum(terms) if len(terms) == len(found) else None
 
     def norm_sum(self, count: int) -> NormSum | None:
-        """One sum of norms, with the squared l2 terms beside it."""
+        """Return the one sum of norms, with the squared l2 terms beside it."""
         sums = [term.norm_sum(count) for term in self._flat()]
         found = [part for part in sums if part is not None]
         norms = [part for part in found if part.strength > 0.0]
@@ -249,7 +249,7 @@ class Sum(Penalty):
         raise Unsupported("the conjugate of this sum has no closed form here")
 
     def _max_strength(self, g: Floats) -> float:
-        """The smallest factor on the whole sum at which 0 is optimal."""
+        """Return the smallest factor on the whole sum at which 0 is optimal."""
         elastic = self.elastic()
         if elastic is not None:
             peak = float(np.abs(g).max(initial=0.0))
@@ -260,7 +260,7 @@ class Sum(Penalty):
 
 
 def _added(terms: list[Penalty]) -> Penalty:
-    """The sum of these terms: the one that is not zero, where there is one alone."""
+    """Return the sum of these terms: the one that is not zero, where there is one alone."""
     some = [term for term in terms if not isinstance(term, Zero) and getattr(term, "strength", 1.0) != 0.0]
     if len(some) > 1:
         return Sum(some)
@@ -268,7 +268,7 @@ def _added(terms: list[Penalty]) -> Penalty:
 
 
 def _exact_order(terms: list[Penalty]) -> list[Penalty] | None:
-    """An order of proxes that is the prox of the sum, or None where none is known."""
+    """Return an order of proxes that is the prox of the sum, or None where none is known."""
     if not all(term.exact for term in terms):
         return None
     if len(terms) < 2:

@@ -68,11 +68,8 @@ class TreeGroupLasso(Grouped):
     _kernel = prox_in_turn
 
     def __init__(self, strength: float = 1.0, groups: Any = None, weights: Any = None, norm: float = 2) -> None:
-        self.strength = strength
-        self.groups = groups
-        self.weights = weights
         self.norm = norm
-        self._check()
+        super().__init__(strength, groups, weights)
 
     def _check(self) -> None:
         super()._check()
@@ -84,7 +81,7 @@ class TreeGroupLasso(Grouped):
         return float(self.norm)
 
     def _turns(self, groups: Groups) -> Ints:
-        """The order in which the groups take their proxes."""
+        """Return the order in which the groups take their proxes."""
         return leaves_to_root(groups)
 
     def _pack(self, groups: Groups) -> Ints:
@@ -101,7 +98,7 @@ class TreeGroupLasso(Grouped):
         return np.array([np.linalg.norm(flat[groups.members(m)], self.norm) for m in range(groups.count)])
 
     def norm_sum(self, count: int) -> NormSum | None:
-        """The sum itself."""
+        """Return the sum itself."""
         return self._sum_of_norms(count)
 
     def _value(self, w: Floats) -> float:
@@ -116,7 +113,7 @@ class TreeGroupLasso(Grouped):
 
 
 def leaves_to_root(groups: Groups) -> Ints:
-    """An order in which each group comes after all groups inside it; an error where two merely overlap."""
+    """Return an order in which each group comes after all groups inside it; an error where two merely overlap."""
     sizes = np.diff(groups.ptr)
     order = np.argsort(sizes, kind="stable")
     owner = np.full(groups.size, -1)

@@ -39,7 +39,7 @@ class Zero(Penalty):
         return NO_ELASTIC
 
     def conjugate(self) -> Penalty:
-        """The indicator of the origin."""
+        """Return the indicator of the origin."""
         from spom.penalties.box import Box
 
         return Box(0.0, 0.0)

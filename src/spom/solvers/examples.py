@@ -9,14 +9,14 @@ import numpy as np
 
 
 def signs() -> tuple[Any, Any]:
-    """Rows and signs for linear solvers."""
+    """Return rows and signs for linear solvers."""
     random = np.random.default_rng(0)
     X = random.standard_normal((30, 6))
     return X, np.where(X[:, 0] - X[:, 1] + 0.3 * random.standard_normal(30) > 0, 1.0, -1.0)
 
 
 def least_squares(intercept: bool = False) -> Any:
-    """A squared loss for batch solvers."""
+    """Return a squared loss for batch solvers."""
     from spom.losses import Squared
     from spom.solvers.batch.datafit import LinearSmooth
 
@@ -26,7 +26,7 @@ def least_squares(intercept: bool = False) -> Any:
 
 
 def two_kernels() -> Any:
-    """Two kernels and two classes."""
+    """Return a problem of two kernels and two classes."""
     from spom.solvers.mkl.problem import KernelProblem
 
     X, y = signs()
@@ -34,7 +34,7 @@ def two_kernels() -> Any:
 
 
 def two_grams() -> tuple[Any, Any, Any]:
-    """(Gram matrices, real targets, penalty) of two kernels."""
+    """Return (Gram matrices, real targets, penalty) of two kernels."""
     from spom.penalties import SparseMKL
 
     X, _ = signs()
@@ -42,13 +42,13 @@ def two_grams() -> tuple[Any, Any, Any]:
 
 
 def two_sentences() -> tuple[Any, Any, int]:
-    """(rows, labels, how many labels) of two sentences with one feature per token."""
+    """Return (rows, labels, how many labels) of two sentences with one feature per token."""
     rows = SimpleNamespace(indptr=[0, 1, 2, 3, 4, 5], indices=[0, 1, 0, 1, 0], values=[], offsets=[0, 2, 5])
     return rows, [0, 1, 0, 1, 1], 2
 
 
 def two_trees() -> tuple[Any, Any, Any]:
-    """(templates, codes, gold heads) of two small trees."""
+    """Return (templates, codes, gold heads) of two small trees."""
     from spom.data.treebank import Treebank
     from spom.features.arcs import ArcTemplates, with_roots
 
@@ -61,6 +61,6 @@ def two_trees() -> tuple[Any, Any, Any]:
 
 
 def two_relations() -> tuple[Any, Any]:
-    """((templates, names of relations), (codes, trees, gold relations)) of the same trees."""
+    """Return ((templates, names of relations), (codes, trees, gold relations)) of the same trees."""
     templates, codes, trees = two_trees()
     return (templates, ("det", "nsubj", "root", "obj")), (codes, trees, np.array([0, 0, 1, 2, 0, 2, 3]))

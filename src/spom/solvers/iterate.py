@@ -37,12 +37,12 @@ Rule = Callable[[State], bool]
 
 
 def take(states: States, n: int) -> Iterator[State]:
-    """The first `n` states."""
+    """Yield the first `n` states."""
     return islice(iter(states), n)
 
 
 def every(states: States, n: int) -> Iterator[State]:
-    """Every `n`-th state, and the last one."""
+    """Yield every `n`-th state, and the last one."""
     if n < 1:
         raise ValueError(f"n must be >= 1; it is {n!r}")
     kept: State | None = None
@@ -56,7 +56,7 @@ def every(states: States, n: int) -> Iterator[State]:
 
 
 def last(states: States) -> State:
-    """The last state; an error where there is none."""
+    """Return the last state; an error where there is none."""
     found: State | None = None
     for found in states:  # noqa: B007  # running to the end is the point
         pass
@@ -69,7 +69,7 @@ def last(states: States) -> State:
 
 
 def halt(states: States, rule: Rule) -> Iterator[State]:
-    """The states up to and with the first that satisfies the rule."""
+    """Yield the states up to and including the first that satisfies the rule."""
     for state in states:
         yield state
         if rule(state):
@@ -124,13 +124,13 @@ def stalled(tol: float = 1e-4, patience: int = 1) -> Rule:
 
 
 def diverged(state: State) -> bool:
-    """Whether the objective, the loss or an entry of theta is infinite or NaN after it was computed."""
+    """Return whether the objective, the loss or an entry of theta is infinite or NaN after it was computed."""
     bad_value = math.isinf(state.objective) or math.isinf(state.loss)
     return bad_value or not bool(np.isfinite(state.theta).all())
 
 
 def any_of(*rules: Rule) -> Rule:
-    """Stop when one of the rules says so; all are asked each time, so that those that count go on counting."""
+    """Stop when one of the rules says so; each rule sees every state."""
     return lambda state: sum(bool(rule(state)) for rule in rules) > 0
 
 
@@ -138,7 +138,7 @@ def any_of(*rules: Rule) -> Rule:
 
 
 def tee(states: States, function: Callable[[State], Any]) -> Iterator[State]:
-    """The same states; `function` sees each of them first."""
+    """Yield the same states; call `function` with each of them first."""
     for state in states:
         function(state)
         yield state
@@ -177,13 +177,13 @@ class History:
             self.theta.append(state.theta)
 
     def as_dict(self) -> dict[str, list[Any]]:
-        """The scalar columns by name, for a data frame or a JSON file."""
+        """Return the scalar columns by name, for a data frame or a JSON file."""
         names = ("k", "objective", "loss", "step", "nnz", "seconds", "examples", "gradients", "proxes")
         return {name: list(getattr(self, name)) for name in names}
 
 
 def record(states: States, history: History) -> Iterator[State]:
-    """The same states; each is added to the history."""
+    """Yield the same states; add each to the history."""
     return tee(states, history.add)
 
 
@@ -195,42 +195,21 @@ def progress(
     delay: float = 2.0,
     refresh: float = 0.2,
 ) -> Iterator[State]:
-    """The same states, with one line on standard error, or below the cell of a notebook, that is kept up to date.
+    """Yield the same states; keep a line up to date on standard error, or below the cell of a notebook.
 
     Nothing is shown where there is neither a terminal nor a notebook, nor before `delay` seconds have passed. `total`
     is the number of states to come, if known.
     """
-    if stream is None and in_notebook():
-        yield from _notebook_progress(states, total, label, delay, refresh)
-        return
-    out = sys.stderr if stream is None else stream
-    if not out.isatty():
+    notebook, out = stream is None and in_notebook(), sys.stderr if stream is None else stream
+    if not notebook and not out.isatty():
         yield from states
         return
-    begin, shown, width = time.perf_counter(), -math.inf, 0
+    begin, shown, line = time.perf_counter(), -math.inf, Line() if notebook else TerminalLine(out)
     try:
         for count, state in enumerate(states, 1):
             now = time.perf_counter()
             if now - begin >= delay and now - shown >= refresh:
-                text = _line(state, count, total, label, now - begin)
-                out.write("\r" + text.ljust(width))
-                out.flush()
-                shown, width = now, max(width, len(text))
-            yield state
-    finally:
-        if width:
-            out.write("\r" + " " * width + "\r")
-            out.flush()
-
-
-def _notebook_progress(states: States, total: int | None, label: str, delay: float, refresh: float) -> Iterator[State]:
-    """The same states, with a bar below the cell."""
-    begin, shown, line = time.perf_counter(), -math.inf, Line()
-    try:
-        for count, state in enumerate(states, 1):
-            now = time.perf_counter()
-            if now - begin >= delay and now - shown >= refresh:
-                text = _line(state, count, total, label, now - begin, bar=False)
+                text = _line(state, count, total, label, now - begin, bar=not notebook)
                 line.show(text, min(1.0, count / total) if total else None)
                 shown = now
             yield state
@@ -238,7 +217,7 @@ def _notebook_progress(states: States, total: int | None, label: str, delay: flo
         line.close()
 
 
-def _line(state: State, count: int, total: int | None, label: str, elapsed: float, bar: bool = True) -> str:
+def _line(state: State, count: int, total: int | None, label: str, elapsed: float, bar: bool) -> str:
     parts = [label] if label else []
     if total:
         done = min(1.0, count / total)
@@ -263,7 +242,7 @@ def _line(state: State, count: int, total: int | None, label: str, elapsed: floa
 def average(
     states: States, weight: Callable[[int], float] | None = None, start: State | None = None
 ) -> Iterator[State]:
-    """The states with theta = (sum of weight(k) theta_k) / (sum of weight(k)), all weights one by default.
+    """Yield states with theta = (sum of weight(k) theta_k) / (sum of weight(k)), all weights one by default.
 
     The iterate itself is kept, see `iterate_of`. `start` is the averaged state to resume from.
     """
@@ -285,7 +264,7 @@ def average(
 
 
 def iterate_of(state: State) -> State:
-    """The solver's own state below an average: the one a solver can start from."""
+    """Return the solver's own state below an average: the one a solver can start from."""
     if "average.iterate" not in state.internal:
         return state
     internal = {name: a for name, a in state.internal.items() if not name.startswith("average.")}
@@ -296,11 +275,11 @@ def iterate_of(state: State) -> State:
 
 
 def checkpoint(states: States, path: str | Path, every: int | float | str = "60s") -> Iterator[State]:
-    """The same states; one of them is saved now and then, and the last one always.
+    """Yield the same states; save one now and then, and always the last one.
 
     `every` is a number of states, or a time such as `"60s"`, `"5m"`, `"2h"`. The file is written under a
-    temporary name and moved, so a crash leaves the one before. To go on: `solver(..., start=saved(path))`.
-    The state that is being looked at when the loop is left is saved too.
+    temporary name and moved, so a crash leaves the previous file. To resume: `solver(..., start=saved(path))`.
+    The last state is also saved when the loop is left early.
     """
     wait, by_time = period(every)
     mark = time.perf_counter() if by_time else 0.0
@@ -319,7 +298,7 @@ def checkpoint(states: States, path: str | Path, every: int | float | str = "60s
 
 
 def period(every: int | float | str) -> tuple[float, bool]:
-    """(how much, whether that is seconds): a number of states, or a time such as `"60s"`, `"5m"`, `"2h"`."""
+    """Return (how much, whether that is seconds): a number of states, or a time such as `"60s"`, `"5m"`, `"2h"`."""
     units = {"s": 1.0, "m": 60.0, "h": 3600.0}
     try:
         if isinstance(every, str) and every[-1:] in units:
@@ -334,12 +313,12 @@ def period(every: int | float | str) -> tuple[float, bool]:
 
 
 def saved(path: str | Path) -> State | None:
-    """The state at `path`, or None where there is no file yet: `solver(..., start=saved(path))` resumes."""
+    """Return the state at `path`, or None where there is no file yet: `solver(..., start=saved(path))` resumes."""
     return State.load(path) if Path(path).exists() else None
 
 
 def in_notebook() -> bool:
-    """Whether code runs in a notebook: IPython is there, with a kernel that shows HTML."""
+    """Return whether code runs in a notebook: IPython is there, with a kernel that shows HTML."""
     module = sys.modules.get("IPython")
     if module is None:
         return False
@@ -347,8 +326,29 @@ def in_notebook() -> bool:
     return shell is not None and type(shell).__name__ == "ZMQInteractiveShell"
 
 
+class TerminalLine:
+    """A line of text on a terminal; `show` replaces it, `close` removes it."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self.stream, self.width = stream, 0
+
+    def show(self, text: str, done: float | None = None) -> None:
+        """Show this text, which has its own bar."""
+        self._write("\r" + text.ljust(self.width))
+        self.width = max(self.width, len(text))
+
+    def close(self) -> None:
+        """Remove the line."""
+        if self.width:
+            self._write("\r" + " " * self.width + "\r")
+
+    def _write(self, text: str) -> None:
+        self.stream.write(text)
+        self.stream.flush()
+
+
 class Line:
-    """A line of text with a bar; `show` replaces it, `close` removes it."""
+    """A line of text with a bar below the cell of a notebook; `show` replaces it, `close` removes it."""
 
     def __init__(self) -> None:
         self._handle: Any = None
@@ -365,7 +365,7 @@ class Line:
             self._handle.update(content)
 
     def close(self) -> None:
-        """Leave nothing behind."""
+        """Remove the line."""
         from IPython.display import HTML
 
         if self._handle is not None:

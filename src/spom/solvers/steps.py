@@ -143,9 +143,8 @@ class AdaGrad(Constant):
     mode = DIAGONAL
 
     def __init__(self, eta0: float = 0.1, delta: float = 1e-8) -> None:
-        self.eta0 = eta0
         self.delta = delta
-        self._check()
+        super().__init__(eta0)
 
     def _check(self) -> None:
         super()._check()
@@ -159,7 +158,7 @@ class Theory(Step):
     """
 
     def sizes(self, first: int, count: int, rounds_per_epoch: int) -> Floats:
-        """Known only once there are data: the solver replaces this rule by an `InverseSqrt`."""
+        """Raise an error: the step depends on the data, and the solver replaces this rule by an `InverseSqrt`."""
         raise Unsupported("the theory's step depends on the data; a solver resolves it")
 
 
@@ -184,7 +183,7 @@ _NAMES: dict[str, Callable[[], Step]] = {
 
 
 def as_step(step: Any) -> Step:
-    """The rule that `step=` stands for.
+    """Return the rule that `step=` stands for.
 
     >>> as_step(0.5)
     Constant(eta0=0.5)

@@ -21,7 +21,7 @@ def spom_regret(
     diameter: float | None = None,
     sigma: float | None = None,
 ) -> Floats:
-    """Prop. 3 of SPOM, which of its three parts being said by what is given:
+    """Prop. 3 of SPOM; the arguments select one of its three parts:
 
     1. `eta`, `norm` (of theta*): eta T G^2/2 + norm^2 / (2 eta), for the constant step eta;
     2. `eta0`, `diameter` F of Theta: (F^2 / (2 eta0) + G^2 eta0) sqrt(T), for eta0 / sqrt(t);
@@ -118,7 +118,7 @@ class MirrorDescent:
         return float(self.risk + self.divergence / self.eta1 + grown * factor)
 
     def excess(self, T: ArrayLike) -> Floats:
-        """The bound (4.12) on the expected excess regularised risk of the last iterate after T rounds."""
+        """Return the bound (4.12) on the expected excess regularised risk of the last iterate after T rounds."""
         t, theta, worst = _rounds(T), self.theta, max(self.p, self.q)
         c1, c2 = self._first
         risk = self._third
@@ -134,7 +134,7 @@ class MirrorDescent:
 
 
 def tau(x: float) -> float:
-    """The paper's tau: 4 / (1 - x) for x < 1 and 4 at 1 (and beyond, where it is not used)."""
+    """Return the paper's tau: 4 / (1 - x) for x < 1 and 4 at 1 (and beyond, where it is not used)."""
     # x comes out of thirds: what is 1 up to rounding is 1.
     return 4.0 / (1.0 - x) if x < 1.0 and not math.isclose(x, 1.0) else 4.0
 

@@ -48,7 +48,7 @@ def structured_lipschitz(largest_norm: float, budget: float = 0.0, strength: flo
 def vacuous_radius(
     loss: Any, penalty: Any, y: ArrayLike, weight: ArrayLike | None = None, outputs: int | None = None
 ) -> float:
-    """A radius r with norm2(theta*) <= r, from Omega(theta*) <= F(theta*) <= F(0) = the mean loss at zero.
+    """Return a radius r with norm2(theta*) <= r, from Omega(theta*) <= F(theta*) <= F(0) = the mean loss at zero.
 
     Known for penalties that bound the norm: s norm1, s norm2 and s sum of group norms (r = F(0)/s), squared l2
     and squared sums of group norms (r = sqrt(2 F(0)/s)), and sums of them (the smallest).
@@ -101,7 +101,7 @@ def lipschitz(loss: Any, X: Any, norm: float = 2.0) -> float:
 
 
 def row_norms(X: Any, power: float) -> Floats:
-    """The norm of each row of a dense or sparse matrix."""
+    """Return the norm of each row of a dense or sparse matrix."""
     if not sparse.issparse(X):
         return np.asarray(np.linalg.norm(np.asarray(X, dtype=np.float64), ord=power, axis=1))
     size = abs(X.tocsr())
@@ -116,7 +116,7 @@ def row_norms(X: Any, power: float) -> Floats:
 
 
 def largest_step(loss: Any, penalty: Any, mirror: Any, X: Any, y: ArrayLike) -> float:
-    """The largest eta_1 of eta_t = eta_1 / sqrt(t) that (1.5)/(2.2) allows.
+    """Return the largest eta_1 of eta_t = eta_1 / sqrt(t) that (1.5)/(2.2) allows.
 
     With sigma the map's modulus, R the largest dual norm of a row, (q, L) the Hoelder constants of the loss:
     sigma/4 times the smallest of 1 / (R^2 L^(2/(q+1))), or for q = 0 of 1 / (R max(abs(phi'(y, 0)), L))^2, and of
@@ -151,7 +151,7 @@ def slope_at_zero(loss: Any, y: ArrayLike) -> float:
 
 
 def penalty_terms(penalty: Any, ones: float, d: int) -> list[float]:
-    """What each term of the penalty allows, before sigma/4; `ones` is the dual norm of the d-vector of ones."""
+    """Return each term's bound, before sigma/4; `ones` is the dual norm of the d-vector of ones."""
     name = type(penalty).__name__
     if penalty is None or name == "Zero" or getattr(penalty, "indicator", False):
         return []

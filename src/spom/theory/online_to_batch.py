@@ -38,7 +38,7 @@ def averaged_rounds(epsilon: float, F: float, G: float, delta: float) -> int:
 
 
 def strongly_convex_excess(T: ArrayLike, G: float, sigma: float, delta: float) -> Floats:
-    """The second part of Prop. 4: G^2 (1 + log T) / (2 sigma delta T) with probability 1 - delta.
+    """Return the second part of Prop. 4: G^2 (1 + log T) / (2 sigma delta T) with probability 1 - delta.
 
     For a sigma-strongly convex loss, the step 1 / (sigma t), and an iterate drawn at random: the expected excess risk
     is the regret bound over T, and Markov's inequality gives the probability. A sigma/2 norm^2 of the penalty may be
@@ -49,8 +49,7 @@ def strongly_convex_excess(T: ArrayLike, G: float, sigma: float, delta: float) -
     """
     t = np.asarray(T, dtype=np.float64)
     check_positive(sigma, "sigma", zero=False)
-    if not 0.0 < delta < 1.0:
-        raise ValueError(f"delta must be between 0 and 1; it is {delta!r}")
+    _check_delta(delta)
     return np.asarray(G**2 * (1.0 + np.log(t)) / (2.0 * sigma * delta * t))
 
 
@@ -99,6 +98,10 @@ def gradient_excess(T: ArrayLike, constants: MirrorDescent) -> Floats:
 
 
 def _log(delta: float) -> float:
+    _check_delta(delta)
+    return -math.log(delta)
+
+
+def _check_delta(delta: float) -> None:
     if not 0.0 < delta < 1.0:
         raise ValueError(f"delta must be between 0 and 1; it is {delta!r}")
-    return -math.log(delta)

@@ -58,7 +58,7 @@ def lemma2(penalty: Any, size: int, projection: Any = None, points: int = 200, s
 
 
 def _later_proxes(terms: list[Any], w: Floats, step: float) -> set[str]:
-    """The pairs of terms of which the later one's prox increases the earlier one."""
+    """Return the pairs of terms of which the later one's prox increases the earlier one."""
     found = set()
     for j, term in enumerate(terms):
         moved = term.prox(w, step)

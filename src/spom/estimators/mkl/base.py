@@ -39,7 +39,7 @@ class KernelEstimator(TakesPenalty, TakesCallbacks, Saving, BaseEstimator):  # t
         return np.flatnonzero(self.block_norms_)
 
     def model_state(self) -> tuple[dict[str, Any], Arrays]:
-        """What `spom.models` writes."""
+        """Return what `spom.models` writes."""
         check_is_fitted(self)
         state, arrays = self._model.packed()
         state |= {name: vars(self)[name] for name in self._saved if name in vars(self)}
@@ -49,7 +49,7 @@ class KernelEstimator(TakesPenalty, TakesCallbacks, Saving, BaseEstimator):  # t
 
     @classmethod
     def from_model_state(cls, state: dict[str, Any], arrays: Arrays) -> Self:
-        """The estimator again."""
+        """Return the estimator again."""
         model = cls(**state["params"])
         model.__dict__.update({name: state[name] for name in cls._saved if name in state})
         model.block_norms_ = take(arrays, "block_norms_", "f")
@@ -65,11 +65,11 @@ class KernelEstimator(TakesPenalty, TakesCallbacks, Saving, BaseEstimator):  # t
         return model
 
     def _blocks_among(self, count: int) -> list[Any]:
-        """The kernels that `kernels=` means, where a model file has `count` of them."""
+        """Return the kernels that `kernels=` means, where a model file has `count` of them."""
         raise NotImplementedError
 
     def _fits(self, found: KernelModel) -> bool:
-        """Whether a model from a file fits the other attributes."""
+        """Return whether a model from a file fits the other attributes."""
         raise NotImplementedError
 
     def _auto_penalty(self) -> str:

@@ -54,7 +54,7 @@ class Chosen(NamedTuple):
 
 
 def at_cost(given: str, count: int, total: float, cost: float) -> Any:
-    """The penalty of that name at C, for `count` blocks and examples of this total weight.
+    """Return the penalty of that name at C, for `count` blocks and examples of this total weight.
 
     >>> at_cost("auto", 2, 100.0, 8.0)
     SparseMKL(strength=0.00125)
@@ -96,17 +96,17 @@ def _rounded(penalty: Any) -> Any:
 
 
 def _one(machines: list[Any], m: int) -> list[Any]:
-    """The same with kernel m alone."""
+    """Return the same with kernel m alone."""
     return [(train, test, learnt[m : m + 1], blocks[m : m + 1]) for train, test, learnt, blocks in machines]
 
 
 def _whole(grams: Grams, rows: Ints) -> list[Any]:
-    """The Gram matrices of some rows; parts of matrices that were checked need no check."""
+    """Return the Gram matrices of some rows; parts of matrices that were checked need no check."""
     return [as_gram(gram, check=False) for gram in grams(rows, rows)]
 
 
 def _trials(model: Any, parts: list[Any], y: Ints, weight: Floats, costs: tuple[float, ...] = COSTS) -> Iterator[Trial]:
-    """What the held-out rows say of each C, until it got worse twice in a row."""
+    """Yield the result of each C on the held-out rows, until it got worse twice in a row."""
     least, worse = np.inf, 0
     rows = np.concatenate([part[1] for part in parts])
     for cost in costs:
@@ -121,7 +121,7 @@ def _trials(model: Any, parts: list[Any], y: Ints, weight: Floats, costs: tuple[
 
 
 def _scores(model: Any, part: Any, data: tuple[Ints, Floats], cost: float) -> Floats:
-    """The scores of the held-out rows of a part; a class that was not learnt from comes last."""
+    """Return the scores of the held-out rows of a part; a class that was not learnt from comes last."""
     (train, _, learnt, blocks), (y, weight) = part, data
     machine = clone(model).set_params(kernels="precomputed", callbacks=None, verbose=0, class_weight=None)
     epochs = EPOCHS if isinstance(model.epochs, str) else min(EPOCHS, model.epochs)

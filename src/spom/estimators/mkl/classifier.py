@@ -18,7 +18,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from spom.core.arrays import Floats, Ints
-from spom.core.registry import register
+from spom.core.registry import keep, register
 from spom.errors import DataError, Unsupported
 from spom.estimators.checking import (
     FLOATS,
@@ -120,6 +120,7 @@ class MKLClassifier(ClassifierMixin, KernelEstimator):  # type: ignore[misc]  # 
     ['setosa', 'versicolor', 'virginica']
     """
 
+    epochs: int | str
     _saved = (
         *("classes_", "penalty_", "n_features_in_", "feature_names_in_"),
         *("converged_", "memory_plan_", "n_support_", "solver_", "update_", "calibration_", "default_kernels_"),
@@ -147,24 +148,7 @@ class MKLClassifier(ClassifierMixin, KernelEstimator):  # type: ignore[misc]  # 
         callbacks: Any = None,
         verbose: int = 0,
     ) -> None:
-        self.kernels = kernels
-        self.loss = loss
-        self.penalty = penalty
-        self.solver = solver
-        self.update = update
-        self.step = step
-        self.epochs = epochs
-        self.output = output
-        self.tol = tol
-        self.memory = memory
-        self.precision = precision
-        self.class_weight = class_weight
-        self.probability = probability
-        self.patience = patience
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.callbacks = callbacks
-        self.verbose = verbose
+        keep(self, locals())
 
     # --- learning ----------------------------------------------------------------------------------------
 
@@ -229,7 +213,7 @@ class MKLClassifier(ClassifierMixin, KernelEstimator):  # type: ignore[misc]  # 
         return self
 
     def _contents(self, X: Any, y: Any, sample_weight: Any, dev: Any) -> dict[str, Any]:
-        """What the fingerprint of a checkpoint says of the data."""
+        """Return the data's part of the fingerprint of a checkpoint."""
         listed = list(X) if self._is_precomputed() else [X]
         return {
             "data": {"digest": digest(*(part if sparse.issparse(part) else np.asarray(part) for part in listed))},
@@ -274,7 +258,7 @@ class MKLClassifier(ClassifierMixin, KernelEstimator):  # type: ignore[misc]  # 
         self._keep(self._run(blocks, problem, (None, total), trainer, dev))
 
     def _given(self, count: int, version: int = DEFAULT_KERNELS) -> Any:
-        """The kernels; the first `count` of the default ones, which were others in version 1."""
+        """Return the kernels; the first `count` of the default ones, which were others in version 1."""
         if self.kernels is not None:
             return self.kernels
         if version == 1:
@@ -331,14 +315,14 @@ class MKLClassifier(ClassifierMixin, KernelEstimator):  # type: ignore[misc]  # 
         )
 
     def _takes_pairs(self, blocks: Any) -> bool:
-        """Whether nothing says how to learn: then held-out rows weigh the kernels, and classes are learnt in pairs."""
+        """Whether all choices are automatic: then held-out rows weigh the kernels, and classes are learnt in pairs."""
         given = (self.penalty, self.solver, self.update, self.step, self.output)
         plain = all(isinstance(value, str) and value == "auto" for value in given) and self.loss == "hinge"
         whole = not blocks.explicit and all(isinstance(gram, DenseGram) for gram in blocks.grams)
         return plain and whole and len(blocks.grams) <= MANY and self.classes_.size <= MANY_CLASSES
 
     def _run_pairs(self, blocks: Any, problem: KernelProblem, data: tuple[Any, Floats], trainer: Trainer) -> KernelFit:
-        """Weights of kernels from the penalty, then the machine that held-out rows choose."""
+        """Learn the weights of the kernels with the penalty, then the machine that held-out rows choose."""
         (X, weight), count = data, problem.n_blocks
         total = float(weight.sum())
         self.penalty_ = at_cost("auto", count, total, DEFAULT)
@@ -359,7 +343,7 @@ class MKLClassifier(ClassifierMixin, KernelEstimator):  # type: ignore[misc]  # 
         return trainer.seed(lambda: int(check_random_state(self.random_state).randint(2**31 - 1)))
 
     def _passes(self, blocks: Any) -> int:
-        """How many passes the online solver makes."""
+        """Return how many passes the online solver makes."""
         if isinstance(self.epochs, str):
             if self.epochs != "auto":
                 raise ValueError(f"epochs must be 'auto' or an integer >= 1; it is {self.epochs!r}")
@@ -383,7 +367,7 @@ class MKLClassifier(ClassifierMixin, KernelEstimator):  # type: ignore[misc]  # 
         return options
 
     def _scored(self, found: KernelFit, dev: Any) -> float:
-        """The score of what was learnt so far on development data."""
+        """Return the score of what was learnt so far on development data."""
         model = copy.copy(self)
         model._keep(found)
         return model.score(*dev)
@@ -404,12 +388,12 @@ class MKLClassifier(ClassifierMixin, KernelEstimator):  # type: ignore[misc]  # 
         return self._model.scores(check_data(self, X, reset=False, dtype=FLOATS))
 
     def decision_function(self, X: Any) -> Floats:
-        """The scores: a vector for two classes (positive means `classes_[1]`), else one column per class."""
+        """Return the scores: a vector for two classes (positive means `classes_[1]`), else one column per class."""
         scores = self._scores(X)
         return scores[:, 1] - scores[:, 0] if self.classes_.size == 2 else scores
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """The class with the highest score, of each row."""
+        """Return the class with the highest score, of each row."""
         scores = self._scores(X)
         return np.asarray(self.classes_[scores.argmax(axis=1)])
 
@@ -420,7 +404,7 @@ class MKLClassifier(ClassifierMixin, KernelEstimator):  # type: ignore[misc]  # 
 
     @available_if(_gives_probabilities)  # type: ignore[untyped-decorator]  # scikit-learn has no types
     def predict_log_proba(self, X: Any) -> Floats:
-        """The logarithm of the probability of each class."""
+        """Return the logarithm of the probability of each class."""
         scores = getattr(self, "calibration_", 1.0) * self._scores(X)
         scores -= scores.max(axis=1, keepdims=True)
         return np.asarray(scores - np.log(np.exp(scores).sum(axis=1, keepdims=True)))
@@ -436,7 +420,7 @@ class MKLClassifier(ClassifierMixin, KernelEstimator):  # type: ignore[misc]  # 
         return explain_blocks(self.classes_.tolist(), names, parts, self._model.scores(X))
 
     def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
-        """The share of labels that are right; a label that was not there in `fit` is an error."""
+        """Return the share of labels that are right; a label that was not there in `fit` is an error."""
         check_is_fitted(self)
         labels = check_labels(y)
         unknown = ~np.isin(labels, self.classes_)

@@ -1,4 +1,4 @@
-"""What is left of a fitted kernel machine: kept kernels, support rows with their coefficients, explicit weights."""
+"""A fitted kernel machine: the kernels that were kept, support rows with their coefficients, explicit weights."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class KernelModel:
     shift: Floats | None = None
 
     def scores(self, X: Any) -> Floats:
-        """(rows, labels), in batches through BLAS."""
+        """Return the scores (rows, labels), computed in batches."""
         n, k = X.shape[0], self.coef.shape[2]
         out = np.zeros((n, k))
         step = max(16, BATCH // max(1, self.columns.size, k * k))
@@ -60,7 +60,7 @@ class KernelModel:
         return out
 
     def _parts(self, some: Any, z: Any = None) -> Iterator[Floats]:
-        """What each kernel adds to the scores of some rows, or to f_ab; `z` has the squares of the support rows."""
+        """Yield what each kernel adds to the scores of some rows, or to f_ab; `z` has the support rows' squares."""
         P: Any = None
         if z is not None:
             P, x = products(some, self.support), squares(some)
@@ -69,7 +69,7 @@ class KernelModel:
             yield self._part(m, kernel._of_products(P.copy(), x, z) if own else kernel._block(some, self.support))
 
     def _part(self, m: int, K: Any) -> Floats:
-        """What kernel m adds, from its block between rows and support rows."""
+        """Return what kernel m adds, from its block between rows and support rows."""
         a = self.coef[m].astype(K.dtype, copy=False)
         found = np.asarray(K @ a) if self.owner is None else duels(K, a, self.owner)
         return found if self.shift is None else found + self.shift[m]
@@ -88,7 +88,7 @@ class KernelModel:
         return numbers, np.array(found).reshape(len(numbers), X.shape[0], self.coef.shape[2])
 
     def scores_precomputed(self, blocks: Sequence[Any], n_train: int, count: int) -> Floats:
-        """The same from Gram blocks between test and training examples, one for each kernel that was given."""
+        """Return the same from Gram blocks between test and training examples, one for each kernel that was given."""
         if len(blocks) != count:
             raise DataError(f"there are {len(blocks)} Gram blocks, but the model was fitted with {count}")
         out = None
@@ -127,7 +127,7 @@ class KernelModel:
 
     @classmethod
     def unpacked(cls, state: dict[str, Any], arrays: dict[str, Any]) -> KernelModel:
-        """The model again."""
+        """Return the model again."""
         coef, columns = take(arrays, "coef", "f", 3), take(arrays, "columns", "i")
         kept, width = take(arrays, "kept", "i"), int(state["width"])
         if kept.size == 0:
@@ -156,7 +156,7 @@ class KernelModel:
 
 
 def named_blocks(blocks: Sequence[Any], numbers: Sequence[int]) -> list[str]:
-    """The names of blocks as `KernelModel.by_block` numbers them: `blocks` are the kernels as they were given.
+    """Return the names of blocks as `KernelModel.by_block` numbers them: `blocks` are the kernels as they were given.
 
     >>> from spom.kernels import Gaussian, Linear
     >>> named_blocks([Gaussian(1.0), Linear()], [1, 0])

@@ -38,7 +38,7 @@ class Machine(NamedTuple):
     shares: dict[tuple[str, float], float]
 
     def told(self) -> str:
-        """What was chosen, and what for."""
+        """Say what was chosen, and why."""
         kernels = {"learnt": "kernels as the penalty weighs them", "equal": "all kernels alike"}
         what = kernels.get(self.name, f"kernel {self.name}")
         if not self.held:
@@ -56,7 +56,7 @@ class Rows(NamedTuple):
 
 
 def chosen_machine(rows: Rows, learnt: Floats, seed: int) -> Machine:
-    """The best of the weights that were learnt, equal ones, and one kernel alone, and the best C."""
+    """Return the best of the weights that were learnt, equal ones, and one kernel alone, and the best C."""
     some = np.flatnonzero(rows.weight > 0.0)
     some = np.sort(np.random.default_rng(seed).permutation(some)[:MOST])
     if some.size < FEW:
@@ -77,7 +77,7 @@ def chosen_machine(rows: Rows, learnt: Floats, seed: int) -> Machine:
 
 
 def _candidates(learnt: Floats, sizes: Floats) -> dict[str, Floats]:
-    """Weights by their names; a kernel that is zero for all rows has none."""
+    """Return weights by name; a kernel that is zero on all rows has none."""
     on = (sizes > 0.0).astype(np.float64)
     equal = on / max(1.0, float(on.sum()))
     learnt = learnt / learnt.sum() if learnt.any() else equal
@@ -87,7 +87,7 @@ def _candidates(learnt: Floats, sizes: Floats) -> dict[str, Floats]:
 
 
 def _folds(y: Ints, seed: int) -> Ints:
-    """The number of each row's fold: the same share of each class."""
+    """Return the number of each row's fold: the same share of each class."""
     order = np.random.default_rng(seed).permutation(y.size)
     order = order[np.argsort(y[order], kind="stable")]
     folds = np.empty(y.size, dtype=np.int64)
@@ -96,7 +96,7 @@ def _folds(y: Ints, seed: int) -> Ints:
 
 
 def _sum(grams: list[Any], weights: Floats, sizes: Floats) -> Any:
-    """The weighted sum of Gram matrices whose diagonals are brought to the mean one."""
+    """Return the weighted sum of Gram matrices whose diagonals are brought to the mean one."""
     found = np.zeros_like(grams[0])
     for m in np.flatnonzero(weights).tolist():
         found += grams[m] * grams[m].dtype.type(weights[m] / sizes[m])
@@ -117,7 +117,7 @@ def _right(K: Any, data: tuple[Ints, Floats, Ints], costs: tuple[float, ...]) ->
 
 
 def _shift(alpha: Floats, owner: Ints) -> Floats:
-    """The constants: in row a the sum of alpha over the rows of class a."""
+    """Return the constants: in row a the sum of alpha over the rows of class a."""
     count = alpha.shape[1]
     found = np.zeros((count, count))
     np.add.at(found, owner, alpha)
@@ -143,7 +143,7 @@ def fitted_machine(rows: Rows, machine: Machine, kernels: list[Any], X: Any) -> 
 
 
 def _square(K: Any, alpha: Floats, owner: Ints) -> float:
-    """The sum over pairs of the squared norms of f_ab without its constant."""
+    """Return the sum over pairs of the squared norms of f_ab without its constant."""
     total = 0.0
     for a in np.unique(owner).tolist():
         own = np.flatnonzero(owner == a)
@@ -152,7 +152,7 @@ def _square(K: Any, alpha: Floats, owner: Ints) -> float:
 
 
 def _as_scores(model: KernelModel) -> KernelModel:
-    """One pair as two scores, whose difference is f_01."""
+    """Return the model with two scores, whose difference is f_01, in place of one pair."""
     assert model.owner is not None
     assert model.shift is not None
     sign = np.where(model.owner == 0, 0.5, -0.5)

@@ -12,7 +12,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from spom.core.arrays import Floats
-from spom.core.registry import register
+from spom.core.registry import keep, register
 from spom.core.state import State
 from spom.errors import DataError
 from spom.estimators.checking import (
@@ -98,16 +98,7 @@ class MKLRegressor(RegressorMixin, KernelEstimator):  # type: ignore[misc]  # sc
         callbacks: Any = None,
         verbose: int = 0,
     ) -> None:
-        self.kernels = kernels
-        self.penalty = penalty
-        self.epochs = epochs
-        self.tol = tol
-        self.memory = memory
-        self.precision = precision
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.callbacks = callbacks
-        self.verbose = verbose
+        keep(self, locals())
 
     # --- learning ----------------------------------------------------------------------------------------
 
@@ -144,7 +135,7 @@ class MKLRegressor(RegressorMixin, KernelEstimator):  # type: ignore[misc]  # sc
         return {"epochs": int(self.epochs), "tol": self.tol}
 
     def _chosen(self, grams: list[Gram], y: Floats, weight: Floats | None) -> Any:
-        """The penalty, with a strength from held-out rows where none was given."""
+        """Return the penalty, with a strength from held-out rows where none was given."""
         self.strengths_: list[float] = []
         self.held_out_errors_: list[float] = []
         if self.penalty is None:
@@ -218,11 +209,11 @@ class _Steps(Learner):
         self.solver = solver
 
     def states(self, start: State | None, done: int) -> Iterable[State]:
-        """The solver."""
+        """Return the solver."""
         return self.solver
 
     def entry(self, state: State) -> dict[str, Any]:
-        """An entry of the history."""
+        """Return an entry of the history."""
         norms = np.asarray(state.block_norms)
         total = float(norms.sum())
         return {

@@ -34,7 +34,7 @@ class Path:
     limits: dict[str, Any]
 
     def size(self) -> float:
-        """The strength of which `MULTIPLES` are taken.
+        """Return the strength of which `MULTIPLES` are taken.
 
         Penalties that can make all blocks zero: the least strength that does. Others: 1 at a penalty that is
         norm^2 / 2 of one block, and what costs the same at the norm where targets are fitted.
@@ -52,7 +52,7 @@ class Path:
         return 0.5 * float(unit[0]) ** 2 / value if value > 0.0 else 1.0
 
     def errors(self, train: Ints, test: Ints) -> list[float]:
-        """The mean squared error on `test` at each multiple, each fit warm from the one before."""
+        """Return the mean squared error on `test` at each multiple, each fit warm from the one before."""
         grams = [_part(gram, train) for gram in self.grams]
         weight = None if self.weight is None else self.weight[train]
         found: list[float] = []
@@ -89,7 +89,7 @@ def chosen_multiple(path: Path, random: Any) -> tuple[float, list[float]]:
 
 
 def _part(gram: Gram, rows: Ints) -> Gram:
-    """The Gram matrix of some rows."""
+    """Return the Gram matrix of some rows."""
     if isinstance(gram, DenseGram):
         return DenseGram(np.ascontiguousarray(gram.values[np.ix_(rows, rows)]))
     if isinstance(gram, FeatureGram):

@@ -45,7 +45,7 @@ class KernelFit:
 
 
 def as_kernels(given: Any) -> list[Kernel]:
-    """A list of kernels from objects, registered names, names of scikit-learn's pairwise kernels, and callables.
+    """Return a list of kernels from objects, registered names, names of scikit-learn's pairwise kernels, and callables.
 
     >>> as_kernels(["gaussian", "laplacian"])
     [Gaussian(), Laplacian()]
@@ -82,7 +82,7 @@ class Blocks:
     message: str
 
     def only(self, m: int) -> Blocks:
-        """The Gram matrix m alone, where no block has explicit features; it keeps its place in the order."""
+        """Return the Gram matrix m alone, where no block has explicit features; it keeps its place in the order."""
         return replace(self, kernels=self.kernels[m : m + 1], grams=[self.grams[m]], order=[self.order[m]])
 
     def part(self, X: Any, rows: Ints, columns: Ints) -> list[Any]:
@@ -116,7 +116,7 @@ class Making:
 
     @classmethod
     def of(cls, estimator: Any, labels: int, *, averaged: bool = True) -> Making:
-        """As an estimator's `memory`, `precision`, `n_jobs` and `verbose` say."""
+        """Take `memory`, `precision`, `n_jobs` and `verbose` from an estimator."""
         from joblib import effective_n_jobs  # type: ignore[import-untyped]  # joblib has no types
 
         return cls(
@@ -181,7 +181,7 @@ class Options:
     seed: int = 0
 
     def chosen(self) -> Options:
-        """`"auto"` replaced: dual averaging for the hinge loss, whose errors are few; else forward-backward steps."""
+        """Replace `"auto"`: dual averaging for the hinge loss, whose errors are few, else forward-backward steps."""
         solver = "online" if self.solver == "auto" else self.solver
         if solver not in SOLVERS:
             raise Unsupported(f"solver must be one of auto, {', '.join(SOLVERS)}; it is {solver!r}")
@@ -196,7 +196,7 @@ class Options:
         return replace(self, solver=solver, update=update, output=auto if self.output == "auto" else self.output)
 
     def make(self, problem: KernelProblem, slots: int | None, start: State | None) -> Any:
-        """The solver."""
+        """Return the solver."""
         shared: dict[str, Any] = {"transitions": self.transitions, "cost": self.cost, "random_state": self.seed}
         if self.solver == "frank-wolfe":
             from spom.solvers.mkl.frank_wolfe.solver import FrankWolfeMKL
@@ -276,27 +276,27 @@ class KernelLearner(Learner):
         self.solver: Any = None
 
     def states(self, start: State | None, done: int) -> Iterable[State]:
-        """The solver."""
+        """Return the solver."""
         self.solver = self.make(start)
         found: Iterable[State] = self.solver
         return found
 
     def entry(self, state: State) -> dict[str, Any]:
-        """An entry of `history_`."""
+        """Return an entry of `history_`."""
         return self._entry(state)
 
     def model(self, state: State) -> Arrays:
-        """What the state has learnt."""
+        """Return the model of a state."""
         more: Arrays = {name: state.internal[name].copy() for name in ("scale", "transition") if name in state.internal}
         return {"theta": state.theta.copy(), "norms": np.asarray(state.block_norms).copy(), **more}
 
     def like(self, state: State | None) -> Arrays:
-        """As the state has it: the solver compares that with the problem."""
+        """Return the state's own model: the solver compares it with the problem."""
         assert state is not None
         return self.model(state)
 
     def score(self, model: Arrays) -> float:
-        """The score on development data."""
+        """Return the score on development data."""
         return self.dev(model)
 
     def parts(self, model: Arrays) -> tuple[Floats, Floats, Floats]:
@@ -308,7 +308,7 @@ class KernelLearner(Learner):
 
 
 def _entry(state: State, penalty: Any, problem: KernelProblem, norms: Floats) -> dict[str, Any]:
-    """An entry of the history; `norms` are in the users' order, without the transitions."""
+    """Return an entry of the history; `norms` are in the users' order, without the transitions."""
     tokens = state.counters.examples * problem.n_tokens / max(1, problem.n_sequences)
     found = {
         "epoch": state.k,
@@ -325,7 +325,7 @@ def _entry(state: State, penalty: Any, problem: KernelProblem, norms: Floats) ->
 
 
 def _settled(history: list[dict[str, Any]], tol: float) -> bool:
-    """Whether the loss met on the way hardly changed in the last pass."""
+    """Return whether the loss met on the way hardly changed in the last pass."""
     if len(history) < 2:
         return False
     before, after = history[-2]["loss"], history[-1]["loss"]
@@ -333,7 +333,7 @@ def _settled(history: list[dict[str, Any]], tol: float) -> bool:
 
 
 def grams_of(given: Sequence[Any], names: str = "Gram matrix") -> Blocks:
-    """Precomputed Gram matrices as blocks."""
+    """Return precomputed Gram matrices as blocks."""
     from spom.kernels.gram import as_gram
 
     grams = [as_gram(gram, f"{names} {m}", among=len(given)) for m, gram in enumerate(_one_array(given))]
@@ -342,7 +342,7 @@ def grams_of(given: Sequence[Any], names: str = "Gram matrix") -> Blocks:
 
 
 def _one_array(given: Sequence[Any]) -> Sequence[Any]:
-    """Dense matrices of one shape and type as parts of one array, which solvers take as it is: one copy, not two."""
+    """Return dense matrices of one shape and type as parts of one array, which solvers do not copy again."""
     first = given[0] if len(given) > 1 else None
     if not isinstance(first, np.ndarray) or first.dtype not in (np.float32, np.float64) or first.ndim != 2:
         return given

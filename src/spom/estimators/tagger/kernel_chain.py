@@ -174,12 +174,12 @@ def template_blocks(rows: Rows, blocks: Blocks) -> list[ExplicitBlock]:
     token = np.repeat(np.arange(rows.n_tokens), np.diff(rows.indptr))
     of = blocks.of(rows.indices)
     found = []
-    for m, name in enumerate(blocks.names):
+    for m in range(len(blocks.names)):
         here = of == m
         indptr = np.concatenate([[0], np.cumsum(np.bincount(token[here], minlength=rows.n_tokens))]).astype(np.int64)
         values = rows.values[here] if rows.values.size else rows.values
         indices = (rows.indices[here] - blocks.starts[m]).astype(np.int32)
-        found.append(ExplicitBlock(indptr, indices, int(blocks.sizes[m]), values, name))
+        found.append(ExplicitBlock(indptr, indices, int(blocks.sizes[m]), values))
     return found
 
 

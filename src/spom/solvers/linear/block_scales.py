@@ -19,13 +19,14 @@ from spom.penalties import Penalty
 from spom.penalties.forms import Prox, compiled_prox
 from spom.penalties.groups import Groups
 from spom.solvers.linear.data import Examples, Rows
+from spom.solvers.linear.full_update import DISTANCE, count_gradient
 from spom.solvers.linear.problem import Loss, Problem, Rounds, compiled_loss
 from spom.solvers.steps import DIAGONAL, PLAIN
 
 # Rows of the table of blocks: scale, squared norm, its largest value since it was last summed up.
 SCALE, SQUARED, PEAK = range(3)
-# What all blocks share: the sum of squared gradients, the largest distance so far, and the intercept.
-GRADIENTS, DISTANCE, INTERCEPT = range(3)
+# What all blocks share: the sums of `full_update`, and then the intercept.
+INTERCEPT = 2
 # A squared norm is summed up again below this part of its peak; a scale goes into its vector below this size.
 LOST, TINY = 1e-4, 1e-120
 
@@ -68,15 +69,11 @@ def step_size(state: Scales, rounds: Rounds, t: int, slope: float, size: float) 
     distance = sums[INTERCEPT] * sums[INTERCEPT] if rounds.intercept else 0.0
     for m in range(table.shape[1]):
         distance += table[SQUARED, m]
-    sums[GRADIENTS] += slope * slope * size
-    if sums[DISTANCE] == 0.0:
-        sums[DISTANCE] = rounds.delta / math.sqrt(1.0 + size - (1.0 if rounds.intercept else 0.0))
-    sums[DISTANCE] = max(sums[DISTANCE], math.sqrt(distance))
-    root = math.sqrt(sums[GRADIENTS])
+    first = rounds.delta / math.sqrt(1.0 + size - (1.0 if rounds.intercept else 0.0))
+    root = count_gradient(sums, slope * slope * size, math.sqrt(distance), first)
     if root == 0.0:
-        root = math.inf
-    distance = sums[DISTANCE]
-    return eta / (rounds.delta + root) if rounds.mode == DIAGONAL else eta * distance / root
+        return 0.0
+    return eta / (rounds.delta + root) if rounds.mode == DIAGONAL else eta * sums[DISTANCE] / root
 
 
 @kernel("void(Examples, int64, Scales, float64, float64[::1], float64[::1])")
@@ -179,14 +176,14 @@ class BlockScales:
         self._settle()
 
     def run(self, rows: Rows, order: Ints, steps: Floats) -> float:
-        """Rounds over the rows in `order`; the sum of the losses met on the way."""
+        """Run rounds over the rows in `order`; return the sum of the losses."""
         total = float(block_rounds(rows.examples(order), self.problem.rounds(steps), self.loss, self.prox, self.state))
         self.rounds += steps.size
         self._settle()
         return total
 
     def _settle(self) -> None:
-        """Scales of one and norms summed up afresh, so that a saved run resumes to the same bits."""
+        """Make all scales one and sum the norms up again, so that a saved run resumes to the same bits."""
         s = self.state
         valid = s.marks == s.stamps[s.blocks]
         s.v[:] *= s.table[SCALE][s.blocks] * valid
@@ -196,12 +193,12 @@ class BlockScales:
         s.table[SQUARED] = s.table[PEAK] = np.bincount(s.blocks, weights=s.v**2, minlength=s.table.shape[1])
 
     def theta(self) -> Floats:
-        """The iterate."""
+        """Return the iterate."""
         s = self.state
         return np.append(s.v, s.sums[INTERCEPT]) if self.problem.intercept else s.v.copy()
 
     def pack(self) -> Arrays:
-        """What a saved run needs to resume."""
+        """Return what a saved run needs to resume."""
         return {"sums": self.state.sums.copy(), "rounds": np.array(self.rounds)}
 
     def unpack(self, theta: Floats, internal: Arrays) -> None:

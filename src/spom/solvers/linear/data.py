@@ -1,4 +1,4 @@
-"""Rows of data as compiled loops take them: one form for dense and sparse, without a copy where that can be.
+"""Rows of data as compiled loops take them: one form for dense and sparse rows, without a copy where possible.
 
 Row i has the entries `data[indptr[i]:indptr[i + 1]]`. Their columns are `indices` at the same places for CSR
 rows; for dense rows `indices` is 0, 1, ..., d - 1 once, and a loop reads `indices[k - shift]` with
@@ -23,10 +23,10 @@ from spom.core.prefetch import prefetch
 from spom.errors import DataError, Unsupported
 
 T = TypeVar("T")
-# How many rows ahead the place of a row, and its entries, are asked for, and up to how many entries; the processor
-# finds the rest by itself. Zipf data, 44 entries per row: 4 to 8 and 2 to 4 rows are equal within the noise.
+# How many rows ahead the start of a row (PLACES) and its first LONG entries (CONTENTS) are prefetched; the processor
+# finds the rest by itself. On Zipf data with 44 entries per row 4 to 8 and 2 to 4 rows are equal within the noise.
 PLACES, CONTENTS, LONG = 6, 3, 512
-# Rows that a sample takes in one go.
+# Consecutive rows that a sample takes.
 RUN = 64
 _FLOATS, _INTS = "Array(float64, 1, 'C', readonly=True)", "Array(int64, 1, 'C', readonly=True)"
 
@@ -44,7 +44,7 @@ class Examples(NamedTuple):
 
 
 def in_threads(jobs: int, function: Callable[[int], T]) -> list[T]:
-    """function(0), function(1), ..., each in a thread of its own."""
+    """Return function(0), function(1), ..., each run in its own thread."""
     if jobs == 1:
         return [function(0)]
     with ThreadPoolExecutor(jobs) as pool:
@@ -117,19 +117,19 @@ class Rows:
         return Examples(indptr, indices, data, self.dense, y, weight, indptr)
 
     def examples(self, order: Ints) -> Examples:
-        """The rows in this order, as loops take them."""
+        """Return the rows in this order, as loops take them."""
         return self._views._replace(order=read_only(order))
 
     def matrix(self) -> Any:
-        """The features as a dense or CSR matrix, without a copy."""
+        """Return the features as a dense or CSR matrix, without a copy."""
         if self.dense:
             return self.data.reshape(len(self), self.columns)
         return sparse.csr_matrix((self.data, self.indices, self.indptr), shape=(len(self), self.columns))
 
     def sample(self, entries: float) -> Ints:
-        """Rows with about this many entries, spread over all of them, or all where they have no more.
+        """Return rows with about this many entries in all, spread over the data; all rows if they have no more.
 
-        In runs of rows, which memory delivers faster than single ones far apart.
+        They come in runs, which memory delivers faster than single rows far apart.
         """
         apart = RUN * max(1, round(self.data.size / entries))
         starts = np.arange(0, len(self), apart, dtype=np.int64)
@@ -137,7 +137,7 @@ class Rows:
         return np.asarray(found[: np.searchsorted(found, len(self))])
 
     def squares(self, order: Ints, jobs: int = 1) -> Floats:
-        """The mean over the rows in `order` of each feature's square, weighted as the examples are."""
+        """Return the mean over the rows in `order` of each feature's square, weighted as the examples are."""
 
         def add(part: Ints) -> Floats:
             found = np.zeros(self.columns)
@@ -153,7 +153,7 @@ class Rows:
         return found
 
     def check_finite(self, jobs: int = 1) -> None:
-        """An error that names the first entry that is NaN or infinite, if there is one; `jobs` threads look."""
+        """Raise an error that names the first entry that is NaN or infinite; `jobs` threads search."""
         numbers = self.data if self.data.flags.writeable else self.data.copy()
         parts = np.array_split(numbers, jobs)
         try:
@@ -163,19 +163,14 @@ class Rows:
             row = int(np.searchsorted(self.indptr, at, side="right")) - 1
             raise DataError(f"X must be finite: row {row} has an entry {self.data[at]}; drop it or impute it") from None
 
-    def norms(self, power: float = 2.0) -> Floats:
-        """The norm of each row: 2, another power, or infinity."""
+    def norms(self) -> Floats:
+        """Return the Euclidean norm of each row."""
         size = np.abs(self.data)
         if self.dense:
-            return np.asarray(np.linalg.norm(size.reshape(len(self), -1), ord=power, axis=1))
+            return np.asarray(np.linalg.norm(size.reshape(len(self), -1), axis=1))
         owner = np.repeat(np.arange(len(self)), np.diff(self.indptr))
-        if np.isinf(power):
-            found = np.zeros(len(self))
-            np.maximum.at(found, owner, size)
-            return found
         peak = float(size.max(initial=0.0)) or 1.0
-        sums = np.bincount(owner, weights=(size / peak) ** power, minlength=len(self))
-        return np.asarray(peak * sums ** (1.0 / power))
+        return np.asarray(peak * np.sqrt(np.bincount(owner, weights=(size / peak) ** 2, minlength=len(self))))
 
 
 def as_rows(
@@ -189,10 +184,10 @@ def as_rows(
     finite: bool = True,
     jobs: int = 1,
 ) -> Rows:
-    """Checked rows: finite numbers, as many targets as rows, targets of the kind that the loss takes.
+    """Return checked rows: finite numbers, one target per row, targets of the kind that the loss takes.
 
-    `columns` is the number of features that there must be. With `mean` the weights are scaled to mean one.
-    `jobs` threads look at the numbers; without `finite` that is left to a solver, which may notice at no cost.
+    X must have `columns` features, if given. With `mean` the weights are scaled to mean one. `jobs` threads check the
+    numbers; with `finite=False` a solver does, which may find infinite ones at no cost.
     """
     indptr, indices, data, dense, shape = _entries(X)
     n, d = shape
@@ -268,13 +263,13 @@ MANY = 200
 
 
 def too_wide(rows: Rows) -> bool:
-    """Whether a full update of theta at each round would cost far more than the row itself."""
+    """Return whether a full update of theta at each round would cost far more than the row itself."""
     mean = max(1.0, rows.data.size / max(1, len(rows)))
     return not rows.dense and rows.columns > 10_000 and rows.columns > MANY * mean
 
 
 def not_lazy(penalty: Any, rows: Rows) -> Unsupported:
-    """The error for sparse, wide data with a penalty that has no lazy update."""
+    """Return the error for sparse, wide data with a penalty that has no lazy update."""
     return Unsupported(
         f"{penalty!r} has no lazy update, so each round would touch all {rows.columns} features for a row with "
         f"{rows.data.size / max(1, len(rows)):.0f} of them; lazy are Zero, L1, SquaredL2, ElasticNet, their sums, "
@@ -285,5 +280,5 @@ def not_lazy(penalty: Any, rows: Rows) -> Unsupported:
 
 
 def ranges(size: int, parts: int) -> Ints:
-    """Where each of `parts` ranges of about the same size begins, and the end."""
+    """Return the starts of `parts` ranges of about the same size, and the end."""
     return np.linspace(0, size, parts + 1).astype(np.int64)

@@ -28,7 +28,7 @@ UPDATES = ("auto", "forward-backward", "dual-averaging", "proximal-point")
 
 
 def engine_for(problem: Problem, rows: Rows) -> Engine:
-    """The engine for this problem and data."""
+    """Return the engine for this problem and data."""
     if problem.update not in UPDATES:
         raise Unsupported(f"there is no update {problem.update!r}; the updates are: {', '.join(UPDATES)}")
     if problem.update == "proximal-point" or (problem.update == "auto" and _fits_proximal_point(problem) is None):
@@ -42,14 +42,14 @@ def engine_for(problem: Problem, rows: Rows) -> Engine:
 
 
 def _check_table(problem: Problem) -> None:
-    """An error where the weights of all features and classes do not fit into memory."""
+    """Raise an error if the weights of all features and classes do not fit into memory."""
     if len(problem.shape) == 2:
         size, outputs = problem.shape
         check_room(size, outputs, 2, f"the weights of {outputs:,} classes and {size:,} features")
 
 
 def _fits_proximal_point(problem: Problem) -> str | None:
-    """What keeps the proximal point method from being used, or None."""
+    """Return the reason why the proximal point method does not apply, or None."""
     reasons = [
         (not isinstance(problem.step, Auto), "it takes no step: leave step='auto'"),
         (problem.mirror is not None, "it has a metric of its own: leave mirror=None"),
@@ -66,7 +66,7 @@ def _fits_proximal_point(problem: Problem) -> str | None:
 
 
 def _kind(problem: Problem) -> Any:
-    """The penalty as the proximal point engines take it, or None."""
+    """Return the penalty as the proximal point engines take it, or None."""
     if problem.loss.target != "class":
         return problem.penalty.elastic()
     return row_penalty(problem.penalty, problem.penalised[0])
@@ -117,7 +117,7 @@ def _forward_backward(problem: Problem, rows: Rows) -> Engine:
 
 
 def _block_scales(p: Problem) -> Engine | None:
-    """The engine of block scales, for a penalty of the norms of its own groups."""
+    """Return the engine of block scales, for a penalty of the norms of its own groups."""
     own = p.penalty.own_blocks(p.penalised)
     norms = None if own is None else own.penalty.on_norms(own.groups.count)
     if own is None or norms is None or not has_pointer(norms, (own.groups.count,)):
@@ -126,13 +126,13 @@ def _block_scales(p: Problem) -> Engine | None:
 
 
 def _is_p_norm(p: Problem) -> bool:
-    """Whether the p-norm map's own loop can run this: plain steps, one example per round, no projection."""
+    """Return whether the p-norm map's own loop can run this: plain steps, one example per round, no projection."""
     simple = p.batch == 1 and not p.averages and p.projection is None and p.step.mode == PLAIN and p.lazy is not False
     return simple and type(p.mirror) is PNorm and p.mirror.exponent(p.features) < 2.0
 
 
 def resolve_step(step: Step, loss: Any, penalty: Any, mirror: Any, rows: Rows) -> Step:
-    """The rule itself, or the theory's largest eta0 / sqrt(t) for these data."""
+    """Return the rule itself, or the theory's largest eta0 / sqrt(t) for these data."""
     if not isinstance(step, Theory):
         return step
     from spom.theory import largest_step
@@ -141,7 +141,7 @@ def resolve_step(step: Step, loss: Any, penalty: Any, mirror: Any, rows: Rows) -
 
 
 def resolve_projection(projection: Any, loss: Any, penalty: Any, rows: Rows, outputs: int | None) -> Any:
-    """None, a set of `spom.penalties`, a number (the radius of an l2 ball), or `"auto"`: the vacuous ball."""
+    """Return the set to project to, from None, a set, the radius of an l2 ball, or `"auto"`: the vacuous ball."""
     if projection is None:
         return None
     if isinstance(projection, str):

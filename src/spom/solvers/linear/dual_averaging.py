@@ -122,7 +122,7 @@ def averaging_rounds(
 
 
 def point_of(table: Floats, clock: tuple[float, float], form: Elastic, mode: int, delta: float) -> Floats:
-    """theta of a table of sums; the clock has the rounds and beta, the last row is the intercept's."""
+    """Return theta from a table of sums; the clock has the rounds and beta, the last row is the intercept's."""
     (g, squares, largest, weights, last), (rounds, scale) = table.T, clock
     total, beta = np.full(g.size, rounds), np.full(g.size, scale)
     if mode == FREE:
@@ -148,7 +148,7 @@ class AveragingVector:
         self._grad = np.zeros(problem.features + 1)
 
     def run_late(self, rows: Rows, order: Ints, steps: Floats) -> float | None:
-        """The same as `run`, which touches the coordinates of its rows alone; see `Staying`."""
+        """Return the same as `run`, which touches the coordinates of its rows alone; see `Staying`."""
         return self.run(rows, order, steps)
 
     def mark(self, touched: Ints) -> Callable[[], bool]:
@@ -156,7 +156,7 @@ class AveragingVector:
         return undo(self, {"table": self.table}, touched, ("rounds", "beta"))
 
     def run(self, rows: Rows, order: Ints, steps: Floats) -> float:
-        """Rounds over the rows in `order`; the sum of the losses met on the way."""
+        """Run rounds over the rows in `order`; return the sum of the losses."""
         p = self.problem
         # Round t reads the theta that rounds before it made, so its beta is that of the round before.
         betas = np.concatenate([[self.beta], 1.0 / steps])
@@ -174,7 +174,7 @@ class AveragingVector:
         return np.ascontiguousarray(theta[: p.shape[0]])
 
     def pack(self) -> Arrays:
-        """What a saved run needs to resume."""
+        """Return what a saved run needs to resume."""
         return {"table": self.table.copy(), "clock": np.array([float(self.rounds), self.beta])}
 
     def unpack(self, theta: Floats, internal: Arrays) -> None:
@@ -196,7 +196,7 @@ class AveragingFull(FullUpdate):
         self.weights = 0.0
 
     def _weigh(self, eta: float, rows: Rows, i: int) -> tuple[float, float]:
-        """The weight of this round and 1 / beta_t."""
+        """Return the weight of this round and 1 / beta_t."""
         p = self.problem
         if p.step.mode == PLAIN:
             return 1.0, eta
@@ -217,7 +217,7 @@ class AveragingFull(FullUpdate):
         self.table[:features] = self.problem.penalty.prox(w, rate * self.weights).reshape(features, -1)
 
     def pack(self) -> Arrays:
-        """What a saved run needs to resume."""
+        """Return what a saved run needs to resume."""
         return {**super().pack(), "total": self.total.copy(), "weights": np.array(self.weights)}
 
     def unpack(self, theta: Floats, internal: Arrays) -> None:
@@ -228,7 +228,7 @@ class AveragingFull(FullUpdate):
 
 
 def dual_averaging(problem: Problem, rows: Rows) -> Engine:
-    """The engine for a problem with `update="dual-averaging"`."""
+    """Return the engine for a problem with `update="dual-averaging"`."""
     p, form = problem, problem.penalty.elastic()
     if p.mirror is not None or p.projection is not None:
         raise Unsupported("dual averaging is Euclidean and does not project; take update='forward-backward'")

@@ -59,7 +59,7 @@ class Whole(NamedTuple):
 
 
 def both_losses(loss: Any) -> Losses:
-    """The loss in use, and a stand-in of the other kind."""
+    """Return the loss in use, and a stand-in of the other kind."""
     if loss.target == "class":
         return Losses(compiled_loss(Logistic()), compiled_row_loss(loss))
     return Losses(compiled_loss(loss), compiled_row_loss(MulticlassLogistic()))
@@ -107,6 +107,19 @@ def batch_gradient(
     return total
 
 
+@kernel("float64(float64[::1], float64, float64, float64)")
+def count_gradient(sums: Floats, squared: float, distance: float, first: float) -> float:
+    """Add a squared gradient and a distance from the start to `sums`; return the root of the sum of squared gradients.
+
+    The distance counts as at least `first`.
+    """
+    sums[GRADIENTS] += squared
+    if sums[DISTANCE] == 0.0:
+        sums[DISTANCE] = first
+    sums[DISTANCE] = max(sums[DISTANCE], distance)
+    return math.sqrt(sums[GRADIENTS])
+
+
 @kernel("float64(float64[:, ::1], float64[:, ::1], float64[:, ::1], float64[::1], float64, int64, float64, float64)")
 def single_step(
     theta: Floats, grad: Floats, start: Floats, sums: Floats, eta: float, mode: int, delta: float, norm: float
@@ -120,11 +133,7 @@ def single_step(
             for c in range(theta.shape[1]):
                 squares += grad[j, c] * grad[j, c]
                 distance += (theta[j, c] - start[j, c]) ** 2
-        sums[GRADIENTS] += squares
-        if sums[DISTANCE] == 0.0:
-            sums[DISTANCE] = delta / max(norm, 1e-300)
-        sums[DISTANCE] = max(sums[DISTANCE], math.sqrt(distance))
-        root = math.sqrt(sums[GRADIENTS])
+        root = count_gradient(sums, squares, math.sqrt(distance), delta / norm)
         if root == 0.0:
             return 0.0
         step = eta / (delta + root) if mode == DIAGONAL else eta * sums[DISTANCE] / root
@@ -223,15 +232,15 @@ class FullUpdate:
         return np.ascontiguousarray(a[: shape[0]]).reshape(shape).copy()
 
     def theta(self) -> Floats:
-        """The iterate."""
+        """Return the iterate."""
         return self._shaped(self.table)
 
     def average(self) -> Floats:
-        """The mean of the iterates before each round."""
+        """Return the mean of the iterates before each round."""
         return self._shaped(self.mean) / max(1, self.rounds)
 
     def run(self, rows: Rows, order: Ints, steps: Floats) -> float:
-        """Rounds over the rows in `order`; the sum of the losses met on the way."""
+        """Run rounds over the rows in `order`; return the sum of the losses."""
         total, examples, batch = 0.0, rows.examples(order), self.batch
         for t, eta in enumerate(steps):
             first, past = t * batch, min((t + 1) * batch, order.size)
@@ -244,20 +253,17 @@ class FullUpdate:
         return total
 
     def _step(self, eta: float, rows: Rows, i: int) -> None:
-        """One step along `grad`, penalty and all; i is the first row of the batch."""
+        """Take one step along `grad` and the prox of the penalty; i is the first row of the batch."""
         raise NotImplementedError  # every engine has its own
 
     def _reach(self, squared: float, distance: float, rows: Rows, i: int) -> float:
-        """Count a squared gradient and a distance from the start; the root of the sum of squared gradients."""
-        self.sums[GRADIENTS] += squared
-        if self.sums[DISTANCE] == 0.0:
-            entries = rows.data[rows.indptr[i] : rows.indptr[i + 1]]
-            self.sums[DISTANCE] = self.problem.delta / math.sqrt(1.0 + float(entries @ entries))
-        self.sums[DISTANCE] = max(self.sums[DISTANCE], distance)
-        return math.sqrt(self.sums[GRADIENTS])
+        """Return the root of the sum of squared gradients, with this one, which is of row i; see `count_gradient`."""
+        entries = rows.data[rows.indptr[i] : rows.indptr[i + 1]]
+        first = self.problem.delta / math.sqrt(1.0 + float(entries @ entries))
+        return float(count_gradient(self.sums, squared, distance, first))
 
     def pack(self) -> Arrays:
-        """What a saved run needs to resume."""
+        """Return what a saved run needs to resume."""
         packed: Arrays = {"rounds": np.array(self.rounds), "sums": self.sums.copy(), "start": self.start.copy()}
         return {**packed, "mean": self.mean.copy()} if self.problem.averages else packed
 
@@ -287,7 +293,7 @@ class Eager(FullUpdate):
         self.memory = np.zeros((2, *self.table.shape) if diagonal else (2, 0, 1))
 
     def run(self, rows: Rows, order: Ints, steps: Floats) -> float:
-        """Rounds over the rows in `order`; the sum of the losses met on the way."""
+        """Run rounds over the rows in `order`; return the sum of the losses."""
         state = Whole(self.table, self.start, self.mean, self.grad, self.memory[0], self.memory[1], self.sums)
         rest = (self.losses, state, self.norms, self.prox, self.projection)
         total = eager_rounds(rows.examples(order), self.problem.rounds(steps), *rest)
@@ -295,7 +301,7 @@ class Eager(FullUpdate):
         return float(total)
 
     def pack(self) -> Arrays:
-        """What a saved run needs to resume."""
+        """Return what a saved run needs to resume."""
         return {**super().pack(), "memory": self.memory.copy()}
 
     def unpack(self, theta: Floats, internal: Arrays) -> None:
@@ -306,7 +312,7 @@ class Eager(FullUpdate):
 
 
 def has_pointer(penalty: Any, shape: tuple[int, ...]) -> bool:
-    """Whether the prox is one compiled function, which `Eager` needs."""
+    """Return whether the prox is one compiled function, which `Eager` needs."""
     try:
         kernel, _, _ = penalty.compiled(shape)
     except (SpomError, AttributeError):
@@ -343,7 +349,7 @@ class MirrorLoop(FullUpdate):
             self.table[-1] -= size * self.grad[-1]
 
     def _size(self, eta: float, w: Floats, g: Floats, rows: Rows, i: int) -> float:
-        """One adaptive step for all: eta over the root of the sum of squared dual norms, times the distance."""
+        """Return one step for all: eta over the root of the sum of squared dual norms, times the distance."""
         p = self.problem
         begin = self.start[: p.features].reshape(p.penalised)
         if p.mirror is None:

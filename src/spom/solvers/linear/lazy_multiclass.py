@@ -40,7 +40,7 @@ class RowPenalty(NamedTuple):
 
 
 def row_penalty(penalty: Penalty, rows: int) -> RowPenalty | None:
-    """The penalty of a matrix of so many rows in this form."""
+    """Return the penalty of a matrix of so many rows in this form."""
     elastic, norms = penalty.elastic(), penalty.norm_sum(rows)
     if elastic is not None:
         return RowPenalty(ENTRIES, elastic.l1, elastic.l2, np.zeros(0))
@@ -191,14 +191,14 @@ class LazyRows(Lazy):
         settle_rows(self.matrix, self.table, self.penalty, self.clock[A, -1], self.clock[P, -1])
 
     def theta(self) -> Floats:
-        """The iterate."""
+        """Return the iterate."""
         found = self.matrix.copy()
         if self.late:
             settle_rows(found, self.table.copy(), self.penalty, self.clock[A, -1], self.clock[P, -1])
         return found[: self.problem.shape[0]]
 
     def pack(self) -> Arrays:
-        """What a saved run needs to resume."""
+        """Return what a saved run needs to resume."""
         packed = {"table": self.table.copy(), "rounds": np.array(self.rounds)}
         return packed | self._packed_late(self.matrix.copy()) if self.late else packed
 

@@ -189,7 +189,7 @@ def values_at(table: Floats, features: int, a: float, p: float, out: Floats) -> 
 
 
 def make_clock(l1: float, l2: float, steps: Floats, averages: bool) -> Floats:
-    """A, P and, for averages, B and C, before the first and after each round."""
+    """Return A, P and, for averages, B and C, before the first and after each round."""
     clock = np.zeros((4 if averages else 2, steps.size + 1))
     clock[P] = 1.0
     if l2 > 0:
@@ -202,7 +202,7 @@ def make_clock(l1: float, l2: float, steps: Floats, averages: bool) -> Floats:
 
 
 def clock_parts(l2: float, steps: Floats) -> Iterator[slice]:
-    """Rounds in parts short enough for one clock: P must not overflow."""
+    """Yield rounds in parts short enough for one clock: P must not overflow."""
     if l2 == 0.0:
         yield slice(0, steps.size)
         return
@@ -217,7 +217,7 @@ def clock_parts(l2: float, steps: Floats) -> Iterator[slice]:
 class Lazy:
     """What lazy engines share: a table with one row per coordinate (or row of a matrix), and the clock of the penalty.
 
-    `clock` has the rounds since all was brought up to date, and `late` is how many these are.
+    `clock` has the rounds since all coordinates were up to date, and `late` is their number.
     """
 
     def __init__(self, problem: Problem, l1: float, l2: float, columns: int) -> None:
@@ -229,7 +229,7 @@ class Lazy:
         self.clock, self.late = np.array([[0.0], [1.0]]), 0
 
     def _loop(self, rows: Examples, rounds: Rounds) -> float:
-        """Rounds by the clock; the sum of the losses met on the way."""
+        """Run rounds by the clock; return the sum of the losses."""
         raise NotImplementedError  # every engine has its own
 
     def _settle(self) -> None:
@@ -237,7 +237,7 @@ class Lazy:
         raise NotImplementedError  # every engine has its own
 
     def _tables(self) -> Arrays:
-        """What rounds write."""
+        """Return the arrays that rounds write."""
         return {"table": self.table}
 
     def settle(self) -> None:
@@ -247,7 +247,7 @@ class Lazy:
             self._restart()
 
     def _rounds(self, rows: Rows, order: Ints, steps: Floats) -> float:
-        """Rounds of a clock that goes on; what no row touches is late."""
+        """Run rounds and extend the clock; coordinates that no row touches are late."""
         clock, (a, p) = make_clock(*self.strengths, steps, self.problem.averages), self.clock[:2, -1]
         clock[A] = a + p * clock[A]
         clock[P] *= p
@@ -258,7 +258,7 @@ class Lazy:
         return float(total)
 
     def run_late(self, rows: Rows, order: Ints, steps: Floats) -> float | None:
-        """Rounds that leave the coordinates that no row has for later; see `Staying`."""
+        """See `Staying`."""
         if self.problem.averages or float(np.log1p(self.strengths[1] * steps).sum()) > 0.5 * LOG_RANGE:
             return None
         return self._rounds(rows, order, steps)
@@ -271,7 +271,7 @@ class Lazy:
         return undo(self, self._tables(), touched, ("clock", "late", "rounds"))
 
     def run(self, rows: Rows, order: Ints, steps: Floats) -> float:
-        """Rounds over the rows in `order`, in parts short enough for the clock."""
+        """Run rounds over the rows in `order`, in parts short enough for the clock."""
         self.settle()
         total, size = 0.0, self.batch
         for part in clock_parts(self.strengths[1], steps):
@@ -281,14 +281,14 @@ class Lazy:
         return total
 
     def _packed_late(self, late: Floats) -> Arrays:
-        """What is late, and the clock that it is late by."""
+        """Return the late coordinates, and the clock of the rounds that they miss."""
         return {
             "late": np.ascontiguousarray(late),
             "late.clock": np.array([*self.clock[:2, -1], self.late, *self.strengths]),
         }
 
     def _late(self, internal: Arrays) -> Floats | None:
-        """What was late in a saved run; None for another penalty, where theta alone is up to date."""
+        """Return the late coordinates of a saved run; None for another penalty, for which only theta is valid."""
         if "late" not in internal or tuple(internal["late.clock"][3:]) != self.strengths:
             return None
         a, p, late = (float(x) for x in internal["late.clock"][:3])
@@ -327,18 +327,18 @@ class LazyVector(Lazy):
         settle(self.table, self.problem.features, self.clock, self.problem.averages)
 
     def theta(self) -> Floats:
-        """The iterate."""
+        """Return the iterate."""
         found = self.table[: self.problem.shape[0], W].copy()
         if self.late:
             values_at(self.table, self.problem.features, self.clock[A, -1], self.clock[P, -1], found)
         return found
 
     def average(self) -> Floats:
-        """The mean of the iterates before each round."""
+        """Return the mean of the iterates before each round."""
         return np.asarray(self.table[: self.problem.shape[0], SUM] / max(1, self.rounds))
 
     def pack(self) -> Arrays:
-        """What a saved run needs to resume."""
+        """Return what a saved run needs to resume."""
         packed = {"rounds": np.array(self.rounds)}
         if self._saved:
             packed["columns"] = np.ascontiguousarray(self.table[:, self._saved])

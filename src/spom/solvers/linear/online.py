@@ -164,12 +164,12 @@ class OnlineProximal:
         return self.y is None
 
     @property
-    def _looks_later(self) -> bool:
-        """Whether the engine may find out by itself that X is not finite: to look first is a twentieth of a pass."""
+    def _checks_later(self) -> bool:
+        """Whether the engine itself finds out that X is not finite; a check first takes a twentieth of a pass."""
         return isinstance(self.step, Auto) and not self.stream and self.start is None
 
     def _rows(self, X: Any, y: Any, weight: Any, columns: int | None) -> Rows:
-        mean, finite = not self.stream, not self._looks_later
+        mean, finite = not self.stream, not self._checks_later
         return as_rows(X, y, weight, self.loss.target, columns=columns, mean=mean, finite=finite, jobs=self.n_jobs)
 
     def _blocks(self) -> Iterator[Rows]:
@@ -210,7 +210,7 @@ class Run:
         self.engine: Engine | None = None
 
     def _set_up(self, rows: Rows) -> Engine:
-        """The engine, at its start: zero, or the state to resume from."""
+        """Return the engine, at its start: zero, or the state to resume from."""
         s = self.solver
         outputs = self._outputs(rows)
         size = rows.columns + s.fit_intercept
@@ -233,12 +233,12 @@ class Run:
             s.n_jobs,
         )
         engine = self.engine = s.engine = engine_for(problem, rows)
-        if s._looks_later and not isinstance(engine, ProximalPoint):
+        if s._checks_later and not isinstance(engine, ProximalPoint):
             rows.check_finite(s.n_jobs)
         if s.n_jobs > 1 and not isinstance(engine, (ProximalPoint, ProximalPointRows)):
             engine = self.engine = s.engine = Threaded(engine, s.n_jobs)
         if self.start is not None:
-            self._go_on(engine, rows, shape)
+            self._restore(engine, rows, shape)
         return engine
 
     def _outputs(self, rows: Rows) -> int | None:
@@ -250,7 +250,7 @@ class Run:
             raise DataError(f"y has the class {largest - 1}, but there are {wanted} outputs: announce all classes")
         return wanted
 
-    def _go_on(self, engine: Engine, rows: Rows, shape: tuple[int, ...]) -> None:
+    def _restore(self, engine: Engine, rows: Rows, shape: tuple[int, ...]) -> None:
         state = self.start
         assert state is not None
         theta = state.internal.get("iterate", state.theta)
@@ -271,10 +271,14 @@ class Run:
         self.epoch, self.cumulative = int(kept["epoch"]), float(kept["cumulative"])
         restore_random(self.random, state.random)
 
+    def _order(self, rows: Rows) -> Ints:
+        """Return the order of the rows in one pass."""
+        return self.random.permutation(len(rows)) if self.solver.shuffle else np.arange(len(rows))
+
     # --- data in memory --------------------------------------------------------------------------------
 
     def passes(self, rows: Rows) -> Iterator[State]:
-        """`epochs` passes over the rows, those of the state to resume from included."""
+        """Make `epochs` passes over the rows, including those of the state to resume from."""
         engine = self._set_up(rows)
         left = np.zeros(0, dtype=np.int64)
         if self.start is not None and "order" in self.start.internal:
@@ -285,22 +289,22 @@ class Run:
             if left.size:
                 order = left
             else:
-                order = self.random.permutation(len(rows)) if self.solver.shuffle else np.arange(len(rows))
+                order = self._order(rows)
                 self.epoch += 1
             left = left[:0]
             yield from self._rounds(engine, rows, order)
 
     def block(self, rows: Rows) -> Iterator[State]:
-        """One pass over a block of a stream."""
+        """Make one pass over a block of a stream."""
         engine = self.engine or self._set_up(rows)
-        order = self.random.permutation(len(rows)) if self.solver.shuffle else np.arange(len(rows))
+        order = self._order(rows)
         self.epoch += 1
         yield from self._rounds(engine, rows, order)
 
     def stay(self, rows: Rows) -> bool:
-        """One pass over a small block, at the cost of its rows and without a state; False where that cannot be.
+        """Make one pass over a small block, without a state; return False if the engine cannot.
 
-        Then nothing has changed; nor has it where the error of a step that is too large is raised.
+        Nothing has changed after False, or after the error for a step that is too large.
         """
         engine = self.engine or self._set_up(rows)
         small = not rows.dense and rows.data.size < rows.columns
@@ -309,7 +313,7 @@ class Run:
             return False
         random = self.random.bit_generator.state
         finite = engine.mark(np.unique(rows.indices).astype(np.int64))
-        order = self.random.permutation(len(rows)) if self.solver.shuffle else np.arange(len(rows))
+        order = self._order(rows)
         batch = min(self.batch, len(rows))
         count = -(-order.size // batch)
         steps = self.step.sizes(self.rounds + 1, count, count)
@@ -325,12 +329,12 @@ class Run:
         return True
 
     def state(self) -> State:
-        """The state after the last block that `stay` took."""
+        """Return the state after the last block that `stay` took."""
         assert self.engine is not None
         return self._state(self.engine, *self._met, np.zeros(0, dtype=np.int64))
 
     def _rounds(self, engine: Engine, rows: Rows, order: Ints) -> Iterator[State]:
-        """The rounds of one pass, in parts of `every`."""
+        """Run the rounds of one pass, in parts of `every`."""
         batch = min(self.batch, len(rows))
         per_pass = -(-order.size // batch)
         part = self.solver.every or per_pass

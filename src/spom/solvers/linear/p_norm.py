@@ -91,7 +91,7 @@ class PNormVector:
         self.rounds = 0
 
     def run(self, rows: Rows, order: Ints, steps: Floats) -> float:
-        """Rounds over the rows in `order`; the sum of the losses met on the way."""
+        """Run rounds over the rows in `order`; return the sum of the losses."""
         self.numbers[SUM] = power_sum(self.table, self.q)
         state = (self.table, self.numbers, self.q, self.l1)
         total = float(p_norm_rounds(rows.examples(order), self.problem.rounds(steps), self.loss, *state))
@@ -99,12 +99,12 @@ class PNormVector:
         return total
 
     def theta(self) -> Floats:
-        """The weights: the map's primal point of the dual vector."""
+        """Return the weights: the map's primal point of the dual vector."""
         w: Floats = self.problem.mirror.to_primal(np.ascontiguousarray(self.table[:, DUAL]))
         return np.append(w, self.numbers[INTERCEPT]) if self.problem.intercept else w
 
     def pack(self) -> Arrays:
-        """What a saved run needs to resume."""
+        """Return what a saved run needs to resume."""
         return {"dual": self.table[:, DUAL].copy(), "rounds": np.array(self.rounds)}
 
     def unpack(self, theta: Floats, internal: Arrays) -> None:

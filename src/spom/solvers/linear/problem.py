@@ -1,4 +1,4 @@
-"""What the engines share: the problem to solve, their methods, and how loops take steps, losses and proxes."""
+"""What the engines share: the problem, their protocol, and the bundles of steps and losses that loops take."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ class Engine(Protocol):
     name: str
 
     def run(self, rows: Rows, order: Ints, steps: Floats) -> float:
-        """Rounds over the rows in `order` with these steps; the sum of the losses met on the way."""
+        """Run rounds over the rows in `order` with these steps; return the sum of the losses."""
         ...
 
     def theta(self) -> Floats:
-        """A copy of the iterate."""
+        """Return a copy of the iterate."""
         ...
 
     def pack(self) -> Arrays:
-        """What a saved run needs to resume."""
+        """Return what a saved run needs to resume."""
         ...
 
     def unpack(self, theta: Floats, internal: Arrays) -> None:
@@ -42,18 +42,17 @@ class Engine(Protocol):
 
 @runtime_checkable
 class Staying(Engine, Protocol):
-    """An engine that can stay between the blocks of a stream, where a block costs what its rows cost.
+    """An engine that can be kept between the blocks of a stream, so that a block costs time for its own rows only.
 
-    What it leaves for later is in `pack` under names that begin with "late"; `theta` is up to date without a change
-    of the engine.
+    Updates that it postpones are in `pack` under names that begin with "late"; `theta` applies them to a copy.
     """
 
     def run_late(self, rows: Rows, order: Ints, steps: Floats) -> float | None:
-        """The rounds of `run`; coordinates that no row has are left for later. None where that cannot be, yet."""
+        """Run as `run` does, but postpone the coordinates that no row has; return None if that is not possible yet."""
         ...
 
     def mark(self, touched: Ints) -> Callable[[], bool]:
-        """Remember these coordinates; the function says whether they are finite, and takes all back where not."""
+        """Remember these coordinates; the function returned checks that they are finite, else restores them."""
         ...
 
 
@@ -91,7 +90,7 @@ class Problem:
         return float(self.step.delta) if isinstance(self.step, AdaGrad) else FIRST
 
     def rounds(self, steps: Floats) -> Rounds:
-        """Rounds with these steps, as loops take them."""
+        """Return rounds with these steps, as loops take them."""
         return Rounds(steps, self.batch, self.step.mode, self.delta, self.intercept, self.averages)
 
 
@@ -122,9 +121,9 @@ class RowLoss(NamedTuple):
 
 
 def undo(engine: Any, arrays: Arrays, touched: Ints, names: tuple[str, ...]) -> Callable[[], bool]:
-    """What `Staying.mark` gives for an engine with these tables, one row per coordinate, and these numbers.
+    """Return what `Staying.mark` returns, for an engine with these tables (one row per coordinate) and numbers.
 
-    The last row is that of the intercept, if there is one.
+    The last row is the intercept's, if there is one.
     """
     touched = np.append(touched, -1)
     before = {name: a[touched] for name, a in arrays.items()}
@@ -142,12 +141,12 @@ def undo(engine: Any, arrays: Arrays, touched: Ints, names: tuple[str, ...]) -> 
 
 
 def compiled_loss(loss: Any) -> Loss:
-    """A loss of one score as loops take it."""
+    """Return a loss of one score as loops take it."""
     value, derivative, reals = loss.compiled()
     return Loss(pointer(value), pointer(derivative), reals)
 
 
 def compiled_row_loss(loss: Any) -> RowLoss:
-    """A loss of several scores as loops take it."""
+    """Return a loss of several scores as loops take it."""
     row, reals = loss.compiled()
     return RowLoss(pointer(row), reals)

@@ -25,6 +25,7 @@ doubles after one that raised it, which is then taken back: any c > 0 converges,
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -73,7 +74,30 @@ def first_scale(n: float, total: float, squared: float) -> float:
     return START * math.sqrt(1.0 + n / (FEW * features))
 
 
-class ProximalPoint:
+class Passes:
+    """What proximal points share: a pass is kept if the objective does not rise, and scales the metric of the next.
+
+    `kept` is the objective on the sample after the last pass that was kept.
+    """
+
+    scale: float
+    kept: float
+    _sample: Ints
+
+    def _keeps(self, rows: Rows, value: float, lower: Callable[[], bool]) -> bool:
+        """Return whether to keep a pass that ended at `value` on the sample; `lower` compares it on all rows."""
+        some = self._sample.size < len(rows)
+        good = value <= self.kept * (1.0 + (ROOM if some else 0.0)) or (some and lower())
+        if good:
+            self.scale *= DOWN if value < self.kept else 1.0
+            self.kept = value
+        else:
+            self.scale *= UP
+        self.scale = min(max(self.scale, LEAST), MOST)
+        return good
+
+
+class ProximalPoint(Passes):
     """The engine of `step="auto"`: theta, the dual numbers and the metric of a run; see the module's text.
 
     With `exact` the passes are compared on all rows, which a run to the optimum needs.
@@ -107,7 +131,7 @@ class ProximalPoint:
     # --- the metric ----------------------------------------------------------------------------------
 
     def _prepare(self, rows: Rows) -> None:
-        """The metric for c = 1, and the rows on which passes are compared."""
+        """Set the metric for c = 1, and the rows on which passes are compared."""
         n = len(rows)
         some = n if self.exact else max(250, n // 40)
         self._sample = np.arange(0, n, max(1, n // some), dtype=np.int64)
@@ -130,7 +154,7 @@ class ProximalPoint:
     # --- a pass --------------------------------------------------------------------------------------
 
     def run(self, rows: Rows, order: Ints, steps: Floats) -> float:
-        """One pass over the rows in `order`; the sum of the losses met on the way."""
+        """Make one pass over the rows in `order`; return the sum of the losses."""
         if self._lent:
             self.dual, self.slopes, self._lent = self.dual.copy(), self.slopes.copy(), False
         if self.metric.size == 0:
@@ -144,26 +168,15 @@ class ProximalPoint:
         total, omega = self._loop(rows, order, self.scale)
         self.passes += 1
         value = omega + (self._sampled(rows, w) if self.passes > 1 else 0.0)
-        if self._good(rows, w, value, omega):
-            self.scale *= DOWN if value < self.kept else 1.0
-            self.kept, self.anchor, self._spare, self._omega = value, w, self.anchor, omega
-        else:
-            self.scale *= UP
-        self.scale = min(max(self.scale, LEAST), MOST)
+        if self._keeps(rows, value, lambda: self._all(rows, w) + omega <= self._all(rows, self.anchor) + self._omega):
+            self.anchor, self._spare, self._omega = w, self.anchor, omega
         return total
 
-    def _good(self, rows: Rows, w: Floats, value: float, omega: float) -> bool:
-        """Whether a pass is kept: what the sample says of it, and where that is bad, what all rows say."""
-        if value <= self.kept * (1.0 + (ROOM if self._sample.size < len(rows) else 0.0)):
-            return True
-        if self._sample.size == len(rows):
-            return False
-        everything = np.arange(len(rows))
-        before = mean_loss(rows, everything, self.anchor, self.intercept, self._whole) + self._omega
-        return mean_loss(rows, everything, w, self.intercept, self._whole) + omega <= before
+    def _all(self, rows: Rows, w: Floats) -> float:
+        return mean_loss(rows, np.arange(len(rows)), w, self.intercept, self._whole)
 
     def _loop(self, rows: Rows, order: Ints, scale: float) -> tuple[float, float]:
-        """Steps on the rows from the anchor; the losses met on the way, and the penalty of the point, `_spare`."""
+        """Take steps on the rows from the anchor to `_spare`; return the sum of the losses, and the penalty there."""
         state = Anchored(self.anchor, self.dual, self.metric, scale, self.l1, self.l2, self.features)
         in_threads(self.jobs, lambda k: open_pass(self._u[k], state))
         if self.jobs > 1:
@@ -180,7 +193,7 @@ class ProximalPoint:
         return total, float(sum(omega))
 
     def _steps(self, rows: Rows, order: Ints, u: Floats, boost: float) -> tuple[float, float]:
-        """The sum of the losses and that of the changes of derivatives."""
+        """Return the sum of the losses and that of the changes of derivatives."""
         numbers = np.array([self.least, 0.0])
         state = DualSteps(u, self.slopes, numbers, self.l1, boost, self.intercept, self.code)
         return float(dual_pass(rows.examples(order), self.loss, state)), float(numbers[CHANGES])
@@ -191,11 +204,11 @@ class ProximalPoint:
     # --- what a state holds --------------------------------------------------------------------------
 
     def theta(self) -> Floats:
-        """The point of the last pass that was kept."""
+        """Return the point of the last pass that was kept."""
         return self.anchor.copy()
 
     def pack(self) -> Arrays:
-        """What a saved run needs to resume."""
+        """Return what a saved run needs to resume."""
         # Copies are made when the next pass begins, if there is one.
         self._lent = True
         return {

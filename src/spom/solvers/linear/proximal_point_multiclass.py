@@ -19,7 +19,7 @@ from spom.errors import DataError
 from spom.solvers.linear.data import Examples, Rows, look_ahead_in
 from spom.solvers.linear.lazy_multiclass import ENTRIES, LINF_ROWS, RowPenalty, shrink_largest
 from spom.solvers.linear.problem import Problem, RowLoss, compiled_row_loss
-from spom.solvers.linear.proximal_point import DOWN, LEAST, MOST, ROOM, UP, first_scale
+from spom.solvers.linear.proximal_point import Passes, first_scale
 
 # Rows of a table that are changed at a time.
 PART = 4096
@@ -117,7 +117,7 @@ def rows_point(penalty: RowPenalty, state: RowSteps, out: Floats) -> None:
         out[bias, c] = u[bias, c] * inverse[bias] if state.intercept else 0.0
 
 
-class ProximalPointRows:
+class ProximalPointRows(Passes):
     """The engine of `step="auto"` for smooth losses of several scores; see the module's text."""
 
     name = "proximal-point, rows"
@@ -155,7 +155,7 @@ class ProximalPointRows:
             self._make_slopes(n)
 
     def _metric(self, rows: Rows) -> tuple[Floats, Floats]:
-        """M and 1 / (M + l2) of this pass, with an intercept, which has no penalty, at the end."""
+        """Return M and 1 / (M + l2) of this pass; the last entry is the intercept's, which has no penalty."""
         if self.metric.size == 0:
             self._prepare(rows)
         elif self.slopes.shape[0] != len(rows) or self.metric.size != self.features + 1:
@@ -166,7 +166,7 @@ class ProximalPointRows:
         return metric, inverse
 
     def run(self, rows: Rows, order: Ints, steps: Floats) -> float:
-        """One pass over the rows in `order`; the sum of the losses met on the way."""
+        """Make one pass over the rows in `order`; return the sum of the losses."""
         metric, inverse = self._metric(rows)
         u = metric[:, None] * self.anchor
         u += self.dual
@@ -181,37 +181,29 @@ class ProximalPointRows:
         return total
 
     def _judge(self, rows: Rows, point: Any, rounds: int) -> None:
-        """Keep the point of a pass, or take it back; the metric of the next pass."""
-        value = self._value(rows, self._sample, point)
-        if self._good(rows, point, value):
-            self.scale *= DOWN if value < self.kept else 1.0
-            self.kept, self.anchor = value, point
-        else:
-            self.scale *= UP
-        self.scale = min(max(self.scale, LEAST), MOST)
+        """Keep or discard the point of a pass, and scale the metric for the next one."""
+        value, everything = self._value(rows, self._sample, point), np.arange(len(rows))
+
+        def lower() -> bool:
+            return self._value(rows, everything, point) <= self._value(rows, everything, self.anchor)
+
+        if self._keeps(rows, value, lower):
+            self.anchor = point
         self.passes += 1
         self.rounds += rounds
 
     def _steps(self, rows: Examples, state: RowSteps) -> float:
-        """One step on each row; the sum of the losses met on the way."""
+        """Take one step on each row; return the sum of the losses."""
         return float(rows_dual_pass(rows, self.row_loss, self.row_penalty, state))
 
     def _point(self, state: RowSteps) -> Floats:
-        """The primal point of u."""
+        """Return the primal point of u."""
         point = np.empty_like(state.u)
         rows_point(self.row_penalty, state, point)
         return point
 
-    def _good(self, rows: Rows, point: Any, value: float) -> bool:
-        """Whether a pass is kept: what the sample says of it, and where that is bad, what all rows say."""
-        some = self._sample.size < len(rows)
-        if value <= self.kept * (1.0 + (ROOM if some else 0.0)):
-            return True
-        everything = np.arange(len(rows))
-        return some and self._value(rows, everything, point) <= self._value(rows, everything, self.anchor)
-
     def _value(self, rows: Rows, order: Ints, point: Floats) -> float:
-        """The objective on the rows in `order`."""
+        """Return the objective on the rows in `order`."""
         w = np.ascontiguousarray(point[: self.features])
         scores = rows.matrix()[order] @ w + (point[-1] if self.intercept else 0.0)
         weight = rows.weight[order]
@@ -221,11 +213,11 @@ class ProximalPointRows:
     # --- what a state holds --------------------------------------------------------------------------
 
     def theta(self) -> Floats:
-        """The point of the last pass that was kept."""
+        """Return the point of the last pass that was kept."""
         return self.anchor[: self.shape[0]].copy()
 
     def pack(self) -> Arrays:
-        """What a saved run needs to resume."""
+        """Return what a saved run needs to resume."""
         scalars = np.array([self.scale, self.kept, float(self.passes), float(self.rounds)])
         known = {"metric": self.metric, "sample": self._sample, "scalars": scalars}
         return {**self._kept(), "slopes": self.slopes.copy(), **known}

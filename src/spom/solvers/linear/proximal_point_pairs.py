@@ -27,7 +27,7 @@ from spom.solvers.linear.scores import table_loss
 LARGE = 1 << 24
 # The least number of derivatives that are kept for a row: those above 2 / KEPT, of which a row has fewer.
 KEPT = 64
-# Entries of tables that are looked at in one go.
+# Entries of tables that are processed at a time.
 PART = 1 << 20
 
 
@@ -182,7 +182,7 @@ def find_pairs(x: Columns, slopes: Slopes, l1: float, ends: Ints, classes: Any, 
 
 
 def by_pairs(problem: Problem, penalty: RowPenalty, rows: Rows) -> bool:
-    """Whether this engine is the one to take: an l1 penalty, sparse rows, and a large table."""
+    """Return whether this engine is the one to take: an l1 penalty, sparse rows, and a large table."""
     large = problem.features * problem.shape[1] > LARGE
     return large and penalty.kind == ENTRIES and penalty.strength > 0.0 and not rows.dense
 
@@ -223,7 +223,7 @@ class ProximalPointPairs(ProximalPointRows):
         self.places = np.full((n, self.width), -1, dtype=np.int32)
 
     def run(self, rows: Rows, order: Ints, steps: Floats) -> float:
-        """One pass over the rows in `order`; the sum of the losses met on the way."""
+        """Make one pass over the rows in `order`; return the sum of the losses."""
         metric, inverse = self._metric(rows)
         slopes = Slopes(self.places, self.slopes, self.rest, self.prior, self.bound, self.smoothness)
         pairs = self._pairs(rows, slopes, metric, inverse)
@@ -232,7 +232,7 @@ class ProximalPointPairs(ProximalPointRows):
         return total
 
     def _pairs(self, rows: Rows, slopes: Slopes, metric: Floats, inverse: Floats) -> Pairs:
-        """The pairs of a pass, and their u."""
+        """Return the pairs of a pass, and their u."""
         if self._columns is None:
             by_column = rows.matrix().tocsc()
             self._columns = by_column.indptr.astype(np.int64), by_column.indices.astype(np.int32), by_column.data
@@ -256,7 +256,7 @@ class ProximalPointPairs(ProximalPointRows):
         return Pairs(starts, kept, values, bias, inverse, self.row_penalty.strength, self.intercept)
 
     def _weights(self, pairs: Pairs) -> Any:
-        """The primal point: those of the pairs that are not zero."""
+        """Return the primal point: those of the pairs that are not zero."""
         cut = pairs.l1
         weights = pairs.u - np.clip(pairs.u, -cut, cut)
         weights *= np.repeat(pairs.inverse[:-1], np.diff(pairs.indptr))
@@ -276,7 +276,7 @@ class ProximalPointPairs(ProximalPointRows):
     # --- what a state holds --------------------------------------------------------------------------
 
     def theta(self) -> Any:
-        """The point of the last pass that was kept, a CSR matrix."""
+        """Return the point of the last pass that was kept, a CSR matrix."""
         return self.anchor
 
     def _kept(self) -> Arrays:

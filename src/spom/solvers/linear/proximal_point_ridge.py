@@ -87,7 +87,7 @@ class ProximalPointRidge(ProximalPointRows):
         return np.asarray(point)
 
     def pack(self) -> Arrays:
-        """What a saved run needs to resume."""
+        """Return what a saved run needs to resume."""
         return {**super().pack(), "least": np.array(self.least)}
 
     def unpack(self, theta: Floats, internal: Arrays) -> None:

@@ -22,14 +22,14 @@ from spom.solvers.linear.data import in_threads, ranges
 
 # For each full synchronisation of a pass, how many small ones per thread come before it: the later ones count for
 # more. To move all of u costs more than the rounds between two small ones would save. The boost for a thread.
-MEETINGS, BOOST = (1, 3), 0.65
+SYNCS, BOOST = (1, 3), 0.65
 # Which share of the coordinates occurs often, and up to how many all of them do.
 SHARE, FEW = 1 / 32, 4096
 Steps = Callable[[Ints, Floats, float], tuple[float, float]]
 
 
 @kernel("void(float64[:, ::1], float64[::1], int64[::1], float64, float64[::1])")
-def tell(u: Floats, known: Floats, where: Ints, factor: float, news: Floats) -> None:
+def send(u: Floats, known: Floats, where: Ints, factor: float, news: Floats) -> None:
     """news = factor times the change of u since it was `known`, at the places `where`; u becomes known + news."""
     for k in range(where.size):
         news[k] = factor * (u[where[k], 0] - known[k])
@@ -38,7 +38,7 @@ def tell(u: Floats, known: Floats, where: Ints, factor: float, news: Floats) -> 
 
 
 @kernel("void(float64[:, ::1], float64[::1], int64[::1], float64[::1])")
-def hear(u: Floats, known: Floats, where: Ints, news: Floats) -> None:
+def receive(u: Floats, known: Floats, where: Ints, news: Floats) -> None:
     """u, and what is known of it, change by the news of another thread."""
     for k in range(where.size):
         known[k] += news[k]
@@ -46,7 +46,7 @@ def hear(u: Floats, known: Floats, where: Ints, news: Floats) -> None:
 
 
 @kernel("void(float64[:, :, ::1], float64[::1], float64[::1], float64, float64, boolean, int64, int64)")
-def meet(
+def merge(
     copies: Floats, agreed: Floats, metric: Floats, cut: float, factor: float, last: bool, first: int, end: int
 ) -> None:
     """agreed <- agreed + factor (sum of the changes of the copies) for rare coordinates in a range; copies become it.
@@ -69,7 +69,7 @@ def meet(
 
 
 def often(metric: Floats) -> float:
-    """The metric above which are the coordinates that occur most (or all, where they are few)."""
+    """Return the metric above which are the coordinates that occur most (or all, where they are few)."""
     if metric.size <= FEW:
         return -1.0
     # The metric grows with a feature's mean square; a sample of it tells where the cut is.
@@ -82,26 +82,26 @@ class _Thread:
     def __init__(self, u: Floats, where: Ints, shares: list[Ints]) -> None:
         self.u, self.where, self.shares = u, where, shares
         self.known = np.ascontiguousarray(u[where, 0])
-        # Two, because a thread may tell its next news while another still hears the last.
+        # Two, because a thread may send its next news while another still receives the last.
         self.news = np.empty((2, where.size))
-        self.told: list[Future[tuple[float, float]]] = []
-        self.heard: list[Future[None]] = []
+        self.sent: list[Future[tuple[float, float]]] = []
+        self.received: list[Future[None]] = []
 
     def work(self, number: int, steps: Steps, boost: float) -> tuple[float, float]:
-        """The steps of one part of the rows; returns what they changed."""
+        """Return the steps of one part of the rows; returns what they changed."""
         if number:
             # Raises what went wrong before, in this thread or in another.
-            self.heard[number - 1].result()
+            self.received[number - 1].result()
         found = steps(self.shares[number], self.u, boost)
-        tell(self.u, self.known, self.where, 1.0 / boost, self.news[number % 2])
+        send(self.u, self.known, self.where, 1.0 / boost, self.news[number % 2])
         return found
 
-    def hear(self, number: int, threads: list[_Thread]) -> None:
-        """Wait for what the others tell, and take it over."""
+    def receive(self, number: int, threads: list[_Thread]) -> None:
+        """Wait for the news of the other threads and apply it."""
         for other in threads:
-            other.told[number].result()
+            other.sent[number].result()
             if other is not self:
-                hear(self.u, self.known, self.where, other.news[number % 2])
+                receive(self.u, self.known, self.where, other.news[number % 2])
 
 
 def parallel_pass(steps: Steps, order: Ints, copies: Floats, metric: Floats, agreed: Floats) -> tuple[float, float]:
@@ -116,19 +116,19 @@ def parallel_pass(steps: Steps, order: Ints, copies: Floats, metric: Floats, agr
     in_threads(jobs, lambda k: np.copyto(agreed[parts[k]], copies[0, parts[k], 0]))
     with ExitStack() as stack:
         pools = [stack.enter_context(ThreadPoolExecutor(1)) for _ in range(jobs)]
-        for full, part in enumerate(np.array_split(order, len(MEETINGS))):
-            pieces = [np.array_split(piece, jobs) for piece in np.array_split(part, jobs * MEETINGS[full])]
+        for full, part in enumerate(np.array_split(order, len(SYNCS))):
+            pieces = [np.array_split(piece, jobs) for piece in np.array_split(part, jobs * SYNCS[full])]
             threads = [_Thread(copies[k], where, [piece[k] for piece in pieces]) for k in range(jobs)]
             for number in range(len(pieces)):
                 for pool, thread in zip(pools, threads, strict=True):
-                    thread.told.append(pool.submit(thread.work, number, steps, boost))
+                    thread.sent.append(pool.submit(thread.work, number, steps, boost))
                 for pool, thread in zip(pools, threads, strict=True):
-                    thread.heard.append(pool.submit(thread.hear, number, threads))
+                    thread.received.append(pool.submit(thread.receive, number, threads))
             for thread in threads:
-                thread.heard[-1].result()
-            shared = (copies, agreed, metric, cut, 1.0 / boost, full + 1 == len(MEETINGS))
-            for future in [pool.submit(meet, *shared, ends[k], ends[k + 1]) for k, pool in enumerate(pools)]:
+                thread.received[-1].result()
+            shared = (copies, agreed, metric, cut, 1.0 / boost, full + 1 == len(SYNCS))
+            for future in [pool.submit(merge, *shared, ends[k], ends[k + 1]) for k, pool in enumerate(pools)]:
                 future.result()
-            for losses, changes in (future.result() for thread in threads for future in thread.told):
+            for losses, changes in (future.result() for thread in threads for future in thread.sent):
                 total, moved = total + losses, moved + changes
     return total, moved

@@ -29,7 +29,7 @@ def row_scores(rows: Examples, theta: Floats, intercept: bool, out: Floats) -> N
 
 
 def mean_loss(rows: Rows, order: Ints, theta: Floats, intercept: bool, loss: Any) -> float:
-    """The weighted mean loss of the rows in `order`."""
+    """Return the weighted mean loss of the rows in `order`."""
     weight = rows.weight[order]
     mass = float(weight.sum())
     if mass == 0.0:
@@ -40,7 +40,7 @@ def mean_loss(rows: Rows, order: Ints, theta: Floats, intercept: bool, loss: Any
 
 
 def table_scores(X: Any, theta: Any, intercept: bool) -> Floats:
-    """X theta, one column per class; the intercepts are theta's last row. Either may be sparse."""
+    """Return X theta, one column per class; the intercepts are theta's last row. Either may be sparse."""
     d = X.shape[1]
     scores = X @ theta[:d]
     if is_sparse(scores):
@@ -51,7 +51,7 @@ def table_scores(X: Any, theta: Any, intercept: bool) -> Floats:
 
 
 def table_loss(rows: Rows, order: Ints, theta: Any, intercept: bool, loss: Any) -> float:
-    """The weighted mean loss of the rows in `order`, for a table of several scores."""
+    """Return the weighted mean loss of the rows in `order`, for a table of several scores."""
     X, total = rows.matrix(), 0.0
     part = max(1, MANY_SCORES // theta.shape[1])
     for low in range(0, order.size, part):

@@ -44,7 +44,7 @@ class StreamingPoint(ProximalPoint):
         self._fresh = np.zeros(0)
 
     def run(self, rows: Rows, order: Ints, steps: Floats) -> float:
-        """One step on each row of a block; the sum of the losses met on the way."""
+        """Take one step on each row of a block; return the sum of the losses."""
         mass = float(rows.weight[order].sum())
         # After the first block every fourth row tells the mean squares well enough, for a fifth of the time of a pass.
         squares = rows.squares(order if self.seen == 0.0 else order[::SAMPLE]) * mass
@@ -69,7 +69,7 @@ class StreamingPoint(ProximalPoint):
     # --- small blocks --------------------------------------------------------------------------------
 
     def run_late(self, rows: Rows, order: Ints, steps: Floats) -> float | None:
-        """The steps of `run` at the cost of the rows; see `Staying`. Sums over features are kept, not recomputed."""
+        """See `Staying`; sums over features are updated, not recomputed."""
         if self.jobs > 1 or self.seen == 0.0:
             return None
         n, mass = len(rows), float(rows.weight[order].sum())
@@ -110,7 +110,7 @@ class StreamingPoint(ProximalPoint):
         self.sums = (self.sums[0] + roots, self.sums[1] + float(new.sum()), self.sums[2] + rows.data.size)
 
     def _inverse(self, where: Any) -> Floats:
-        """1 / (M + N l2) of some coordinates, over the rows of the last block; an intercept has no penalty."""
+        """Return 1 / (M + N l2) of some coordinates, per row of the last block; an intercept has no penalty."""
         c, factor, least, n = self.last
         metric = factor * np.sqrt(np.maximum(self.squares[where], 0.5 * least)) / n
         l2 = np.full(metric.size, self.l2)
@@ -124,7 +124,7 @@ class StreamingPoint(ProximalPoint):
         return undo(self, {"dual": self.dual, "squares": self.squares}, touched, names)
 
     def _measure(self) -> tuple[Floats, float]:
-        """M for c = 1, and c; a feature that was never met is taken to occur half a time."""
+        """Return M for c = 1, and c; a feature that was never met counts as occurring half a time."""
         mean = self.squares / max(self.seen, 1e-300)
         met = np.sqrt(mean[mean > 0])
         least = float(met.min()) if met.size else 1.0
@@ -146,7 +146,7 @@ class StreamingPoint(ProximalPoint):
         return np.asarray(np.where(over != 0.0, over * self._inverse(slice(None)), 0.0))
 
     def point(self) -> Floats:
-        """The weights that follow from the sums alone: those of shards that were added up, for example."""
+        """Return the weights that follow from the sums alone: those of shards that were added up, for example."""
         metric, c = self._measure()
         l1, l2 = (np.full(self.size, strength * self.seen) for strength in self.strengths)
         l1[self.features :] = l2[self.features :] = 0.0
@@ -154,7 +154,7 @@ class StreamingPoint(ProximalPoint):
         return np.asarray(np.copysign(size, self.dual) / (c * metric + l2) + 0.0)
 
     def pack(self) -> Arrays:
-        """What a saved run needs to resume."""
+        """Return what a saved run needs to resume."""
         scalars = np.array([self.seen, self.least])
         packed = {"dual": self.dual.copy(), "squares": self.squares.copy(), "scalars": scalars}
         return {**packed, "late": np.array(self.sums, dtype=np.float64)} if self.late else packed

@@ -1,4 +1,4 @@
-"""Any engine in several threads: each runs its own part of the rows, and what they learnt is averaged.
+"""Any engine in several threads: each runs its own part of the rows, and the results are averaged.
 
 Parameter mixing (Zinkevich, Weimer, Li and Smola 2010), several times per pass. The loops release the GIL. The parts
 depend on the number of threads alone, so the same seed and number give the same bits.
@@ -15,8 +15,8 @@ import numpy as np
 from spom.core.arrays import Arrays, Floats, Ints
 from spom.solvers.linear.data import Rows
 
-# How often the threads meet in one pass.
-MEETINGS = 4
+# How often the threads are averaged in one pass.
+AVERAGES = 4
 
 
 class Threaded:
@@ -25,12 +25,15 @@ class Threaded:
     def __init__(self, engine: Any, jobs: int) -> None:
         self.engine, self.jobs = engine, jobs
         self.name = f"{engine.name}, {jobs} threads"
+        # Between passes there is one engine: the copies are gone.
+        self.theta, self.pack, self.unpack = engine.theta, engine.pack, engine.unpack
+        self.average = getattr(engine, "average", None)
 
     def run(self, rows: Rows, order: Ints, steps: Floats) -> float:
-        """Rounds over the rows in `order`, dealt out to the threads."""
+        """Run rounds over the rows in `order`, divided among the threads; return the sum of the losses."""
         batch = self.engine.batch
         total = 0.0
-        for rounds in np.array_split(np.arange(steps.size), MEETINGS):
+        for rounds in np.array_split(np.arange(steps.size), AVERAGES):
             shares = [share for share in np.array_split(rounds, self.jobs) if share.size]
             if not shares:
                 continue
@@ -44,11 +47,11 @@ class Threaded:
 
             with ThreadPoolExecutor(self.jobs) as pool:
                 total += sum(pool.map(work, engines, shares))
-            self._meet(engines, [share.size for share in shares])
+            self._average(engines, [share.size for share in shares])
         return total
 
-    def _meet(self, engines: list[Any], sizes: list[int]) -> None:
-        """The weighted mean of theta, and of what belongs to it, goes back to the engine."""
+    def _average(self, engines: list[Any], sizes: list[int]) -> None:
+        """Give the engine the weighted mean of theta and of the other numbers of the copies."""
         weights = np.array(sizes, dtype=np.float64) / sum(sizes)
         before = self.engine.rounds
         states = [engine.pack() for engine in engines]
@@ -61,22 +64,3 @@ class Threaded:
         if "clock" in mixed:
             mixed["clock"] = np.array([float(before + max(sizes)), float(states[0]["clock"][1])])
         self.engine.unpack(np.asarray(theta), mixed)
-
-    def theta(self) -> Floats:
-        """The iterate."""
-        found: Floats = self.engine.theta()
-        return found
-
-    def average(self) -> Floats:
-        """The mean of the iterates."""
-        found: Floats = self.engine.average()
-        return found
-
-    def pack(self) -> Arrays:
-        """What a saved run needs to resume."""
-        found: Arrays = self.engine.pack()
-        return found
-
-    def unpack(self, theta: Floats, internal: Arrays) -> None:
-        """Resume from a saved run, or start from a point alone."""
-        self.engine.unpack(theta, internal)

@@ -130,7 +130,7 @@ class VarianceReduced:
         return Svrg(self.loss, self.penalty, smooth, rows)
 
     def _certificate(self, smooth: LinearSmooth, engine: Any, theta: Floats) -> tuple[float, float, float, float]:
-        """(objective, loss, gap, residual): the smaller of the gaps of two dual points, where they have one."""
+        """Return (objective, loss, gap, residual); the gap is the smaller of those of two dual points."""
         try:
             L = smooth.curvature() * _trace(smooth)
         except SpomError:
@@ -176,7 +176,7 @@ class VarianceReduced:
 
 
 def _trace(smooth: LinearSmooth) -> float:
-    """The mean squared norm of a row, which is at least the largest eigenvalue."""
+    """Return the mean squared norm of a row, which is at least the largest eigenvalue."""
     X = smooth.X
     squares = X.multiply(X).sum(axis=1) if hasattr(X, "multiply") else (X * X).sum(axis=1)
     return float(smooth.weights @ np.asarray(squares).reshape(-1)) + float(smooth.fit_intercept)
@@ -207,7 +207,7 @@ class Svrg:
         return table
 
     def run(self, rows: Rows, order: Ints, steps: Floats) -> float:
-        """One full gradient and one pass of mini-batches."""
+        """Compute one full gradient and make one pass of mini-batches."""
         anchor = self._full(self.point)
         loss, gradient = self.smooth.value_and_gradient(self.point)
         full = self._full(gradient)
@@ -226,11 +226,11 @@ class Svrg:
         return loss * len(rows)
 
     def theta(self) -> Floats:
-        """The iterate."""
+        """Return the iterate."""
         return self.point.copy()
 
     def pack(self) -> Arrays:
-        """Nothing but theta is needed to resume."""
+        """Return nothing: theta is enough to resume."""
         return {}
 
     def unpack(self, theta: Floats, internal: Arrays) -> None:

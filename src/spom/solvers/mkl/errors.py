@@ -15,8 +15,7 @@ from spom.solvers.structured.structures import Loss, Parts, Structure, is_sum, r
 class Rule(NamedTuple):
     """How a round decodes and shrinks: the loss, the prox of the vector of block norms, the penalty of transitions.
 
-    `limit` bounds the norm of all blocks: a ball that SPOM projects to, the scale of the steps of dual averaging, which
-    projects to the ball of `radius`.
+    Each round projects to the ball of `radius`. `limit` is the scale of the steps of dual averaging.
     """
 
     structure: Structure
@@ -28,7 +27,7 @@ class Rule(NamedTuple):
     learnt: Annotated[bool, "boolean"]
     strength: Annotated[float, "float64"]
     limit: Annotated[float, "float64"]
-    radius: Annotated[float, "float64"] = np.inf
+    radius: Annotated[float, "float64"]
 
 
 class Errors(NamedTuple):
@@ -57,7 +56,7 @@ class Wrong(NamedTuple):
 
 
 def errors_of(longest: int, labels: int) -> Errors:
-    """Space for the errors of sequences of at most `longest` tokens."""
+    """Return space for the errors of sequences of at most `longest` tokens."""
     return Errors(
         scores=Parts(np.zeros((longest, labels)), np.zeros((labels + 2, labels))),
         D=np.zeros((longest, labels)),

@@ -43,12 +43,12 @@ class Active(NamedTuple):
 
 
 def active_of(blocks: int) -> Active:
-    """Space for that many blocks."""
+    """Return space for that many blocks."""
     return Active(np.zeros(blocks, dtype=np.int64), np.zeros(blocks), np.zeros(blocks, dtype=np.int64))
 
 
 @kernel([f"void({f}[:, ::1], int64)" for f in REALS])
-def ask_for_row(store: Any, row: int) -> None:
+def prefetch_row(store: Any, row: int) -> None:
     """Prefetch the start of a row."""
     flat, start = store.reshape(-1), row * store.shape[1]
     for j in range(start, start + min(HEAD, store.shape[1]), 16):
@@ -129,7 +129,7 @@ def add_rows(F: Any, store: Any, grams: Grams, active: Active, on: int, wrong: W
         t, i = errors.tokens[e], wrong.first + errors.tokens[e]
         following, d = wrong.first + errors.tokens[min(e + 1, wrong.size - 1)], errors.D[errors.tokens[e]]
         for b in range(on):
-            ask_for_row(store, grams.slots[grams.places[blocks[b]], following])
+            prefetch_row(store, grams.slots[grams.places[blocks[b]], following])
             active.rows[b] = grams.slots[grams.places[blocks[b]], i]
         for j in range(0, errors.several[e] - 1, 2):
             y, z = errors.labels[e, j], errors.labels[e, j + 1]

@@ -104,7 +104,7 @@ def all_pairs(K: Any, gram: Any, classes: Classes, costs: Floats, pair: Pair, to
 
 
 def pair_machines(K: Any, y: Ints, weight: Floats, costs: Sequence[float], tol: float = TOLERANCE) -> Floats:
-    """(costs, rows, classes): alpha of all machines, for costs that rise.
+    """Return (costs, rows, classes): alpha of all machines, for rising costs.
 
     >>> K = np.array([[1.0, 0.0], [0.0, 1.0]])
     >>> pair_machines(K, np.array([0, 1]), np.ones(2), [0.5, 8.0])[:, :, ::-1].diagonal(axis1=1, axis2=2).round(2)
@@ -139,7 +139,7 @@ def duels(B: Any, alpha: Floats, owner: Ints) -> Floats:
 
 
 def votes(f: Floats) -> Floats:
-    """(rows, classes): of k classes the votes for each, from 0 to k - 1; what they are won by decides between equals.
+    """Return (rows, classes): the votes for each of k classes, from 0 to k - 1; sums of margins break ties.
 
     >>> votes(np.array([[[0.0, 1.0, 2.0], [-1.0, 0.0, 0.5], [-2.0, -0.5, 0.0]]])).round(2)
     array([[ 2.25,  0.89, -0.24]])

@@ -40,18 +40,17 @@ class ExplicitBlock:
     indices: Any
     n_features: int
     values: Any = field(default_factory=lambda: NO_FLOATS)
-    name: str = ""
 
     @classmethod
-    def of_dense(cls, X: Any, name: str = "") -> ExplicitBlock:
-        """A block whose rows are those of a dense matrix."""
+    def of_dense(cls, X: Any) -> ExplicitBlock:
+        """Return a block whose rows are those of a dense matrix."""
         n, features = X.shape
         indptr = np.arange(n + 1, dtype=np.int64) * features
-        return cls(indptr, np.zeros(0, dtype=np.int32), features, np.ascontiguousarray(X).reshape(-1), name)
+        return cls(indptr, np.zeros(0, dtype=np.int32), features, np.ascontiguousarray(X).reshape(-1))
 
     @classmethod
     def of_matrix(cls, X: Any) -> ExplicitBlock:
-        """A block from a dense array or a scipy sparse matrix."""
+        """Return a block from a dense array or a scipy sparse matrix."""
         if not hasattr(X, "tocsr"):
             return cls.of_dense(np.asarray(X))
         matrix = X.tocsr()
@@ -63,7 +62,7 @@ class ExplicitBlock:
         return bool(self.indices.size == 0 and self.indptr[-1] > 0)
 
     def matrix(self) -> Any:
-        """The rows as a scipy CSR matrix, or as an array where they are dense."""
+        """Return the rows as a scipy CSR matrix, or as an array where they are dense."""
         from scipy import sparse
 
         rows = self.indptr.size - 1
@@ -115,7 +114,7 @@ class KernelProblem:
         return [slice(a, b) for a, b in pairwise(ends)]
 
     def mean_squares(self) -> list[float]:
-        """The mean squared length of a token in each block.
+        """Return the mean squared length of a token in each block.
 
         >>> KernelProblem.of([np.diag([1.0, 3.0]), np.zeros((2, 2))], y=[0, 1]).mean_squares()
         [2.0, 0.0]
@@ -180,7 +179,7 @@ def parts_of(problem: KernelProblem, coef: Floats, scale: Floats, transition: Fl
 
 
 def on_norms(penalty: Any, count: int) -> Any:
-    """h with Omega(theta) = h(norm(theta_1), ..., norm(theta_count)), or `Unsupported` where it is none.
+    """Return h with Omega(theta) = h(norm(theta_1), ..., norm(theta_count)); raise `Unsupported` without one.
 
     >>> from spom.penalties import SparseMKL
     >>> on_norms(SparseMKL(2.0), 2).value([1.0, 2.0])
@@ -195,7 +194,7 @@ def on_norms(penalty: Any, count: int) -> Any:
 
 
 def reach(h: Any, count: int, value: float) -> float:
-    """The largest norm of a single block whose penalty is at most `value`; inf where there is none.
+    """Return the largest norm of a single block whose penalty is at most `value`; inf where there is none.
 
     >>> from spom.penalties import SparseMKL
     >>> round(reach(SparseMKL(0.5, groups=1), 3, 4.0), 6)
@@ -217,7 +216,7 @@ def reach(h: Any, count: int, value: float) -> float:
 
 
 def chosen_penalty(given: Any, count: int, total: float) -> Any:
-    """The penalty that `penalty=` stands for, for `count` blocks and examples of this total weight N.
+    """Return the penalty that `penalty=` stands for, for `count` blocks and examples of this total weight N.
 
     `"auto"` is `SparseMKL(1 / (2 N))`, which is C = 1 / (strength N) = 2: on handwritten words C = 4 is .6 points
     worse, and C was not varied elsewhere. Another name gets the strength at which a single block pays the same
@@ -242,5 +241,5 @@ def chosen_penalty(given: Any, count: int, total: float) -> Any:
 
 
 def needed_bytes(tokens: int, labels: int, blocks: int, itemsize: int, averaged: bool = False) -> int:
-    """What a run needs beside the Gram matrices: scores and coefficients, and a copy of them in each state."""
+    """Return the memory of scores and coefficients, and of a copy of them in each state."""
     return tokens * labels * blocks * (2 * itemsize + (24 if averaged else 16))

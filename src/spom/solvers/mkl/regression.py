@@ -55,7 +55,7 @@ class _Point:
         return _Point(self.a + c * (self.a - other.a), self.f + c * (self.f - other.f))
 
     def distance(self, other: _Point) -> float:
-        """The squared distance in the spaces of the kernels."""
+        """Return the squared distance in the spaces of the kernels."""
         return float(((self.a - other.a) * (self.f - other.f)).sum())
 
 
@@ -122,7 +122,7 @@ class KernelRegression:
         return found - self.w @ found if self.fit_intercept else found
 
     def intercept(self, f: Floats) -> float:
-        """The best b for these values."""
+        """Return the best b for these values."""
         return float(self.w @ (self.y - f)) if self.fit_intercept else 0.0
 
     def _loss(self, point: _Point) -> float:
@@ -134,7 +134,7 @@ class KernelRegression:
         return np.array([product(gram, r) for gram in self.grams])
 
     def _largest(self) -> float:
-        """The largest eigenvalue of sqrt(W) (sum of all K_m) sqrt(W), nearly."""
+        """Return the largest eigenvalue of sqrt(W) (sum of all K_m) sqrt(W), nearly."""
         root, v = np.sqrt(self.w), np.sqrt(self.w) + 1e-3 * np.cos(np.arange(self.y.size))
         size = 0.0
         for _ in range(POWER):

@@ -75,7 +75,7 @@ class KernelSolver:
         raise NotImplementedError  # every solver has its own
 
     def _check_choices(self, transitions: str) -> None:
-        """An error that names the choices there are."""
+        """Raise an error that names the possible choices."""
         given = {"loss": (self.loss, tuple(LOSSES)), "output": (self.output, self.outputs)}
         for name, (choice, choices) in given.items():
             if choice not in choices:
@@ -85,25 +85,25 @@ class KernelSolver:
         if not isinstance(self.epochs, (int, np.integer)) or isinstance(self.epochs, bool) or self.epochs < 1:
             raise ValueError(f"epochs must be a whole number >= 1; it is {self.epochs!r}")
 
-    def _rule(self, limit: float, radius: float = np.inf) -> Rule:
+    def _rule(self, limit: float = np.inf) -> Rule:
         kernel, reals, ints = self.penalty.compiled((self.count,))
         loss, prox = Loss(LOSSES[self.loss], self.cost), pointer(kernel)
         decoding = (structure("chain", loss), loss, self.tolerance)
-        return Rule(*decoding, prox, reals, ints, self.learnt, self.strength, limit, radius)
+        return Rule(*decoding, prox, reals, ints, self.learnt, self.strength, limit, self.radius)
 
     def _order(self, random: np.random.Generator) -> Ints:
-        """The sequences of one pass."""
+        """Return the sequences of one pass."""
         n = self.problem.n_sequences
         return random.permutation(n) if self.shuffle else np.arange(n)
 
     def _settings(self) -> Any:
-        """The run that a state is of, as bytes: a state of another run is refused."""
+        """Return the run that a state is of, as bytes: a state of another run is refused."""
         p, features = self.problem, [block.n_features for block in self.problem.explicit]
         words = (self.method, p.n_tokens, p.n_labels, len(p.grams), features, p.transitions, self.loss, self.output)
         return np.frombuffer(repr(words).encode(), dtype=np.uint8).copy()
 
     def _check_settings(self, state: State) -> None:
-        """An error where the state is of another run."""
+        """Raise an error if the state is of another run."""
         found = state.internal.get("settings", np.zeros(0, dtype=np.uint8)).tobytes()
         if found != self._settings().tobytes():
             text = found.decode(errors="replace")

@@ -87,7 +87,7 @@ class Store:
         )
 
     def _place_rows(self, slots: int | None) -> Ints:
-        """Where each row of a dense matrix is in `rows`."""
+        """Return where each row of a dense matrix is in `rows`."""
         grams, n, count = self.problem.grams, self.problem.n_tokens, len(self.dense)
         if not self.computed:
             self.rows = stacked([grams[m] for m in self.dense], n, self.dtype)
@@ -156,7 +156,7 @@ class Store:
             free = np.argpartition(grams.ages, min(chosen.size, grams.ages.size - 1))[: chosen.size]
             gone = self.owner[free]
             grams.slots.reshape(-1)[gone[gone >= 0]] = -1
-            # A row that is there already moves to a new place.
+            # A row that is in the store moves to a new place.
             old = grams.slots[d, chosen]
             self.owner[old[old >= 0]] = -1
             grams.ages[old[old >= 0]] = 0
@@ -166,7 +166,7 @@ class Store:
         self.make_rows(chosen, which.tolist(), keep)
 
     def _missing(self, order: Ints) -> Ints:
-        """Tokens of the first of these sequences whose rows are not all there: as many as may be of use."""
+        """Return tokens of the first of these sequences that have rows missing, as many as may be of use."""
         offsets = self.problem.offsets
         some = order[: max(1, 8 * BATCH // self.longest)]
         tokens = np.concatenate([np.arange(offsets[q], offsets[q + 1]) for q in some])
@@ -174,7 +174,7 @@ class Store:
 
 
 def _likely_wrong(scores: Floats, gold: Ints) -> Any:
-    """Where the score (labels, tokens) of the gold label is not ahead of all others by one."""
+    """Return where the score (labels, tokens) of the gold label is not ahead of all others by one."""
     tokens = np.arange(gold.size)
     right = scores[gold, tokens].copy()
     scores[gold, tokens] = -np.inf
@@ -182,7 +182,7 @@ def _likely_wrong(scores: Floats, gold: Ints) -> Any:
 
 
 def stacked(grams: list[Gram], n: int, dtype: Any) -> Reals:
-    """The dense matrices below one another: a view where they are stored that way already."""
+    """Return the dense matrices below one another: a view where they are stored that way already."""
     arrays: list[Any] = [gram.values for gram in grams if isinstance(gram, DenseGram)]
     if not arrays:
         return np.empty((0, n), dtype=dtype)
@@ -197,12 +197,12 @@ def stacked(grams: list[Gram], n: int, dtype: Any) -> Reals:
 
 
 def joined(parts: list[Any], dtype: Any) -> Any:
-    """The parts one after another, as one array of this type."""
+    """Return the parts one after another, as one array of this type."""
     return np.ascontiguousarray(np.concatenate(parts), dtype=dtype) if parts else np.zeros(0, dtype=dtype)
 
 
 def columns_within(offsets: Ints, lengths: Ints) -> Ints:
-    """For each token of a sequence in turn, all tokens of the sequence."""
+    """Return all tokens of the sequence, for each of its tokens in turn."""
     first = np.repeat(offsets[:-1], lengths**2)
     inside = np.arange(first.size) - np.repeat(np.concatenate([[0], np.cumsum(lengths**2)[:-1]]), lengths**2)
     return np.asarray(first + inside % np.maximum(np.repeat(lengths, lengths**2), 1), dtype=np.int64)

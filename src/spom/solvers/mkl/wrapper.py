@@ -218,17 +218,17 @@ class WrapperMKL:
         return tuple(a.copy() for a in self._dual), self._numbers.copy(), self._each, self._norms, self._steps
 
     def _restore(self, kept: tuple[Any, ...]) -> None:
-        """The machine before a trial that went too far; its passes stay counted."""
+        """Restore the machine before a trial that went too far; its passes still count."""
         dual, numbers, self._each, self._norms, self._steps = kept
         for array, old in zip((*self._dual, self._numbers), (*dual, numbers), strict=True):
             array[:] = old
 
     def _gradient(self) -> Floats:
-        """The derivative of the machine's optimum in each share: -norm(v_m)^2 / (2 strength d_m^2)."""
+        """Return the derivative of the machine's optimum in each share: -norm(v_m)^2 / (2 strength d_m^2)."""
         return np.asarray(-0.5 * self._norms**2 / (self.blocks.strength * self.blocks.weights**2))
 
     def _descent(self, share: Floats) -> Floats:
-        """The reduced gradient: what the largest share pays for the others, which do not go below zero."""
+        """Return the reduced gradient: what the largest share pays for the others, which do not go below zero."""
         gradient, most = self._gradient(), int(share.argmax())
         way = gradient[most] - gradient
         way[(share <= 0.0) & (way < 0.0)] = 0.0
@@ -256,7 +256,7 @@ class WrapperMKL:
         self._steps = round(self.offset * p.n_sequences)
 
     def _take(self, scales: Floats) -> None:
-        """These scales of the blocks: the sum of the kernels, and the scores and the norm that go with it."""
+        """Set the scales of the blocks, and with them the sum of the kernels, the scores and the norm."""
         p = self.problem
         self._scales = scales
         self.scale = np.ascontiguousarray(scales[:-1]) if self.learnt else scales
@@ -270,7 +270,7 @@ class WrapperMKL:
         self._numbers[1] = self._numbers[0] ** 2 * size
 
     def _call(self, scales: Floats, passes: int) -> Iterator[State]:
-        """The machine with these kernel weights, from where it was."""
+        """Run the machine with these kernel weights, from its present point."""
         self._take(scales)
         self._calls += 1
         for _ in range(min(passes, self.epochs - self._passes)):
@@ -285,7 +285,7 @@ class WrapperMKL:
             yield self._state()
 
     def _look(self) -> None:
-        """The objective of the penalised problem here, and the norms that the kernel weights follow."""
+        """Compute the objective of the penalised problem here, and the norms that the kernel weights follow."""
         p = self.problem
         A, F, V, T = self._dual
         self._each = self._mixture.products(A)
@@ -326,6 +326,6 @@ class WrapperMKL:
 
 
 def _reach(share: Floats, way: Floats) -> float:
-    """How far until the first share is zero."""
+    """Return the step at which the first share becomes zero."""
     down = way < 0.0
     return float((-share[down] / way[down]).min()) if down.any() else 0.0

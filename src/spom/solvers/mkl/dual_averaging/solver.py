@@ -68,7 +68,7 @@ class DualAverage:
             own += c * (F[m] / rounds - own)
 
     def squares(self, m: int) -> float:
-        """norm(G_m)^2 of the average, exactly; bounds[m] becomes its root."""
+        """Return the exact norm(G_m)^2 of the average, and set bounds[m] to its root."""
         grams = self.problem.grams
         if m < len(grams):
             if m not in self.scores:
@@ -83,7 +83,7 @@ class DualAverage:
         return square
 
     def scales(self, prox: Any, beta: float, sizes: Floats, count: int) -> tuple[Floats, Floats]:
-        """(scale, norm) of each block under `prox(norms, step)`; exact norms only of blocks that may be on."""
+        """Return (scale, norm) of each block by `prox(norms, step)`; exact norms only for blocks that may be on."""
         exact = np.zeros(count, dtype=bool)
         root = np.sqrt(sizes)
         while True:
@@ -156,7 +156,7 @@ class DualAveragingKernels(KernelSolver):
         return 1.0 / (2.0 * max(1, self.problem.n_sequences))
 
     def _limit(self) -> float:
-        """sqrt(tokens), or the norm of a block whose penalty is the loss at zero, where that is less."""
+        """Return sqrt(tokens), or the norm of a block whose penalty equals the loss at zero, if that is less."""
         p = self.problem
         tokens = p.n_tokens if not p.weight.size else float(p.weight @ np.diff(p.offsets))
         each = np.log(max(2, p.n_labels)) if self.loss == "log" else max(self.cost, 1e-300)
@@ -172,7 +172,7 @@ class DualAveragingKernels(KernelSolver):
         done, seconds = 0, 0.0
         if self.start is not None:
             done, seconds = self._resume(self.start, rng), self.start.seconds
-        rule = self._rule(self.limit, self.radius)
+        rule = self._rule(self.limit)
         work = Work(
             errors_of(store.longest, p.n_labels),
             Weights(self._dual.V, np.zeros(store.features, dtype=np.int64), np.zeros((0, p.n_labels))),
@@ -208,7 +208,7 @@ class DualAveragingKernels(KernelSolver):
         self._average = DualAverage(p, store.features)
 
     def _pass(self, order: Any, store: Store, rule: Rule, work: Work) -> float:
-        """One pass; rows and kernels that are wanted and not there are computed on the way. The sum of losses."""
+        """Make one pass, computing missing rows and kernels when they are needed; return the sum of losses."""
         dual, total = self._dual, 0.0
         rounds = rounds_single if self._F.dtype == np.float32 else rounds_double
         dual.counts[AT] = 0
@@ -223,7 +223,7 @@ class DualAveragingKernels(KernelSolver):
             store.supply(order, dual.counts, work.wanted, lambda tokens: self._scores(store.dense, tokens))
 
     def _scores(self, kernels: list[int], tokens: Ints) -> Floats:
-        """Scores of these tokens by these kernels."""
+        """Return scores of these tokens by these kernels."""
         scores = np.zeros((self.problem.n_labels, tokens.size))
         for m in kernels:
             if self._dual.table[SCALE, m]:
@@ -231,7 +231,7 @@ class DualAveragingKernels(KernelSolver):
         return scores
 
     def _renew(self, m: int) -> None:
-        """The scores of kernel m from scratch, and its norm."""
+        """Compute the scores of kernel m from scratch, and its norm."""
         dual = self._dual
         self._F[m] = self.problem.grams[m].dot(np.ascontiguousarray(dual.alpha.T)).T
         dual.copies[m], dual.known[m] = dual.alpha, dual.counts[CLOCK]
@@ -239,7 +239,7 @@ class DualAveragingKernels(KernelSolver):
         dual.spread[m] = 0.0
 
     def _settle(self, store: Store, passes: int) -> None:
-        """Exact norms of the blocks that are on, then the average."""
+        """Compute exact norms of the blocks that are on, then update the average."""
         dual, M = self._dual, len(self.problem.grams)
         table, kept = dual.table, self._average.scores
         on = np.flatnonzero(table[SCALE, :M])
@@ -258,7 +258,7 @@ class DualAveragingKernels(KernelSolver):
         self.scale, self.block_norms = self._scales()
 
     def _scales(self) -> tuple[Floats, Floats]:
-        """(scale, norm) of each block and of the transitions in what comes out."""
+        """Return (scale, norm) of each block and of the transitions of the result."""
         dual = self._dual
         if self.output == "last" or dual.sums[STEPS] <= 0.0:
             return dual.table[SCALE].copy(), dual.table[NORM].copy()
@@ -276,7 +276,7 @@ class DualAveragingKernels(KernelSolver):
     # --- what comes out ---------------------------------------------------------------------------------
 
     def parts(self) -> tuple[Floats, Floats, Floats]:
-        """(coefficients by kernel, token and label, weights of explicit blocks, transitions) after the last pass."""
+        """Return (coefficients by kernel, token and label, explicit weights, transitions) after the last pass."""
         source: Any = self._dual if self.output == "last" else self._average
         return parts_of(self.problem, source.alpha.T, self.scale[:-1], self.scale[-1] * source.T)
 

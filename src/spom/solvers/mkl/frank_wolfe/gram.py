@@ -36,7 +36,7 @@ class Mixture:
         self._sum: Any = None
 
     def combine(self, scales: Floats) -> tuple[Any, float]:
-        """(K, c) with c K the weighted sum; K belongs to this object and changes with the next call."""
+        """Return (K, c) with c K the weighted sum; the next call overwrites K."""
         used = np.flatnonzero(scales)
         only = self.grams[used[0]] if used.size == 1 else None
         if isinstance(only, DenseGram) and only.dtype == self.dtype:
@@ -51,7 +51,7 @@ class Mixture:
         return self._sum, 1.0
 
     def _rows(self, some: slice, used: Any, scales: Floats, out: Any) -> None:
-        """Some rows of the sum, into `out`; a few megabytes that stay in the cache."""
+        """Write some rows of the sum into `out`; a few megabytes, which stay in the cache."""
         out[:] = 0.0
         for m in used:
             gram = self.grams[m]
@@ -59,7 +59,7 @@ class Mixture:
             out += values * values.dtype.type(scales[m])
 
     def products(self, A: Floats) -> list[Floats]:
-        """A K_m for each m, as (labels, tokens): in the precision of the Gram matrix."""
+        """Return a K_m for each m, as (labels, tokens): in the precision of the Gram matrix."""
         return [self._product(gram, A) for gram in self.grams]
 
     @staticmethod

@@ -87,7 +87,7 @@ class Visit(NamedTuple):
 
 
 def work_of(longest: int, labels: int) -> Work:
-    """Space for sequences of at most that many tokens."""
+    """Return space for sequences of at most that many tokens."""
     return Work(
         np.zeros((longest, labels)),
         np.zeros((longest, labels)),
@@ -295,7 +295,7 @@ def _sweep(order: Ints, sequences: Sequences, K: Any, numbers: Numbers, dual: Du
             work.tally[2] += push(visit.change, begin, K, numbers.scale, dual.A, dual.F)
 
 
-# Compiled for the precision that is asked for.
+# One for each precision of the Gram matrices.
 _ARGUMENTS = "Numbers, Dual, Outputs, Work)"
 sweep_single = kernel(f"void(int64[::1], Sequences, {GRAMS[0]}, {_ARGUMENTS}")(_sweep)
 sweep_double = kernel(f"void(int64[::1], Sequences, {GRAMS[1]}, {_ARGUMENTS}")(_sweep)

@@ -44,7 +44,7 @@ class BlockPenalty:
                 raise Unsupported(f"the dual needs one weight > 0 for each of the {count} blocks of the penalty")
 
     def start(self) -> Floats:
-        """Scales to begin with: all blocks alike."""
+        """Return the scales to start with: the same share for all blocks."""
         return self.normalised(np.ones(self.count))
 
     def value(self, b: Floats) -> float:
@@ -52,23 +52,23 @@ class BlockPenalty:
         raise NotImplementedError  # every penalty has its own
 
     def slopes(self, b: Floats) -> Floats:
-        """The derivative of h in each b_m (on the right, at 0)."""
+        """Return the derivative of h in each b_m (on the right, at 0)."""
         raise NotImplementedError  # every penalty has its own
 
     def conjugate(self, n: Floats) -> float:
-        """The supremum over b >= 0 of <n, b> - h(b)."""
+        """Return the supremum over b >= 0 of <n, b> - h(b)."""
         raise NotImplementedError  # every penalty has its own
 
     def normalised(self, share: Floats) -> Floats:
-        """The scales of these shares, which may be on any common scale."""
+        """Return the scales of these shares, which may be on any common scale."""
         return share
 
     def shares(self, scales: Floats) -> Floats:
-        """What `normalised` makes scales of."""
+        """Return the shares of these scales: the inverse of `normalised`."""
         return scales
 
     def target(self, b: Floats) -> Floats:
-        """The shares that are best for norms b."""
+        """Return the shares that are best for norms b."""
         return b / self.slopes(b)
 
 
@@ -84,7 +84,7 @@ class PlainSum(BlockPenalty):
         return self.strength * b
 
     def conjugate(self, n: Floats) -> float:
-        """The sum of squares over twice the strength."""
+        """Return the sum of squares over twice the strength."""
         return 0.5 * float(n @ n) / self.strength
 
     def start(self) -> Floats:
@@ -92,7 +92,7 @@ class PlainSum(BlockPenalty):
         return np.full(self.count, 1.0 / self.strength)
 
     def target(self, b: Floats) -> Floats:
-        """The same, whatever the norms."""
+        """Return the same, whatever the norms."""
         return self.start()
 
 
@@ -104,7 +104,7 @@ class SquaredSum(BlockPenalty):
         self.ratio = ratio
 
     def value(self, b: Floats) -> float:
-        """The squared sum and the sum of squares, mixed."""
+        """Return the squared sum and the sum of squares, mixed."""
         total = float(self.weights @ b)
         return 0.5 * self.strength * (self.ratio * total * total + (1.0 - self.ratio) * float(b @ b))
 
@@ -148,7 +148,7 @@ class Powers(BlockPenalty):
         self.q = self.degree = q
 
     def value(self, b: Floats) -> float:
-        """The weighted sum of powers."""
+        """Return the weighted sum of powers."""
         return self.strength * float(self.weights @ b**self.q)
 
     def slopes(self, b: Floats) -> Floats:
@@ -164,7 +164,7 @@ class Powers(BlockPenalty):
         return float(n @ b) - self.value(b)
 
     def start(self) -> Floats:
-        """The best scales for norms of one."""
+        """Return the best scales for norms of one."""
         return self.target(np.ones(self.count))
 
     def target(self, b: Floats) -> Floats:
@@ -173,7 +173,7 @@ class Powers(BlockPenalty):
 
 
 def block_penalty(penalty: Any, count: int) -> BlockPenalty:
-    """The form of a penalty object that the dual needs, for `count` blocks; `Unsupported` where it has none."""
+    """Return the form of a penalty object that the dual needs, for `count` blocks; `Unsupported` where it has none."""
     if isinstance(penalty, SquaredL2):
         return PlainSum(penalty, count)
     if isinstance(penalty, SparseMKL):
@@ -209,7 +209,7 @@ class KernelWeights:
         self._usual = float(blocks.shares(self.scales).max())
 
     def update(self, norms: Floats) -> bool:
-        """New scales, given norm(v_m) / N; whether they changed."""
+        """Update the scales, given norm(v_m) / N; return whether they changed."""
         if not self.moving:
             return False
         share = self.blocks.shares(self.scales)

@@ -31,7 +31,7 @@ class Pool:
         self.ages = np.zeros(int(space.sum()), dtype=np.int64)
 
     def outputs(self) -> Outputs:
-        """What the kernels take."""
+        """Return the outputs as compiled loops take them."""
         return Outputs(self.labels, self.places, self.weights, self.slots, self.counts, self.ages)
 
     def make_space(self) -> None:
@@ -41,7 +41,7 @@ class Pool:
             self.restore(self.packed(), np.where(full, 2 * self.space, self.space))
 
     def packed(self) -> dict[str, Any]:
-        """The outputs, weights and ages in use, one sequence after another, and how many there are."""
+        """Return the outputs, weights and ages in use, one sequence after another, and how many there are."""
         slot = np.repeat(self.slots, self.counts) + _within(self.counts)
         size = self.counts * self.lengths
         place = np.repeat(self.places, size) + _within(size)
@@ -53,7 +53,7 @@ class Pool:
         }
 
     def checked(self, packed: dict[str, Any], labels: int) -> dict[str, Any]:
-        """`packed` of a saved state, where it fits these sequences and its outputs are labels."""
+        """Return `packed` of a saved state, after a check that it fits these sequences and labels."""
         counts = check_restored(packed, {"counts": self.counts})["counts"]
         # Every output was found in a pass: a count beyond all reason is damage, and would ask for memory.
         if counts.size and (int(counts.min()) < 0 or int(counts.max()) > packed["weights"].size):
@@ -65,7 +65,7 @@ class Pool:
         return packed
 
     def restore(self, packed: dict[str, Any], space: Ints | None = None) -> None:
-        """What `packed` gave."""
+        """Restore what `packed` returned."""
         self.counts = np.array(packed["counts"], dtype=np.int64)
         self._lay(np.maximum(4 * DECODES, 2 * self.counts) if space is None else space)
         slot = np.repeat(self.slots, self.counts) + _within(self.counts)

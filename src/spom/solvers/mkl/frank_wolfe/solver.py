@@ -189,7 +189,7 @@ class FrankWolfeMKL:
         self._refresh()
 
     def _refresh(self) -> None:
-        """Scores from the products of each kernel, without the rounding of the pass."""
+        """Compute the scores from the products of each kernel, without the rounding of the pass."""
         self._F = np.zeros_like(self._A)
         for s, part in zip(self._scale, self._each, strict=True):
             if s:
@@ -213,7 +213,7 @@ class FrankWolfeMKL:
         return Dual(self._A, self._F, self._V, self._T)
 
     def _orders(self) -> Iterator[Ints]:
-        """A pass is as many visits as there are sequences: to each of them, and the next to those with most to gain.
+        """Yield the visits of a pass: each sequence once, or in every other pass those with the largest gaps.
 
         Decoding all sequences to find those costs little beside the rows of the kernel that a visit reads.
         """
@@ -228,7 +228,7 @@ class FrankWolfeMKL:
             yield self._random.permutation(self._visited[most])
 
     def _look(self) -> None:
-        """The certificate at these kernel weights, then other weights."""
+        """Compute the certificate at these kernel weights, then update the weights."""
         p, N = self.problem, self.problem.n_sequences
         self._each = self._mixture.products(self._A)
         self._refresh()
@@ -257,13 +257,13 @@ class FrankWolfeMKL:
             self._rescale()
 
     def _reason(self) -> str:
-        """Why the run stopped before its gap was small enough, and what to do."""
+        """Say why the run stopped before its gap was small enough, and what to do."""
         diagonal = [float(gram.diagonal().mean()) for gram in self._mixture.grams]
         part = "the weights of the kernels" if self._outer > 0.5 else "the machine at these weights of the kernels"
         gap, strength = self.gap / self.objective, self.blocks.strength
         return (
-            f"{self._epochs} passes ended at a gap of {gap:.2g} times the objective, not {self.tol:g}: what is left is "
-            f"that of {part}. The kernels' mean diagonals are {min(diagonal):.2g} to {max(diagonal):.2g}, and the "
+            f"{self._epochs} passes ended at a gap of {gap:.2g} times the objective, not {self.tol:g}; most of it is "
+            f"due to {part}. The kernels' mean diagonals are {min(diagonal):.2g} to {max(diagonal):.2g}, and the "
             f"strength is {strength:.2g}: normalise the kernels, take a larger strength (a smaller C), a larger tol, "
             "or more max_epochs"
         )
@@ -292,7 +292,7 @@ class FrankWolfeMKL:
             if value < self.objective:
                 self.objective, self.loss, self._length = value, loss, t
             tangents.append((loss - t * slope, slope))
-            least, t = golden(bound, 0.0, LONGEST)
+            least, t = golden(bound, LONGEST)
             close = self.objective - least <= 0.1 * self.tol * self.objective
             if close or self.objective - self.bound <= self.tol * self.objective:
                 break
@@ -379,12 +379,12 @@ def dual_bound(blocks: BlockPenalty, cost: float, norms: Floats, free: float) ->
     def value(s: float) -> float:
         return blocks.conjugate(s * norms) + s * s * free - s * cost
 
-    return max(-golden(value, 0.0, 1.0)[0], -value(1.0), 0.0)
+    return max(-golden(value, 1.0)[0], -value(1.0), 0.0)
 
 
-def golden(value: Callable[[float], float], low: float, high: float) -> tuple[float, float]:
-    """The least value of a convex function that was met on the way to its minimum from `low` to `high`, and where."""
-    ratio = 0.5 * (np.sqrt(5.0) - 1.0)
+def golden(value: Callable[[float], float], high: float) -> tuple[float, float]:
+    """Return the least value of a convex function found by golden section from 0 to `high`, and where it is."""
+    ratio, low = 0.5 * (np.sqrt(5.0) - 1.0), 0.0
     best = np.inf, low
     for _ in range(60):
         width = ratio * (high - low)

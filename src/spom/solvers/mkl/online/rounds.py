@@ -33,8 +33,8 @@ from spom.solvers.mkl.gram_rows import (
     Active,
     add_row,
     add_rows,
-    ask_for_row,
     missing_rows,
+    prefetch_row,
 )
 from spom.solvers.mkl.online.coefficients import (
     PEAK,
@@ -95,7 +95,7 @@ def find_scores(F: Any, data: Data, model: Model, errors: Errors, q: int, follow
 
 
 @kernel("void(Data, Model, int64)")
-def ask_for_sequence(data: Data, model: Model, q: int) -> None:
+def prefetch_sequence(data: Data, model: Model, q: int) -> None:
     """Prefetch what a step on sequence q will read, while it is decoded; of long sequences a part."""
     local, start, slots, marks = data.sequences.local, data.sequences.starts[q], data.grams.slots, model.amarks
     a, b = data.sequences.offsets[q], data.sequences.offsets[q + 1]
@@ -111,7 +111,7 @@ def ask_for_sequence(data: Data, model: Model, q: int) -> None:
 
 
 @kernel("void(Model, Wrong)")
-def ask_for_coefficients(model: Model, wrong: Wrong) -> None:
+def prefetch_coefficients(model: Model, wrong: Wrong) -> None:
     """Prefetch the coefficients that a step will change."""
     errors = wrong.errors
     for m in range(model.A.shape[0]):
@@ -127,7 +127,7 @@ def along_gradient(F: Any, store: Any, data: Data, model: Model, m: int, wrong: 
     if grams.kinds[m] == EXPLICIT:
         return explicit_along(data.explicit, grams.places[m], model.weights, stamp, wrong)
     if grams.kinds[m] == DENSE:
-        ask_for_row(store, grams.slots[grams.places[m], wrong.first + errors.tokens[0]])
+        prefetch_row(store, grams.slots[grams.places[m], wrong.first + errors.tokens[0]])
     for e in range(wrong.size):
         t = errors.tokens[e]
         for j in range(errors.several[e]):
@@ -261,14 +261,14 @@ def _rounds(order: Ints, steps: Floats, F: Any, store: Any, data: Data, model: M
             counts[AT] += 1
             continue
         find_scores(F, data, model, errors, q, sequences.offsets[order[min(r + 1, order.size - 1)]])
-        ask_for_sequence(data, model, q)
+        prefetch_sequence(data, model, q)
         loss, count = find_errors(rule, errors, sequences.gold[a:b])
         w = sequences.weight[q] if sequences.weight.size else 1.0
         # Where all is right, or the sequence does not count, there is no gradient: the prox is all.
         count = count if w > 0.0 else 0
         eta_w = eta * w if count > 0 or is_sum(rule.loss.code) else 0.0
         wrong = Wrong(errors, a, count)
-        ask_for_coefficients(model, wrong)
+        prefetch_coefficients(model, wrong)
         inner_products(errors, count)
         find_norms(F, store, data, model, work, wrong, q, eta_w)
         rule.prox(norms, eta, rule.reals, rule.ints, norms)
@@ -279,7 +279,7 @@ def _rounds(order: Ints, steps: Floats, F: Any, store: Any, data: Data, model: M
             counts[WANTED] = missing
             return total
         fixed = work.before[blocks] / (1.0 + eta * rule.strength) if sequences.chain and not rule.learnt else 0.0
-        shrink = into_ball(work, fixed, rule.limit)
+        shrink = into_ball(work, fixed, rule.radius)
         if count > 0 and eta_w > 0.0:
             add_dense_rows(F, store, data, model, work, wrong, eta_w)
         for m in range(blocks):

@@ -34,7 +34,7 @@ class Progress(NamedTuple):
 
 
 def thresholds(penalty: Any, norms: Floats) -> Floats:
-    """How long the gradient of a block that is zero may be: the slope of the penalty there, in that block.
+    """Return the largest norm that the gradient of a zero block may have: the penalty's slope in that block.
 
     >>> thresholds(SparseMKL(0.5), np.array([1.0, 3.0, 0.0]))
     array([2., 2., 2.])
@@ -115,7 +115,7 @@ class OnlineKernels(KernelSolver):
         work = Workspace(problem, self.output == "average", self.slots, self.screen)
         rng = np.random.default_rng(self.random_state)
         done = Progress(0, 0, 0, 0.0) if self.start is None else self._resume(self.start, work, rng)
-        rule = self._rule(limit=self.radius)
+        rule = self._rule()
         for epoch in range(done.epochs, self.epochs):
             begin = time.perf_counter()
             order = self._order(rng)
@@ -136,7 +136,7 @@ class OnlineKernels(KernelSolver):
             yield self._state(work, done, loss / max(1, problem.n_sequences), objective, step, rng)
 
     def _held(self, work: Workspace, rng: np.random.Generator) -> np.ndarray[Any, Any]:
-        """Which blocks to hold at zero in the next passes."""
+        """Return which blocks to hold at zero in the next passes."""
         norms = np.sqrt(work.model.table[SQUARED])
         edge = thresholds(self.penalty, norms if self.learnt else norms[:-1])
         edge = edge[: self.problem.n_blocks]
@@ -146,7 +146,7 @@ class OnlineKernels(KernelSolver):
         return np.asarray(held & (size < size.max(initial=0.0)))
 
     def _objective(self, work: Workspace, rule: Rule) -> float:
-        """Rounds of step zero change nothing but counters, and add the losses up."""
+        """Return the objective; rounds of step zero add the losses up and change only counters."""
         counts, table = work.model.counts.copy(), work.model.table.copy()
         order = np.arange(self.problem.n_sequences)
         loss = work.run(order, np.zeros(order.size), rule)
@@ -229,7 +229,7 @@ class OnlineKernels(KernelSolver):
         return A.transpose(0, 2, 1), V, T
 
     def _norms(self, theta: Floats) -> Floats:
-        """Block norms of any coefficients, by products with the Gram matrices."""
+        """Return the block norms of any coefficients, by products with the Gram matrices."""
         A, V, T = self.parts(theta)
         squares = [float(np.vdot(a, gram.dot(a))) for a, gram in zip(A, self.problem.grams, strict=True)]
         squares += [float(np.vdot(V[part], V[part])) for part in self.problem.explicit_parts]

@@ -16,7 +16,7 @@ FACTORS = {"hinge": 1.0, "log": 3.0, "perceptron": 1.0}
 
 
 def step_for(step: Any, solver: Any) -> Step:
-    """The rule that `step=` stands for: `"auto"`, `"paper"`, or whatever `spom.solvers.steps.as_step` takes."""
+    """Return the rule that `step=` stands for: `"auto"`, `"paper"`, or whatever `spom.solvers.steps.as_step` takes."""
     if isinstance(step, str) and step == "paper":
         return paper_step(solver)
     if isinstance(step, str) and step == "auto":
@@ -63,7 +63,7 @@ def paper_step(solver: Any) -> InverseSqrt:
 
 
 def some_sequences(problem: KernelProblem, count: int) -> KernelProblem:
-    """The first `count` sequences, as a problem of their own."""
+    """Return the first `count` sequences, as a problem of their own."""
     if problem.n_sequences <= count:
         return problem
     n = int(problem.offsets[count])
@@ -73,7 +73,7 @@ def some_sequences(problem: KernelProblem, count: int) -> KernelProblem:
         end = int(block.indptr[n])
         indices = block.indices if block.dense else block.indices[:end]
         values = block.values[:end] if block.values.size else block.values
-        explicit.append(ExplicitBlock(block.indptr[: n + 1], indices, block.n_features, values, block.name))
+        explicit.append(ExplicitBlock(block.indptr[: n + 1], indices, block.n_features, values))
     return KernelProblem.of(
         grams,
         problem.y[:n],

@@ -57,7 +57,7 @@ class Workspace:
     # --- running ---------------------------------------------------------------------------------------
 
     def run(self, order: Ints, steps: Floats, rule: Rule) -> float:
-        """`order` as rounds; rows that are wanted and not there are computed on the way. The sum of losses."""
+        """Run rounds in this order, computing missing rows when they are needed; return the sum of losses."""
         store, counts, blocks, total = self.store, self.model.counts, self.problem.n_blocks, 0.0
         loop = rounds_single if store.dtype == np.float32 else rounds_double
         work = Work(
@@ -75,7 +75,7 @@ class Workspace:
             store.supply(order, counts, work.wanted, self._scores)
 
     def _scores(self, tokens: Ints) -> Floats:
-        """Scores of these tokens by the dense kernels."""
+        """Return scores of these tokens by the dense kernels."""
         model, scores = self.model, np.zeros((self.problem.n_labels, tokens.size))
         for m in self.store.dense:
             fresh = model.fmarks[m] == model.stamps[m]
@@ -117,7 +117,7 @@ class Workspace:
             sums[...] = 0.0
 
     def gradient_norms(self, rng: np.random.Generator) -> Floats:
-        """norm of each block of the mean gradient of the last pass, from a sample of the rows of the wrong tokens."""
+        """Return the norm of each block of the last pass's mean gradient, from a sample of the wrong tokens' rows."""
         wrong = np.flatnonzero(self.model.gradients.any(axis=1))
         some = rng.permutation(wrong)[:SAMPLE]
         D = self.model.gradients / max(1, self.problem.n_sequences)
