@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from scipy.optimize import linprog
 
 from spom.errors import Unsupported
 from spom.penalties import (
@@ -96,6 +97,57 @@ def test_traits_hold(penalty: Any, v: Vector, w: Vector, c: float) -> None:
         u = v.copy()
         u[0] += 1.0
         np.testing.assert_allclose(penalty.prox(u)[1:], penalty.prox(v)[1:], atol=1e-12)
+
+
+@over([p for p in EXACT if p.follows_l1])
+@given(w=VECTORS, step=STEPS, seed=st.integers(0, 1000))
+def test_what_follows_l1_minimises_the_sum(penalty: Any, w: Vector, step: float, seed: int) -> None:
+    """The soft threshold and then this prox: no point nearby has a lower sum, which is convex."""
+    x = penalty.prox(L1(0.7).prox(w, step), step)
+
+    def total(v: Vector) -> float:
+        return 0.5 * float((v - w) @ (v - w)) + step * (penalty.value(v) + 0.7 * float(np.abs(v).sum()))
+
+    size = max(1.0, float(np.abs(w).max()))
+    for scale in (1e-3, 0.1, 1.0):
+        near = x + scale * size * np.random.default_rng(seed).standard_normal(DIMENSION)
+        assert total(x) <= total(penalty.prox(near, 0.0) if penalty.indicator else near) + 1e-9 * size * size
+
+
+@over([p for p in EVERY if p.radial])
+@given(w=VECTORS)
+def test_radial_penalties_look_at_the_norm_alone(penalty: Any, w: Vector) -> None:
+    turned = np.zeros(DIMENSION)
+    turned[0] = -np.linalg.norm(w)
+    if abs(np.linalg.norm(w) - getattr(penalty, "radius", np.inf)) > 1e-6:
+        assert penalty.value(turned) == pytest.approx(penalty.value(w), rel=1e-9, abs=1e-9)
+
+
+@over([p for p in EVERY if p.polyhedron(DIMENSION) is not None])
+@given(w=MODERATE)
+def test_the_linear_program_of_a_penalty_has_its_value(penalty: Any, w: Vector) -> None:
+    A, B, cost, lower, upper = penalty.polyhedron(DIMENSION)
+    if penalty.indicator:
+        w = penalty.prox(w)
+        slack = 1e-7
+    else:
+        slack = 0.0
+    low, high = lower - A @ w - slack, upper - A @ w + slack
+    if not cost.size:
+        assert (low <= 0).all()
+        assert (high >= 0).all()
+        return
+    below, above = np.isfinite(high), np.isfinite(low)
+    rows = np.vstack([B.toarray()[below], -B.toarray()[above]])
+    found = linprog(cost, A_ub=rows, b_ub=np.concatenate([high[below], -low[above]]))
+    assert found.status == 0
+    assert found.fun == pytest.approx(penalty.value(w), rel=1e-7, abs=1e-7)
+    if penalty.indicator:
+        far = w + 100.0
+        low, high = lower - A @ far, upper - A @ far
+        below, above = np.isfinite(high), np.isfinite(low)
+        outside = linprog(cost, A_ub=rows, b_ub=np.concatenate([high[below], -low[above]]))
+        assert (outside.status == 0) == (penalty.value(far) == 0.0)
 
 
 @over([p for p in EXACT if p.semigroup])

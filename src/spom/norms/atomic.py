@@ -14,6 +14,7 @@ from spom.core.arrays import Floats, as_finite, check_positive
 from spom.core.lp import LinearProgram
 from spom.errors import Unsupported
 from spom.penalties.base import Penalty
+from spom.penalties.polyhedra import Polyhedron, combinations
 
 # Atoms whose condition number is above this count as linearly dependent: no digits would be left.
 _SINGULAR = 1e12
@@ -141,6 +142,10 @@ class AtomicPenalty(Penalty):
     def _max_strength(self, g: Floats) -> float:
         return self.norm.dual(g)
 
+    def polyhedron(self, p: int) -> Polyhedron | None:
+        """x = atoms (w+ - w-), at the price s per unit; None for atoms that are an operator."""
+        return None if hasattr(self.norm.atoms, "matvec") else combinations(self.norm.matrix, price=self.strength)
+
     def _prox(self, w: Floats, step: float, out: Floats) -> None:
         raise _no_prox(self)
 
@@ -162,6 +167,10 @@ class AtomicBall(Penalty):
 
     def _conjugate_value(self, y: Floats) -> float:
         return self.radius * self.norm.dual(y)
+
+    def polyhedron(self, p: int) -> Polyhedron | None:
+        """x = atoms (w+ - w-), the sum of both at most the radius; None for atoms that are an operator."""
+        return None if hasattr(self.norm.atoms, "matvec") else combinations(self.norm.matrix, budget=self.radius)
 
     def _prox(self, w: Floats, step: float, out: Floats) -> None:
         raise _no_prox(self)

@@ -17,20 +17,20 @@ from spom.core.arrays import Floats
 from spom.core.lp import LinearProgram
 from spom.norms.atomic import AtomicPenalty
 from spom.norms.base import Norm, ProxResult, Question, finish, too_near
-from spom.norms.polyhedral import Matrices, Polyhedral, as_rows
+from spom.norms.polyhedral import Polyhedral
 from spom.norms.search import Cut, tangent_search
+from spom.penalties.polyhedra import Polyhedron
 
 
 class PolyhedralProx:
     """A penalty given by rows, in the l-inf norm (`atoms` None) or in the norm of a matrix of atoms."""
 
-    def __init__(self, penalty: Any, norm: Norm, atoms: Any, p: int) -> None:
-        self.penalty, self.norm, self.p = penalty, norm, p
-        self.rows: Matrices = as_rows(penalty, p)
+    def __init__(self, penalty: Any, rows: Polyhedron, norm: Norm, atoms: Any) -> None:
+        self.penalty, self.rows, self.norm, self.p = penalty, rows, norm, rows.A.shape[1]
         self.box = atoms is None
         self.bounds = _bounds(self.rows)
         self.what = f"the program of {type(penalty).__name__} in the {norm.name} norm"
-        self._build(sparse.csr_matrix((p, 0)) if atoms is None else sparse.csr_matrix(atoms))
+        self._build(sparse.csr_matrix((self.p, 0)) if atoms is None else sparse.csr_matrix(atoms))
 
     def _build(self, atoms: Any) -> None:
         """Build the program: columns x, w, c+, c-, T; rows: the penalty, x - atoms c = u, sum c - T <= 0."""
@@ -138,7 +138,7 @@ class PolyhedralProx:
         return conjugate
 
 
-def _bounds(rows: Matrices) -> tuple[Floats, Floats]:
+def _bounds(rows: Polyhedron) -> tuple[Floats, Floats]:
     """Return the bounds on single coordinates that rows with one entry set."""
     p = rows.A.shape[1]
     lower, upper = np.full(p, -np.inf), np.full(p, np.inf)

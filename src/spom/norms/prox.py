@@ -16,7 +16,6 @@ from spom.norms.base import Norm, ProxResult, as_norm
 from spom.norms.euclidean import EuclideanProx
 from spom.norms.greedy import Greedy
 from spom.norms.latent import LatentLInf
-from spom.norms.polyhedral import is_polyhedral
 from spom.norms.programs import PolyhedralProx
 from spom.penalties.l1 import L1
 from spom.penalties.l1_ball import L1Ball
@@ -112,13 +111,13 @@ def _choose(penalty: Any, norm: Norm, p: int) -> Method:
         return exact
     if norm.name == "linf" and isinstance(penalty, LatentGroupLasso) and penalty.q == np.inf:
         return LatentLInf(penalty, p)
-    matrix = not isinstance(norm, AtomicNorm) or not hasattr(norm.atoms, "matvec")
-    if is_polyhedral(penalty) and matrix:
+    rows = penalty.polyhedron(p)
+    if rows is not None and not (isinstance(norm, AtomicNorm) and hasattr(norm.atoms, "matvec")):
         if isinstance(norm, AtomicNorm):
             atoms = norm.matrix
         else:
             atoms = None if norm.name == "linf" else sparse.identity(p, format="csr")
-        return PolyhedralProx(penalty, norm, atoms, p)
+        return PolyhedralProx(penalty, rows, norm, atoms)
     named = norm.name if not isinstance(norm, AtomicNorm) else repr(norm)
     raise Unsupported(f"no general prox is known for {type(penalty).__name__} in the {named} norm. These work: {WORKS}")
 

@@ -19,6 +19,7 @@ from spom.penalties.forms import NO_ELASTIC, Elastic, NormSum, OwnBlocks, Split
 
 if TYPE_CHECKING:
     from spom.penalties.calculus import Conjugate
+    from spom.penalties.polyhedra import Polyhedron
 
 NO_INTS: Ints = np.zeros(0, dtype=np.int64)
 NO_REALS: Floats = np.zeros(0)
@@ -51,6 +52,12 @@ class Penalty(Parameters):
     def semigroup(self) -> bool:
         """Whether prox by s, then by t, is prox by s + t; `skip` then takes the sum of the steps."""
         return False
+
+    # Whether the prox of l1 and then this prox are the prox of the sum: it looks at magnitudes alone, and shrinks what
+    # a soft threshold has left along the same direction.
+    follows_l1: bool = False
+    # Whether it is a function of the l2 norm alone: last, it scales what a homogeneous penalty has left.
+    radial: bool = False
 
     @property
     def exact(self) -> bool:
@@ -115,6 +122,10 @@ class Penalty(Parameters):
     def restrict(self, kept: Ints, size: int) -> Penalty | None:
         """Return the same penalty of the coordinates (rows) `kept`, where the others of `size` are zero."""
         return self if self.elastic() is not None else None
+
+    def polyhedron(self, p: int) -> Polyhedron | None:
+        """Return the matrices of a piecewise linear penalty of p coordinates: see `spom.penalties.polyhedra`."""
+        return None
 
     # --- what users call ---------------------------------------------------------------------------
 

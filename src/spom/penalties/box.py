@@ -11,6 +11,7 @@ from spom.core.jit import PROX, kernel
 from spom.core.registry import register
 from spom.penalties.balls import no_strength
 from spom.penalties.base import NO_INTS, Penalty
+from spom.penalties.polyhedra import Polyhedron, between
 
 
 @kernel(PROX)
@@ -76,6 +77,10 @@ class Box(Penalty):
             return np.array([self.lower, self.upper], dtype=np.float64), NO_INTS
         low, high = self._bounds(shape)
         return np.concatenate([low.reshape(-1), high.reshape(-1)]), NO_INTS
+
+    def polyhedron(self, p: int) -> Polyhedron:
+        """The bounds."""
+        return between(None, *self._bounds((p,)))
 
     def _conjugate_value(self, y: Floats) -> float:
         low, high = self._bounds(y.shape)

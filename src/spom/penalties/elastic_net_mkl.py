@@ -66,6 +66,7 @@ class ElasticNetMKL(Mixed, Grouped):
     array([1.5, 2. , 0. , 0. ])
     """
 
+    follows_l1 = True
     _kernel = _prox
 
     def __init__(self, strength: float = 1.0, groups: Any = None, l1_ratio: float = 0.5) -> None:

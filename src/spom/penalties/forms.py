@@ -8,7 +8,8 @@ A solver never asks which class a penalty has. It asks for a form, and gets None
 - `penalty.split(count)`: an elastic form on coordinates, then a function of block norms;
 - `penalty.norm_sum(count)`: a weighted sum of block norms, l2 or l-inf, and a squared l2 norm;
 - `penalty.own_blocks(shape)`: the groups that the user gave, and the penalty with these as its blocks;
-- `penalty.restrict(kept, size)`: the same penalty of some coordinates alone, the others being zero.
+- `penalty.restrict(kept, size)`: the same penalty of some coordinates alone, the others being zero;
+- `penalty.polyhedron(p)`: the matrices of a piecewise linear penalty (`spom.penalties.polyhedra`).
 
 A penalty whose `groups=` was given by the user is about those groups, not about the estimator's blocks, so `on_norms`,
 `split` and `norm_sum` are None for it. `groups=None`, `"rows"` and 1 mean: each block is a group.

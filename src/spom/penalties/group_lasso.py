@@ -48,6 +48,7 @@ class GroupLasso(Grouped):
     array([1.5, 2. , 0. , 0. ])
     """
 
+    follows_l1 = True
     homogeneous = True
     semigroup = True
     _kernel = shrink_groups

@@ -14,6 +14,7 @@ from spom.penalties.forms import NormSum
 from spom.penalties.group_lasso import largest_ratio
 from spom.penalties.grouped import Grouped
 from spom.penalties.linf import clip_to_level
+from spom.penalties.polyhedra import Polyhedron
 
 
 @kernel(PROX)
@@ -59,6 +60,7 @@ class GroupLInf(Grouped):
     array([ 2., -1.,  0.,  0.])
     """
 
+    follows_l1 = True
     homogeneous = True
     semigroup = True
     _kernel = clip_groups
@@ -77,6 +79,10 @@ class GroupLInf(Grouped):
     def norm_sum(self, count: int) -> NormSum | None:
         """Return the sum itself."""
         return self._sum_of_norms(count)
+
+    def polyhedron(self, p: int) -> Polyhedron:
+        """Return one bound per group."""
+        return self._sum_of_maxima(p)
 
     def _value(self, w: Floats) -> float:
         return self.strength * float(self._structure(w.shape)[1] @ self._over_groups(w, np.max))

@@ -6,12 +6,14 @@ import copy
 from typing import Any, ClassVar, Self
 
 import numpy as np
+import scipy  # its subpackages are loaded on first use
 
 from spom.core.arrays import Floats, Ints
 from spom.core.jit import kernel
 from spom.penalties.base import NO_REALS, Penalty, Strength
 from spom.penalties.forms import NormSum, OwnBlocks
 from spom.penalties.groups import Groups, check_weights, resolve
+from spom.penalties.polyhedra import Polyhedron, covered
 from spom.penalties.threshold import norm2
 
 
@@ -175,6 +177,16 @@ class Grouped(Strength):
     def own_blocks(self, shape: tuple[int, ...]) -> OwnBlocks | None:
         """Return the groups of the user, where they do not overlap."""
         return None if self._overlap else OwnBlocks(self._structure(shape)[0], self._regrouped(None))
+
+    def _sum_of_maxima(self, p: int) -> Polyhedron:
+        """abs(x_i) <= w_m for each i of group m, at the price s d_m per unit; groups may overlap."""
+        groups, weights, _ = self._structure((p,))
+        members = [groups.members(m) for m in range(groups.count)]
+        picks = np.concatenate(members) if members else np.zeros(0, dtype=np.int64)
+        owner = np.repeat(np.arange(groups.count), [part.size for part in members])
+        cover = np.ones(picks.size), (np.arange(picks.size), owner)
+        cover = scipy.sparse.csr_matrix(cover, shape=(picks.size, groups.count))
+        return covered(cover, self.strength * weights, scipy.sparse.identity(p, format="csr")[picks])
 
     def restrict(self, kept: Ints, size: int) -> Penalty | None:
         """Return the groups renumbered; those of which nothing is left are dropped."""

@@ -9,6 +9,7 @@ from spom.core.jit import PROX, kernel
 from spom.core.registry import register
 from spom.penalties.base import Penalty, Strength
 from spom.penalties.forms import Elastic
+from spom.penalties.polyhedra import Polyhedron, combinations
 
 
 @kernel(PROX)
@@ -47,6 +48,10 @@ class L1(Strength):
     def elastic(self) -> Elastic:
         """l1 alone."""
         return Elastic(float(self.strength), 0.0)
+
+    def polyhedron(self, p: int) -> Polyhedron:
+        """x = w+ - w-, at the price s per unit."""
+        return combinations(p, price=self.strength)
 
     def conjugate(self) -> Penalty:
         """Return the indicator of the l-inf ball of radius s."""

@@ -9,6 +9,7 @@ from spom.core.jit import PROX, kernel
 from spom.core.registry import register
 from spom.penalties.balls import Ball
 from spom.penalties.base import Penalty
+from spom.penalties.polyhedra import Polyhedron, combinations
 from spom.penalties.threshold import shrink, solve, total_and_peak
 
 
@@ -36,10 +37,15 @@ class L1Ball(Ball):
     array([2., 0., 0.])
     """
 
+    follows_l1 = True
     _kernel = project_l1
 
     def _norm(self, w: Floats) -> float:
         return float(np.abs(w).sum())
+
+    def polyhedron(self, p: int) -> Polyhedron:
+        """x = w+ - w-, the sum of both at most the radius."""
+        return combinations(p, budget=self.radius)
 
     def conjugate(self) -> Penalty:
         """radius times the l-inf norm."""

@@ -36,6 +36,7 @@ class L2(Strength):
     array([1.5, 2. ])
     """
 
+    radial = True
     homogeneous = True
     semigroup = True
     _kernel = _prox

@@ -34,6 +34,7 @@ class L2Ball(Ball):
     array([1.5, 2. ])
     """
 
+    radial = True
     _kernel = _project
 
     def _norm(self, w: Floats) -> float:

@@ -18,6 +18,7 @@ from spom.penalties.groups import Groups
 from spom.penalties.latent_newton import LatentProx, newton_prox
 from spom.penalties.latent_projections import Balls, cyclic_projections, dykstra
 from spom.penalties.latent_value import l2_value, linf_value
+from spom.penalties.polyhedra import Polyhedron, covered
 
 METHODS = ("auto", "newton", "cyclic", "dykstra")
 # Dykstra's projections are the default where they get this near (in units of norm2(w)) within so many cycles. On the
@@ -87,6 +88,11 @@ class LatentGroupLasso(Grouped):
             (np.ones(indices.size), indices, groups.ptr), shape=(groups.size, groups.count)
         )
         return by_group.tocsr()
+
+    def polyhedron(self, p: int) -> Polyhedron | None:
+        """abs(x_i) at most the sum of the weights of its groups, for q = inf."""
+        B = self.membership((p,))
+        return covered(B, np.full(B.shape[1], float(self.strength))) if self.q == np.inf else None
 
     def compiled(self, shape: tuple[int, ...]) -> tuple[Any, Floats, Ints]:
         """Raise an error: there is no compiled prox."""

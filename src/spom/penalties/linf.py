@@ -8,6 +8,7 @@ from spom.core.arrays import Floats, Ints
 from spom.core.jit import PROX, kernel
 from spom.core.registry import register
 from spom.penalties.base import Penalty, Strength
+from spom.penalties.polyhedra import Polyhedron, covered
 from spom.penalties.threshold import solve, total_and_peak
 
 
@@ -70,12 +71,17 @@ class LInf(Strength):
     array([ 2.25, -1.  ,  2.25])
     """
 
+    follows_l1 = True
     homogeneous = True
     semigroup = True
     _kernel = _prox
 
     def _value(self, w: Floats) -> float:
         return self.strength * float(np.abs(w).max(initial=0.0))
+
+    def polyhedron(self, p: int) -> Polyhedron:
+        """One bound for all entries."""
+        return covered(np.ones((p, 1)), np.array([self.strength], dtype=np.float64))
 
     def conjugate(self) -> Penalty:
         """Return the indicator of the l1 ball of radius s."""

@@ -9,6 +9,7 @@ from spom.core.jit import PROX, kernel
 from spom.core.registry import register
 from spom.penalties.balls import Ball
 from spom.penalties.base import Penalty
+from spom.penalties.polyhedra import Polyhedron, between
 
 
 @kernel(PROX)
@@ -37,6 +38,10 @@ class LInfBall(Ball):
 
     def _norm(self, w: Floats) -> float:
         return float(np.abs(w).max(initial=0.0))
+
+    def polyhedron(self, p: int) -> Polyhedron:
+        """The box itself."""
+        return between(None, np.full(p, -self.radius), self.radius)
 
     def conjugate(self) -> Penalty:
         """radius times the l1 norm."""

@@ -51,6 +51,7 @@ class LqMKL(Exponent, Grouped):
     array([0.6, 0.8])
     """
 
+    follows_l1 = True
     _kernel = _prox
 
     def __init__(self, strength: float = 1.0, groups: Any = None, q: float = 1.5) -> None:

@@ -89,6 +89,7 @@ class Power(Exponent):
     array([1.])
     """
 
+    follows_l1 = True
     separable = True
     _kernel = _prox
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
+import scipy  # its subpackages are loaded on first use
 
 from spom.core.arrays import Floats, Ints, check_positive
 from spom.core.jit import PROX, kernel
 from spom.core.registry import register
 from spom.penalties.balls import SLACK, no_strength
 from spom.penalties.base import NO_INTS, Penalty
+from spom.penalties.polyhedra import Polyhedron, between
 from spom.penalties.threshold import solve, total_and_peak
 
 
@@ -54,6 +56,11 @@ class Simplex(Penalty):
         if 0 in shape:
             raise ValueError("the simplex in no dimensions is empty: there is no point to project to")
         return np.array([self.radius], dtype=np.float64), NO_INTS
+
+    def polyhedron(self, p: int) -> Polyhedron:
+        """x >= 0 with a given sum."""
+        A = scipy.sparse.vstack([scipy.sparse.identity(p), np.ones((1, p))])
+        return between(A, np.append(np.zeros(p), self.radius), np.append(np.full(p, np.inf), self.radius))
 
     def _conjugate_value(self, y: Floats) -> float:
         return self.radius * float(y.max())

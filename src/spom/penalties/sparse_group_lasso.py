@@ -50,6 +50,7 @@ class SparseGroupLasso(Mixed, Grouped):
     array([2.4, 3.2, 0. , 0. ])
     """
 
+    follows_l1 = True
     homogeneous = True
     _kernel = _prox
 

@@ -55,6 +55,7 @@ class SparseMKL(Grouped):
     array([1.5, 2. , 0. , 0. ])
     """
 
+    follows_l1 = True
     _kernel = _prox
 
     def _value(self, w: Floats) -> float:

@@ -97,6 +97,7 @@ class SquaredL1(Strength):
     array([1.5, 0. , 0. ])
     """
 
+    follows_l1 = True
     _kernel = _prox
 
     def __init__(self, strength: float = 1.0, weights: Any = None) -> None:

@@ -13,33 +13,17 @@ from spom.errors import Unsupported
 from spom.penalties.base import NO_REALS, Penalty, zero_threshold
 from spom.penalties.box import Box
 from spom.penalties.elastic_net import ElasticNet
-from spom.penalties.elastic_net_mkl import ElasticNetMKL
 from spom.penalties.forms import Elastic, NormSum, OwnBlocks, Split
 from spom.penalties.group_lasso import GroupLasso
 from spom.penalties.group_linf import GroupLInf
 from spom.penalties.l1 import L1
-from spom.penalties.l1_ball import L1Ball
-from spom.penalties.l2 import L2
 from spom.penalties.l2_ball import L2Ball
 from spom.penalties.linf import LInf
-from spom.penalties.linf_ball import LInfBall
-from spom.penalties.lq_mkl import LqMKL
-from spom.penalties.power import Power
-from spom.penalties.sparse_group_lasso import SparseGroupLasso
+from spom.penalties.polyhedra import Polyhedron, stacked
 from spom.penalties.sparse_mkl import SparseMKL
 from spom.penalties.squared_l1 import SquaredL1
 from spom.penalties.squared_l2 import SquaredL2
-from spom.penalties.tree_group_lasso import TreeGroupLasso
 from spom.penalties.zero import Zero
-
-# After a soft threshold the prox of each of these is the prox of its sum with l1: they look at magnitudes
-# alone, and shrink what the threshold has left along the same direction.
-_AFTER_L1 = (
-    *(LInf, SquaredL1, Power, L1Ball, GroupLasso, GroupLInf, TreeGroupLasso),
-    *(SparseGroupLasso, SparseMKL, LqMKL, ElasticNetMKL),
-)
-# Functions of the l2 norm alone: last, they scale what a homogeneous penalty has left.
-_RADIAL = (L2, L2Ball)
 
 
 @register(
@@ -217,6 +201,12 @@ class Sum(Penalty):
         l2 = sum(part.l2 for part in found)
         return norms[0]._replace(l2=l2) if norms else NormSum(2.0, 0.0, NO_REALS, l2)
 
+    def polyhedron(self, p: int) -> Polyhedron | None:
+        """Return the terms' matrices, one below the other."""
+        found = [term.polyhedron(p) for term in self.terms]
+        parts = [part for part in found if part is not None]
+        return stacked(parts, p) if len(parts) == len(found) else None
+
     # --- the operator ------------------------------------------------------------------------------
 
     def _value(self, w: Floats) -> float:
@@ -273,15 +263,16 @@ def _exact_order(terms: list[Penalty]) -> list[Penalty] | None:
         return None
     if len(terms) < 2:
         return terms
-    for last in (term for term in terms if isinstance(term, (Box, LInfBall))):
+    for last in (term for term in terms if term.separable and term.indicator):
         # The sum of a convex function of one number and an interval: clip after the prox.
         inner = _exact_order([term for term in terms if term is not last])
         return [*inner, last] if inner is not None and all(term.separable for term in inner) else None
-    radial = [term for term in terms if isinstance(term, _RADIAL)]
-    l1 = [term for term in terms if isinstance(term, L1)]
-    rest = [term for term in terms if not isinstance(term, (*_RADIAL, L1))]
-    if len(rest) > 1 or (rest and l1 and not isinstance(rest[0], _AFTER_L1)):
+    radial = [term for term in terms if term.radial]
+    l1 = [term for term in terms if term.elastic() is not None]
+    rest = [term for term in terms if not term.radial and term.elastic() is None]
+    if len(rest) > 1 or (rest and l1 and not rest[0].follows_l1):
         return None
     if radial and not all(term.homogeneous for term in (*l1, *rest)):
         return None
-    return [*l1, *rest, *sorted(radial, key=lambda term: isinstance(term, L2Ball))]
+    # Balls last: they are what the others are projected to.
+    return [*l1, *rest, *sorted(radial, key=lambda term: term.indicator)]

@@ -14,6 +14,7 @@ from spom.penalties.forms import NormSum
 from spom.penalties.grouped import Grouped
 from spom.penalties.groups import Groups
 from spom.penalties.linf import clip_to_level
+from spom.penalties.polyhedra import Polyhedron
 from spom.penalties.threshold import norm2
 
 
@@ -63,6 +64,7 @@ class TreeGroupLasso(Grouped):
     array([2.4 , 1.92, 2.56])
     """
 
+    follows_l1 = True
     homogeneous = True
     _overlap: ClassVar[bool] = True
     _kernel = prox_in_turn
@@ -100,6 +102,10 @@ class TreeGroupLasso(Grouped):
     def norm_sum(self, count: int) -> NormSum | None:
         """Return the sum itself."""
         return self._sum_of_norms(count)
+
+    def polyhedron(self, p: int) -> Polyhedron | None:
+        """Return one bound per group, for the l-inf norm."""
+        return self._sum_of_maxima(p) if self.norm == np.inf else None
 
     def _value(self, w: Floats) -> float:
         return self.strength * float(self._structure(w.shape)[1] @ self._norms(w))

@@ -7,6 +7,7 @@ from spom.core.jit import PROX, kernel
 from spom.core.registry import register
 from spom.penalties.base import NO_INTS, NO_REALS, Penalty
 from spom.penalties.forms import NO_ELASTIC, Elastic
+from spom.penalties.polyhedra import Polyhedron, stacked
 
 
 @kernel(PROX)
@@ -37,6 +38,10 @@ class Zero(Penalty):
     def elastic(self) -> Elastic:
         """Neither l1 nor l2."""
         return NO_ELASTIC
+
+    def polyhedron(self, p: int) -> Polyhedron:
+        """No constraint."""
+        return stacked([], p)
 
     def conjugate(self) -> Penalty:
         """Return the indicator of the origin."""
