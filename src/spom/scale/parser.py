@@ -27,7 +27,7 @@ from spom.solvers.structured.trees.learning import SUM
 from spom.solvers.structured.trees.model import ArcModel
 from spom.solvers.structured.trees.relations import LabelLearner, LabelModel, rows_of
 from spom.solvers.structured.trees.solver import ArcSolver
-from spom.solvers.structured.trees.space import FILTER, arc_limits
+from spom.solvers.structured.trees.space import arc_limits
 
 
 @dataclass(frozen=True)
@@ -101,8 +101,7 @@ class ParserLesson:
         if trees is None or not trees.codes.first.size:
             return None
         if self.limits is None:
-            columns, radix = self.templates.columns, self.templates.radix(FILTER)
-            return arc_limits(trees.codes, columns.index(FILTER), radix, trees.gold)
+            return arc_limits(self.templates, trees.codes, trees.gold)
         what: dict[str, Callable[..., Any]] = {"arcs": self._arcs, "relations": self._labels, "draw": self._drawn}
         return what[state[0]](trees, state[1], np.random.default_rng(seed))
 

@@ -12,19 +12,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from spom.core.arrays import Floats, Ints, Singles, aligned_singles, read_only
-from spom.features.arc_spaces import AT, LENGTHS, START, WIDE, Corpus, Shorts
+from spom.features.arc_spaces import AT, LENGTHS, START, WIDE, Shorts
 from spom.features.arcs import ArcCodes, ArcLayout, ArcTemplates
 from spom.solvers.structured.trees.scoring import parse_sentences
-from spom.solvers.structured.trees.space import Layout, layout_of
-
-NO_GUIDES: Ints = np.empty(0, dtype=np.int64)
-
-
-def corpus_of(codes: ArcCodes, guides: Ints | None = None) -> Corpus:
-    """Sentences as kernels take them."""
-    found = NO_GUIDES if guides is None else guides
-    first, sizes = read_only(codes.first), read_only(codes.sizes)
-    return Corpus(read_only(codes.codes), read_only(codes.kinds), first, sizes, read_only(found))
+from spom.solvers.structured.trees.space import Layout, corpus_of, layout_of
 
 
 class Entries(NamedTuple):

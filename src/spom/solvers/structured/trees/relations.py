@@ -25,7 +25,7 @@ from spom.core.state import Counters, State
 from spom.features.arc_spaces import LINE
 from spom.features.arcs import ArcCodes, ArcLayout, ArcTemplates, words_of
 from spom.solvers import examples
-from spom.solvers.structured.trees.model import Entries, corpus_of, in_threads, mean_into_ball
+from spom.solvers.structured.trees.model import Entries, in_threads, mean_into_ball
 from spom.solvers.structured.trees.relation_kernels import (
     LabelSums,
     LabelTable,
@@ -34,7 +34,7 @@ from spom.solvers.structured.trees.relation_kernels import (
     learn_labels,
     mark_rows,
 )
-from spom.solvers.structured.trees.space import layout_of
+from spom.solvers.structured.trees.space import corpus_of, layout_of
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from typing import Annotated, Any, NamedTuple, cast
 
 import numpy as np
 
-from spom.core.arrays import Floats, Ints, Singles, check_restored, read_only
+from spom.core.arrays import Floats, Ints, Singles, check_restored
 from spom.core.jit import kernel
 from spom.core.registry import register
 from spom.core.state import State
@@ -39,9 +39,17 @@ from spom.features.arcs import ArcCodes, ArcTemplates
 from spom.penalties import L1
 from spom.penalties.forms import Elastic
 from spom.solvers import examples
-from spom.solvers.structured.structures import MIRA, Parts, residual
-from spom.solvers.structured.trees.learning import SUM, Learnt, Task, TreeRule, change_arcs, step_size
-from spom.solvers.structured.trees.model import corpus_of
+from spom.solvers.structured.structures import MIRA
+from spom.solvers.structured.trees.learning import (
+    SUM,
+    Learnt,
+    Task,
+    TreeRule,
+    arc_parts,
+    change_arcs,
+    step_size,
+    tree_loss,
+)
 from spom.solvers.structured.trees.scoring import find_places, to_matrix
 from spom.solvers.structured.trees.solver import ArcSolver
 from spom.solvers.structured.trees.space import WEIGHTS, Layout, Places, Space, index_of, make_space, prepare
@@ -144,23 +152,22 @@ def sparse_rounds(
 ) -> float:
     """One round for each sentence of `order`, with its step (for MIRA the largest step); the sum of the losses met."""
     space = make_space(longest_sentence(task.corpus, order), layout.families.shape[0], layout.sets.size)
-    nothing, scratch, total = np.empty((0, 0)), np.empty(0), 0.0
+    total = 0.0
     for t in range(order.size):
         sentence = sentence_of(task.corpus, order[t])
-        n, at = sentence.n, sentence.first
-        if n == 0:
+        if sentence.n == 0:
             continue
-        parts, change = Parts(np.empty((n + 1, n + 1)), nothing), Parts(np.empty((n + 1, n + 1)), nothing)
+        parts, change = arc_parts(sentence.n), arc_parts(sentence.n)
         count = prepare(sentence, layout, task.limits, space)
         scores, factor = np.empty(count, dtype=np.float32), passed[INSIDE] / (1.0 + elastic[1] * passed[STEPS])
         now = Shrunk(to.fixed, np.float32(elastic[0] * passed[STEPS]), np.float32(factor))
         shrunk_scores(layout, space, count, now, scores)
         to_matrix(space.arcs, count, scores, parts.unary)
-        value = residual(rule.structure, rule.loss, parts, task.gold[at : at + n + 1].copy(), scratch, change)
+        value = tree_loss(sentence, task, rule, parts, change)
         step = step_size(layout, space, count, steps[t], value, rule.loss, change)
         if step > 0.0:
             total += value
-            change_arcs(layout, space, count, step, change, to, True)
+            change_arcs(layout, space, count, step, change, to)
         passed[STEPS] += step if rule.loss.code == MIRA else steps[t]
         passed[STEP_SUM] += passed[STEPS]
         to.blocks[SUM] += 1.0
@@ -195,15 +202,13 @@ class SparseArcSolver(ArcSolver):
         found = penalty.elastic()
         if found is None:
             raise Unsupported(f"{penalty!r} is no penalty of single weights, such as L1 or ElasticNet")
-        if self.ranking:
-            raise Unsupported("dual averaging sums no progressive scores up: leave ranking= out")
         self.penalty, self.elastic = penalty, Elastic(float(found.l1), float(found.l2))
         self.passed = np.array([0.0, 0.0, 1.0])
         if start is not None:
             self.restore(start)
 
     def _pass(self, order: Ints, size: float) -> float:
-        task = Task(corpus_of(self.codes, self.guides), read_only(self.gold), read_only(self.limits))
+        task = Task.of(self.codes, self.gold, self.limits, self.guides)
         steps, rule, to, (l1, l2) = np.full(order.size, size), self._rule(), self._learnt(), self.elastic
         found = sparse_rounds(task, order, steps, self._compiled(), rule, (l1, l2), to, self.passed)
         if self.radius < np.inf:

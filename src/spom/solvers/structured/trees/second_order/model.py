@@ -11,10 +11,11 @@ import numpy as np
 from spom.core.arrays import Ints, Singles, aligned_singles, read_only
 from spom.features.arc_spaces import Shorts
 from spom.features.arcs import ArcCodes
-from spom.solvers.structured.trees.model import ArcModel, Entries, corpus_of, in_threads, weight_count
+from spom.solvers.structured.trees.model import ArcModel, Entries, in_threads, weight_count
 from spom.solvers.structured.trees.second_order.learning import PartModel, parse_parts
 from spom.solvers.structured.trees.second_order.pruning import Beam, Filter, leave_all
 from spom.solvers.structured.trees.second_order.templates import PartTemplates
+from spom.solvers.structured.trees.space import corpus_of
 
 # Scores are in units of the cost of a wrong head. On EWT's dev set 2.5 heads a word are left, .974 of the gold ones
 # among them. A parser is surer of the trees that it learnt from, so that a wider beam leaves the arcs to learn from:
