@@ -211,19 +211,6 @@ def into_ball(layout: Layout, rule: TreeRule, to: Learnt) -> None:
             fold(layout, f, slot, to)
 
 
-@kernel("Parts(int64)")
-def arc_parts(n: int) -> Any:
-    """Memory for a number for each arc of a sentence of n words."""
-    return Parts(np.empty((n + 1, n + 1)), np.empty((0, 0)))
-
-
-@kernel("float64(Sentence, Task, TreeRule, Parts, Parts)")
-def tree_loss(sentence: Sentence, task: Task, rule: TreeRule, scores: Parts, change: Parts) -> float:
-    """The loss at these scores, with expected minus gold arcs in `change`."""
-    gold = task.gold[sentence.first : sentence.first + sentence.n + 1].copy()
-    return residual(rule.structure, rule.loss, scores, gold, np.empty(0), change)
-
-
 @kernel("int64(Sentence, Layout, Task, Space, Learnt, Parts)")
 def score_sentence(sentence: Sentence, layout: Layout, task: Task, space: Space, to: Learnt, out: Parts) -> int:
     """The scores of all arcs as a matrix; returns how many arcs there are."""
@@ -267,14 +254,16 @@ def learn(task: Task, order: Ints, steps: Floats, layout: Layout, rule: TreeRule
     """One round for each sentence of `order`, with its step (for MIRA the largest step); the sum of the losses met."""
     F = layout.families.shape[0]
     space = make_space(longest_sentence(task.corpus, order), F, layout.sets.size)
-    total = 0.0
+    nothing, scratch, total = np.empty((0, 0)), np.empty(0), 0.0
     for t in range(order.size):
         sentence = sentence_of(task.corpus, order[t])
-        if sentence.n == 0:
+        n, at = sentence.n, sentence.first
+        if n == 0:
             continue
-        scores, change = arc_parts(sentence.n), arc_parts(sentence.n)
+        scores, change = Parts(np.empty((n + 1, n + 1)), nothing), Parts(np.empty((n + 1, n + 1)), nothing)
         count = score_sentence(sentence, layout, task, space, to, scores)
-        value = tree_loss(sentence, task, rule, scores, change)
+        gold = task.gold[at : at + n + 1].copy()
+        value = residual(rule.structure, rule.loss, scores, gold, scratch, change)
         step = step_size(layout, space, count, steps[t], value, rule.loss, change)
         if step > 0.0:
             total += value

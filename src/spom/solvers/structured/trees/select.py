@@ -24,18 +24,16 @@ from spom.features.arc_spaces import longest_sentence, sentence_of
 from spom.features.arcs import ArcCodes, ArcTemplates
 from spom.penalties import ElasticNet
 from spom.penalties.forms import selection_form
-from spom.solvers.structured.structures import LOG, Loss
+from spom.solvers.structured.structures import LOG, Loss, Parts, residual
 from spom.solvers.structured.trees.learning import (
     NORM,
     SCALE,
     Learnt,
     Task,
     TreeRule,
-    arc_parts,
     change_arc,
     change_arcs,
     score_sentence,
-    tree_loss,
 )
 from spom.solvers.structured.trees.space import Layout, arc_limits, layout_of, make_space, places_of, prepare
 
@@ -112,12 +110,15 @@ def select_rounds(
 ) -> None:
     """One round of dual averaging for each sentence; `sums` and `now` share a table, and have scales of their own."""
     space = make_space(longest_sentence(task.corpus, order), layout.families.shape[0], layout.sets.size)
+    nothing, scratch = np.empty((0, 0)), np.empty(0)
     for t in range(order.size):
         sentence = sentence_of(task.corpus, order[t])
-        if sentence.n > 0:
-            scores, change = arc_parts(sentence.n), arc_parts(sentence.n)
+        n, at = sentence.n, sentence.first
+        if n > 0:
+            scores, change = Parts(np.empty((n + 1, n + 1)), nothing), Parts(np.empty((n + 1, n + 1)), nothing)
             count = score_sentence(sentence, layout, task, space, now, scores)
-            tree_loss(sentence, task, rule, scores, change)
+            gold = task.gold[at : at + n + 1].copy()
+            residual(rule.structure, rule.loss, scores, gold, scratch, change)
             change_arcs(layout, space, count, -1.0, change, sums)
         dual_scales(rule, metric, eta, t + 1.0, sums, now)
 

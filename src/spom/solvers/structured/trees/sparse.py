@@ -39,17 +39,8 @@ from spom.features.arcs import ArcCodes, ArcTemplates
 from spom.penalties import L1
 from spom.penalties.forms import Elastic
 from spom.solvers import examples
-from spom.solvers.structured.structures import MIRA
-from spom.solvers.structured.trees.learning import (
-    SUM,
-    Learnt,
-    Task,
-    TreeRule,
-    arc_parts,
-    change_arcs,
-    step_size,
-    tree_loss,
-)
+from spom.solvers.structured.structures import MIRA, Parts, residual
+from spom.solvers.structured.trees.learning import SUM, Learnt, Task, TreeRule, change_arcs, step_size
 from spom.solvers.structured.trees.scoring import find_places, to_matrix
 from spom.solvers.structured.trees.solver import ArcSolver
 from spom.solvers.structured.trees.space import WEIGHTS, Layout, Places, Space, index_of, make_space, prepare
@@ -152,18 +143,19 @@ def sparse_rounds(
 ) -> float:
     """One round for each sentence of `order`, with its step (for MIRA the largest step); the sum of the losses met."""
     space = make_space(longest_sentence(task.corpus, order), layout.families.shape[0], layout.sets.size)
-    total = 0.0
+    nothing, scratch, total = np.empty((0, 0)), np.empty(0), 0.0
     for t in range(order.size):
         sentence = sentence_of(task.corpus, order[t])
-        if sentence.n == 0:
+        n, at = sentence.n, sentence.first
+        if n == 0:
             continue
-        parts, change = arc_parts(sentence.n), arc_parts(sentence.n)
+        parts, change = Parts(np.empty((n + 1, n + 1)), nothing), Parts(np.empty((n + 1, n + 1)), nothing)
         count = prepare(sentence, layout, task.limits, space)
         scores, factor = np.empty(count, dtype=np.float32), passed[INSIDE] / (1.0 + elastic[1] * passed[STEPS])
         now = Shrunk(to.fixed, np.float32(elastic[0] * passed[STEPS]), np.float32(factor))
         shrunk_scores(layout, space, count, now, scores)
         to_matrix(space.arcs, count, scores, parts.unary)
-        value = tree_loss(sentence, task, rule, parts, change)
+        value = residual(rule.structure, rule.loss, parts, task.gold[at : at + n + 1].copy(), scratch, change)
         step = step_size(layout, space, count, steps[t], value, rule.loss, change)
         if step > 0.0:
             total += value
