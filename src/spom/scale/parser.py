@@ -319,7 +319,8 @@ def _arcs(run: Stages, templates: ArcTemplates, limits: Any, how: tuple[Any, Tea
     learner = ShardedArcs(solver, estimator.epochs, "arcs", None if held is None else lambda m: run.score(m, held))
     learner.team, learner.seed = team, run.settings["seed"]
     found = run.trainer.run(learner, "arcs")
-    return ArcModel(templates, solver.layout, solver.limits, found.model["weights"])
+    model: ArcModel = solver.model_of(found.model["weights"])
+    return model
 
 
 def _relations(run: Stages, labels: ArcTemplates, names: tuple[str, ...], how: tuple[Any, Team]) -> LabelModel:
@@ -329,8 +330,7 @@ def _relations(run: Stages, labels: ArcTemplates, names: tuple[str, ...], how: t
     stage = ShardedRelations(learner, estimator.label_epochs)
     stage.team, stage.seed = team, run.settings["seed"]
     found = run.trainer.run(stage, "relations")
-    root = int(found.model["root"])
-    return LabelModel(labels, learner.layout, names, found.model["weights"], root if -1 <= root < len(names) else -1)
+    return learner.model_of(found.model["weights"], int(found.model["root"]))
 
 
 def _contents(estimator: Any, team: Team, relations: tuple[str, ...], dev: Any) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import numpy as np
 from spom.core.arrays import Arrays, Ints, aligned_singles
 from spom.core.state import State
 from spom.data.treebank import Treebank
-from spom.estimators.training import Learner, Trainer
+from spom.estimators.training import Learner, Trainer, shares
 from spom.estimators.training.goal import BatchLearner, Goal
 from spom.features.arcs import ArcCodes, ArcTemplates, with_roots, words_of
 from spom.solvers.iterate import take
@@ -85,9 +85,7 @@ class Stages:
     def relations(self, learner: LabelLearner, epochs: int) -> LabelModel:
         """Epochs of learning relations on gold trees."""
         found = self.trainer.run(RelationLearner(learner, epochs), "relations")
-        root = int(found.model["root"])
-        root = root if -1 <= root < len(learner.names) else -1
-        return LabelModel(learner.templates, learner.layout, learner.names, aligned(found.model["weights"]), root)
+        return learner.model_of(aligned(found.model["weights"]), int(found.model["root"]))
 
 
 class _Epochs(Learner):
@@ -126,14 +124,9 @@ class ArcLearner(_Epochs):
 
     def entry(self, state: State) -> dict[str, Any]:
         """An entry of `history_`."""
-        norms = np.zeros(0) if state.block_norms is None else state.block_norms
-        return {
-            **{"epoch": state.k, "stage": self.stage, "objective": state.objective, "loss": state.loss},
-            "blocks_kept": int(np.count_nonzero(norms)),
-            "nonzeros": state.nnz,
-            "per_second": self.per_second(int(self.solver.codes.sizes.sum())),
-            "block_weights": norms / norms.sum() if norms.any() else norms,
-        }
+        found = {"epoch": state.k, "stage": self.stage, "objective": state.objective, "loss": state.loss}
+        speed = self.per_second(int(self.solver.codes.sizes.sum()))
+        return {**found, **shares(state.block_norms), "nonzeros": state.nnz, "per_second": speed}
 
     def model(self, state: State) -> Arrays:
         """The mean of the weights."""
@@ -224,9 +217,7 @@ def crossed_guides(run: Stages, templates: ArcTemplates, codes: ArcCodes, gold: 
 def gold_relations(bank: Treebank, names: tuple[str, ...], codes: ArcCodes) -> Ints:
     """The relations of a treebank as indices of `names`, laid out as the codes are; unknown ones are an error."""
     index = {name: k for k, name in enumerate(names)}
-    unknown = [name for name in bank.relation_names if name not in index]
-    used = set(np.unique(bank.relations).tolist())
-    unknown = [name for name in unknown if bank.relation_names.index(name) in used]
+    unknown = [bank.relation_names[k] for k in np.unique(bank.relations) if bank.relation_names[k] not in index]
     if unknown:
         raise ValueError(
             f"the relation {unknown[0]!r} was not there at the first call: announce all of them then, with relations="

@@ -21,6 +21,7 @@ from spom.data.columns import Columns
 from spom.data.treebank import Treebank
 from spom.errors import DataError, ModelFileError, Unsupported
 from spom.estimators.tagger.weights import check_sample_weight, weighted
+from spom.estimators.training import digest
 from spom.features.dicts import DictFeatures
 from spom.features.matrices import MatrixFeatures
 from spom.features.rows import Blocks, Rows
@@ -324,14 +325,17 @@ class Task:
         tokens, blocks = restricted(self.tokens, self.blocks, used)
         return replace(self, tokens=tokens, blocks=blocks, ids=used if self.ids is None else self.ids[used])
 
-    def rows_of(self, X: Any) -> Tokens:
-        """Other sentences under the same features."""
+    def held_out(self, dev: Any) -> tuple[Tokens, tuple[Ints, Names]]:
+        """Return development sentences under the same features, and their labels: numbers and names."""
+        X, y = split_labels(*dev) if isinstance(dev, tuple) and len(dev) == 2 else split_labels(dev, None)
         every = as_blocks(self.features.blocks)
         tokens = as_tokens(self.features.transform(X), every.total)
-        return tokens if self.ids is None else restricted(tokens, every, self.ids)[0]
-
-    def held_out(self, dev: Any) -> tuple[Tokens, tuple[Ints, Names]]:
-        """Development sentences under the same features, and their labels: numbers, and what they stand for."""
-        X, y = split_labels(*dev) if isinstance(dev, tuple) and len(dev) == 2 else split_labels(dev, None)
-        tokens = self.rows_of(X)
+        tokens = tokens if self.ids is None else restricted(tokens, every, self.ids)[0]
         return tokens, label_codes(y, tokens.offsets)
+
+    def digest_of(self, dev: Any) -> str | None:
+        """Return a hash of development sentences for the fingerprint of a checkpoint."""
+        if dev is None:
+            return None
+        tokens, gold = self.held_out(dev)
+        return digest(*tokens, *gold)

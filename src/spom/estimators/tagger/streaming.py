@@ -12,11 +12,10 @@ from spom.core.state import State
 from spom.errors import Unsupported
 from spom.estimators.tagger import defaults
 from spom.estimators.tagger.inputs import as_columns, label_names, make_features, split_labels
-from spom.estimators.tagger.tagger import NONE, ChainLearner
+from spom.estimators.tagger.tagger import ChainLearner
 from spom.estimators.training import Trainer, described
 from spom.estimators.training.streams import Stream, windows_of
 from spom.features.templates import Templates
-from spom.solvers.steps import InverseSqrtEpoch, LinearDecay
 from spom.solvers.structured.chains.solver import OnlineChain
 
 # Slots for the features of all templates, where templates do not say how many.
@@ -32,17 +31,12 @@ class StreamChain(ChainLearner):
         self.epochs: int | None = None
         self.windows, self.encode, self.seen = windows, encode, 0
 
-    def states(self, start: State | None, done: int) -> Iterator[State]:
-        """One state for each window; those before a resume are read again, and dropped."""
-        if start is not None:
-            self._made = self.make(start)
-        solver = self.solver
+    def _losses(self, done: int) -> Iterator[float]:
+        """Make a pass over each window; those before a resume are read again and dropped."""
         for window in islice(self.windows, done, None):
-            solver.feed(*self.encode(window))
-            self.seen += solver.tokens.total
-            loss = solver.one_pass().loss
-            self._weights = None
-            yield State(k=solver.done, theta=NONE, loss=loss)
+            self.solver.feed(*self.encode(window))
+            self.seen += self.solver.tokens.total
+            yield self.solver.one_pass().loss
 
     def entry(self, state: State) -> dict[str, Any]:
         """As for a pass; the speed counts what was read."""
@@ -76,19 +70,12 @@ def fit_stream(tagger: Any, stream: Stream, classes: Any, dev: Any, make_trainer
     trainer = make_trainer(lambda: {"data": "stream", "labels": described(tagger.classes_.tolist())})
     seed = trainer.seed(tagger._seed)
 
-    def made(start: State | None) -> OnlineChain:
-        solver: OnlineChain = tagger._solver(task, 1, seed, start)
-        if isinstance(solver.step, LinearDecay):
-            # A stream has no end that a step could fall to zero for.
-            solver.step = InverseSqrtEpoch(solver.step.eta0)
-        return solver
-
     def encoded(window: Any) -> tuple[Any, Any]:
         X, y = labelled(window)
         rows = task.features.transform(as_columns(tagger.templates, X))
         return rows, tagger._labels(y, rows.offsets, None, tagger.classes_)[0]
 
-    learner = StreamChain(made, chain([first], windows), encoded)
+    learner = StreamChain(lambda start: tagger._solver(task, None, seed, start), chain([first], windows), encoded)
     learner.dev, learner.scores = tagger._dev(dev, task), dev is not None
     with trainer.running():
         found = trainer.run(learner)

@@ -48,7 +48,7 @@ from spom.estimators.tagger.pruning import (
     share_of,
     without_small,
 )
-from spom.estimators.training import Learner, Trainer, all_or_nothing, described, digest
+from spom.estimators.training import Learner, Trainer, all_or_nothing, described, digest, shares
 from spom.estimators.training.goal import Goal
 from spom.estimators.training.streams import as_stream, is_iterator
 from spom.solvers.batch.path import check_grid
@@ -347,35 +347,38 @@ class SequenceTagger(TakesPenalty, TakesCallbacks, TaggerModel):
     def _solver(
         self,
         task: Task,
-        epochs: int,
+        epochs: int | None,
         seed: Any,
         start: State | None = None,
-        penalty: Any = None,
         candidates: Candidates | None = None,
     ) -> OnlineChain:
-        penalty = self.penalty_ if penalty is None else penalty
+        """Return the solver for a task; `epochs` is None where no pass is known to be the last."""
         if candidates is None:
             check_labels_fit(self.classes_.size, task.blocks.total)
-        return OnlineChain(
+        solver = OnlineChain(
             task.tokens,
             task.y,
             self.classes_.size,
             blocks=task.blocks,
             loss=self.loss_,
-            penalty=penalty,
+            penalty=self.penalty_,
             update=self.update,
-            step=defaults.chosen_step(self.step, task.tokens, penalty, self.update),
+            step=defaults.chosen_step(self.step, task.tokens, self.penalty_, self.update),
             candidates=candidates,
             transitions=self.transitions,
             constraints=self._allowed.while_learning,
             cost=self.cost,
             average=self.average,
-            epochs=epochs,
+            epochs=1 if epochs is None else epochs,
             shuffle=self.shuffle,
             random_state=seed,
             start=start,
             weight=task.weight,
         )
+        if epochs is None and isinstance(solver.step, LinearDecay):
+            # A step cannot fall to zero at an end that is unknown.
+            solver.step = InverseSqrtEpoch(solver.step.eta0)
+        return solver
 
     def _many(self, task: Task) -> Candidates | None:
         """How many labels are learnt; None where they are few."""
@@ -481,22 +484,15 @@ class SequenceTagger(TakesPenalty, TakesCallbacks, TaggerModel):
     def _contents(self, task: Task, dev: Any) -> dict[str, Any]:
         """What the fingerprint of a checkpoint says of the sentences."""
         tokens = task.tokens
-        weights = {} if task.weight is None else {"weights": digest(task.weight)}
+        sizes = {"sentences": len(tokens), "tokens": int(tokens.total), "features": int(task.blocks.total)}
         return {
-            **weights,
-            "data": {
-                **{"sentences": len(tokens), "tokens": int(tokens.total), "features": int(task.blocks.total)},
-                "digest": digest(*tokens),
-            },
+            **({} if task.weight is None else {"weights": digest(task.weight)}),
+            "data": {**sizes, "digest": digest(*tokens)},
             "targets": digest(task.y),
             "labels": described(self.classes_.tolist()),
             "templates": list(self.blocks_),
-            "dev": None if dev is None else self._dev_digest(dev, task),
+            "dev": task.digest_of(dev),
         }
-
-    def _dev_digest(self, dev: Any, task: Task) -> str:
-        tokens, gold = task.held_out(dev)
-        return digest(*tokens, *gold)
 
     def _dev(self, dev: Any, task: Task) -> Any:
         if dev is None:
@@ -512,10 +508,7 @@ class SequenceTagger(TakesPenalty, TakesCallbacks, TaggerModel):
         seed = given if isinstance(given, np.random.Generator) else self._seed()
         # What the first call chose stays: later ones add labels and pairs.
         many = self._many(task) if before is None else Candidates() if is_sparse(self.weights_) else None
-        solver = self._solver(task, 1, seed, candidates=many)
-        if isinstance(solver.step, LinearDecay):
-            # There is no last call that a step could fall to zero for.
-            solver.step = InverseSqrtEpoch(solver.step.eta0)
+        solver = self._solver(task, None, seed, candidates=many)
         if before is None:
             return solver
         place, k = np.arange(before.size), self.classes_.size
@@ -565,8 +558,9 @@ class Certifying:
     def __init__(self, gap: Callable[[Weights], float], tol: float) -> None:
         self.gap, self.tol, self.last = gap, tol, np.nan
 
-    def entry(self, weights: Weights, found: dict[str, Any]) -> dict[str, Any]:
-        """The entry of an epoch with its gap; the gap of an epoch that was loaded is not asked for again."""
+    def entry(self, weights: Weights | None, found: dict[str, Any]) -> dict[str, Any]:
+        """Return the entry of an epoch with its gap."""
+        assert weights is not None
         self.last = self.gap(weights) / max(abs(found["objective"]), 1e-300)
         return {**found, "gap": self.last * max(abs(found["objective"]), 1e-300)}
 
@@ -601,15 +595,16 @@ class ChainLearner(Learner):
         return self._made
 
     def states(self, start: State | None, done: int) -> Iterable[State]:
-        """One state for each pass; without theta, which would be a copy of all weights."""
+        """Yield a state for each pass, without theta, which would be a copy of all weights."""
         if start is not None:
             self._made = self.make(start)
-        return self._states()
-
-    def _states(self) -> Iterator[State]:
-        for epoch in self.solver.passes():
+        for loss in self._losses(done):
             self._weights = None
-            yield State(k=epoch.epoch, theta=NONE, loss=epoch.loss)
+            yield State(k=self.solver.done, theta=NONE, loss=loss)
+
+    def _losses(self, done: int) -> Iterator[float]:
+        """Make the passes after the first `done`, and yield the mean loss of each."""
+        return (epoch.loss for epoch in self.solver.passes())
 
     def entry(self, state: State) -> dict[str, Any]:
         """The objective is the mean of the losses met in the epoch plus the penalty at its end."""
@@ -617,19 +612,15 @@ class ChainLearner(Learner):
         if self.scores or self.certifying is not None:
             self._weights = solver.weights()
         found = solver.engine.summary() if self._weights is None else summarised(*self._weights, solver.blocks.starts)
-        total = found.norms.sum()
         entry = {
             "epoch": state.k,
             "objective": state.loss + penalty_value(solver.penalty, found, solver.transitions),
             "loss": state.loss,
-            "blocks_kept": int(np.count_nonzero(found.norms)),
+            **shares(found.norms),
             "nonzeros": found.nonzeros,
             "per_second": state.k * solver.tokens.total / max(solver.seconds, 1e-9),
-            "block_weights": found.norms / total if total > 0 else found.norms,
         }
-        return (
-            entry if self._weights is None or self.certifying is None else self.certifying.entry(self._weights, entry)
-        )
+        return entry if self.certifying is None else self.certifying.entry(self._weights, entry)
 
     def model(self, state: State) -> Arrays:
         """The weights now."""

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from spom.core.state import State
-from spom.estimators.training.trainer import Learner
+from spom.estimators.training.trainer import Learner, shares
 
 # Rounds of a batch solver before it gives up.
 MOST = 50
@@ -49,12 +49,5 @@ class BatchLearner(Learner):
 
     def entry(self, state: State) -> dict[str, Any]:
         """An entry of `history_`."""
-        norms = np.zeros(0) if state.block_norms is None else state.block_norms
-        return {
-            "epoch": state.k,
-            "objective": state.objective,
-            "loss": state.loss,
-            "gap": float(state.internal["gap"]),
-            "blocks_kept": int(np.count_nonzero(norms)),
-            "block_weights": norms / norms.sum() if norms.any() else norms,
-        }
+        found = {"epoch": state.k, "objective": state.objective, "loss": state.loss}
+        return {**found, "gap": float(state.internal["gap"]), **shares(state.block_norms)}

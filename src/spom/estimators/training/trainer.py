@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from spom.core.arrays import Arrays
+from spom.core.arrays import Arrays, Floats
 from spom.core.atomic import check_writable, remove_stale
 from spom.core.callbacks import LOG, Callbacks, Tasks, as_callbacks
 from spom.core.compiled.pool import cores
@@ -364,6 +364,16 @@ class Trainer:
         text = f"the checkpoint {self._writer.path} was not written ({error}); training goes on"
         LOG.warning("%s: %s", self.label, text)
         self.callbacks.problem(text)
+
+
+def shares(norms: Floats | None) -> dict[str, Any]:
+    """Return what the history says of blocks: how many are on, and their shares of the sum of the norms.
+
+    >>> shares(np.array([3.0, 0.0, 1.0]))
+    {'blocks_kept': 2, 'block_weights': array([0.75, 0.  , 0.25])}
+    """
+    found = np.zeros(0) if norms is None else norms
+    return {"blocks_kept": int(np.count_nonzero(found)), "block_weights": found / found.sum() if found.any() else found}
 
 
 def _short(entry: dict[str, Any]) -> dict[str, Any]:

@@ -231,7 +231,12 @@ class LabelLearner:
         mean = aligned_singles(self.weights.size)
         np.divide(self.sums, np.float32(max(self.rounds, 1.0)), out=mean)
         np.subtract(self.weights, mean, out=mean)
-        return LabelModel(self.templates, self.layout, self.names, mean, self.root)
+        return self.model_of(mean, self.root)
+
+    def model_of(self, weights: Singles, root: int) -> LabelModel:
+        """Return these weights as a model; a root that is no relation counts as none."""
+        root = root if -1 <= root < len(self.names) else -1
+        return LabelModel(self.templates, self.layout, self.names, weights, root)
 
     @property
     def root(self) -> int:
