@@ -9,12 +9,14 @@ from typing import Any
 import numpy as np
 
 from spom.core.arrays import Floats, Ints, Singles, aligned_singles, check_restored
+from spom.core.registry import register
 from spom.core.state import State
 from spom.errors import Unsupported
 from spom.features.arc_spaces import AT, START, WIDE, Shorts
 from spom.features.arcs import ArcCodes, ArcTemplates
-from spom.penalties import Zero
+from spom.penalties import L1, SparseMKL, Zero
 from spom.penalties.forms import Split
+from spom.solvers import examples
 from spom.solvers.structured.accelerated import Smooth, accelerate
 from spom.solvers.structured.gap import Part, block_norms, certify, soft
 from spom.solvers.structured.trees.gap import At, TreeField
@@ -26,6 +28,12 @@ from spom.solvers.structured.trees.space import arc_limits
 ROUNDS = 20
 
 
+@register(
+    "solver",
+    "batch-arcs",
+    examples=lambda: [BatchArcs(*examples.two_trees(), penalty=penalty) for penalty in (L1(1e-3), SparseMKL(1e-3))],
+    cost="O(templates) per arc, for each iteration of a round",
+)
 class BatchArcs:
     r"""min over theta of Omega(theta) + (1/N) sum_i (log Z_i(theta) - score_i(gold tree)), with a certificate.
 
