@@ -112,18 +112,9 @@ class DependencyParser(TakesPenalty, TakesCallbacks, SavingParser, BaseEstimator
     1.0
     """
 
-    arcs_: ArcModel
-    second_: ArcModel | SecondOrderModel | None
-    labels_: LabelModel | None
-    relations_: tuple[str, ...]
     pruning_: Pruning | None
     selection_: TemplateSelection | None
     gap_: float
-    converged_: bool
-    projective_: bool
-    penalty_: Any
-    trees_: str
-    history_: list[dict[str, Any]]
     _learners: tuple[Any, ...] | None
 
     def __init__(
@@ -260,18 +251,10 @@ class DependencyParser(TakesPenalty, TakesCallbacks, SavingParser, BaseEstimator
         gap = tree_gap(arcs, codes, gold, under, run.settings["projective"]).gap if bounded else np.nan
         # The batch solver has the best bound that it met, which need not be the last.
         gap = min([gap, *(entry["gap"] for entry in run.trainer.history[-1:] if "gap" in entry)])
-        return {
-            **{"arcs_": arcs, "second_": second, "labels_": label_model, "relations_": relations},
-            **{
-                "pruning_": pruning,
-                "selection_": selection,
-                "penalty_": run.penalty,
-                "gap_": gap,
-                "converged_": run.trainer.stopped == "converged",
-            },
-            **{"history_": run.trainer.history, "projective_": run.settings["projective"]},
-            "_learners": None,
-        }
+        found = {"arcs_": arcs, "second_": second, "labels_": label_model, "relations_": relations}
+        found |= {"pruning_": pruning, "selection_": selection, "penalty_": run.penalty, "gap_": gap}
+        found |= {"converged_": run.trainer.stopped == "converged", "history_": run.trainer.history}
+        return {**found, "projective_": run.settings["projective"], "_learners": None}
 
     def _cut(
         self, run: Stages, found: tuple[ArcModel, LabelModel | None, Pruning], labels: ArcTemplates, bank: Treebank
@@ -544,11 +527,8 @@ class DependencyParser(TakesPenalty, TakesCallbacks, SavingParser, BaseEstimator
         if self.order == 2 and (self.loss == "log" or learnt_with is not None):
             what = "a penalty but for one of templates alone, by update='select'"
             raise Unsupported(f"order=2 does not go with loss='log', or with {what}")
-        settings = {
-            **{"loss": self.loss, "penalty": learnt_with},
-            **{"step": self.step, "cost": self.cost},
-            **{"projective": projective, "seed": seed},
-        }
+        settings = {"loss": self.loss, "penalty": learnt_with, "step": self.step, "cost": self.cost}
+        settings |= {"projective": projective, "seed": seed}
         return Stages(settings, trainer, int(effective_n_jobs(self.n_jobs)), penalty, update)
 
     def _seed(self) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -41,14 +40,8 @@ def check_options(tagger: Any) -> None:
         raise Unsupported(f"there is no update {tagger.update!r} for kernels; there are: {', '.join(UPDATES)}")
 
 
-def fit_with_kernels(
-    tagger: Any,
-    data: tuple[Any, Any, Any],
-    classes: Any,
-    dev: Any,
-    make_trainer: Callable[[Callable[[], dict[str, Any]]], Trainer],
-) -> None:
-    """Learn from (X, y, sample_weight), and set what a fitted tagger has; `dev` chooses the best pass."""
+def fit_with_kernels(tagger: Any, data: tuple[Any, Any, Any], classes: Any, dev: Any, watch: dict[str, Any]) -> None:
+    """Learn from (X, y, sample_weight), and set the attributes of a fitted tagger; `dev` chooses the best pass."""
     X, y, sample_weight = data
     if y is None:
         raise ValueError("y is missing: with kernels X has vectors, and y the labels of each sentence")
@@ -93,7 +86,7 @@ def fit_with_kernels(
         _keep(model, found, features, blocks)
         return float(model.score(*dev))
 
-    trainer = make_trainer(contents)
+    trainer = Trainer(tagger, contents, **watch)
     with trainer.running():
         words = Words(vectors, offsets, codes, k, rows, blocks, weight)
         options = _options(tagger, trainer)

@@ -43,7 +43,7 @@ class StreamChain(ChainLearner):
         return {**super().entry(state), "per_second": self.seen / max(self.solver.seconds, 1e-9)}
 
 
-def fit_stream(tagger: Any, stream: Stream, classes: Any, dev: Any, make_trainer: Callable[..., Trainer]) -> None:
+def fit_stream(tagger: Any, stream: Stream, classes: Any, dev: Any, watch: dict[str, Any]) -> None:
     """Fit a tagger to a stream; constraints, labels and what else is `"auto"` follow from the first window."""
     for name in ("kernels", "prune", "max_weights"):
         if getattr(tagger, name) is not None:
@@ -67,7 +67,7 @@ def fit_stream(tagger: Any, stream: Stream, classes: Any, dev: Any, make_trainer
     if tagger._allowed.constraints is not None:
         # Sentences to come may break the scheme: learning does without it, tagging keeps it.
         tagger._allowed = tagger._allowed._replace(broken=np.zeros(1, dtype=np.int64))
-    trainer = make_trainer(lambda: {"data": "stream", "labels": described(tagger.classes_.tolist())})
+    trainer = Trainer(tagger, lambda: {"data": "stream", "labels": described(tagger.classes_.tolist())}, **watch)
     seed = trainer.seed(tagger._seed)
 
     def encoded(window: Any) -> tuple[Any, Any]:

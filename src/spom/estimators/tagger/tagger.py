@@ -210,25 +210,22 @@ class SequenceTagger(TakesPenalty, TakesCallbacks, TaggerModel):
         the run was stopped ("stop"); with `resume` the run continues from there, to the same bits.
         """
         self._check()
-
-        def make_trainer(contents: Callable[[], dict[str, Any]]) -> Trainer:
-            watch: dict[str, Any] = {"checkpoint": checkpoint, "every": checkpoint_every, "resume": resume}
-            return Trainer(self, contents, patience=self.patience, **watch)
-
+        watch: dict[str, Any] = {"checkpoint": checkpoint, "every": checkpoint_every, "resume": resume}
+        watch["patience"] = self.patience
         with all_or_nothing(self):
             if y is None and is_iterator(X):
                 from spom.estimators.tagger.streaming import fit_stream
 
-                fit_stream(self, as_stream(X), classes, dev, make_trainer)
+                fit_stream(self, as_stream(X), classes, dev, watch)
                 return self
             if self.kernels is not None:
                 from spom.estimators.tagger.kernels import fit_with_kernels
 
-                fit_with_kernels(self, (X, y, sample_weight), classes, dev, make_trainer)
+                fit_with_kernels(self, (X, y, sample_weight), classes, dev, watch)
                 return self
             task = self._first_task(*split_labels(X, y), classes).weighted(sample_weight)
             whole = task
-            trainer = make_trainer(lambda: self._contents(whole, dev))
+            trainer = Trainer(self, lambda: self._contents(whole, dev), **watch)
             with trainer.running():
                 weights, task = self._learn(task, trainer, dev)
             self.gap_ = self._gap(task, weights)

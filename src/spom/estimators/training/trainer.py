@@ -82,11 +82,10 @@ class Learner:
 
 @dataclass(frozen=True)
 class Outcome:
-    """The weights that are kept: those of the best epoch on development data, or of the last one."""
+    """The weights of the best epoch on development data, or of the last epoch, and why the stage ended."""
 
     model: Arrays
     stopped: str
-    epochs: int
 
 
 @dataclass
@@ -196,29 +195,26 @@ class Trainer:
         if self._writer is None:
             # The state is not needed again: free its memory for the next stage.
             self._stage, self._learner = _Stage(stage), None
-        return Outcome(model, reason, begun.epochs)
+        return Outcome(model, reason)
 
     @contextmanager
     def running(self) -> Iterator[Trainer]:
-        """Around all stages: however the block ends, wait for what is being written, and call the callbacks."""
+        """Run all stages inside: however the block ends, wait for the checkpoint and call the callbacks."""
         with self._tasks.running():
-            yield from self._around()
-
-    def _around(self) -> Iterator[Trainer]:
-        try:
-            yield self
-        except BaseException as error:
+            try:
+                yield self
+            except BaseException as error:
+                if self._writer is not None:
+                    self._writer.join()
+                self.callbacks.end("interrupted" if isinstance(error, KeyboardInterrupt) else "error")
+                self._blame_checkpoint(error)
+                raise
             if self._writer is not None:
+                if not self._stage.saved and not self._writer.on_stop and not self._closed:
+                    self._save(copy=False)
                 self._writer.join()
-            self.callbacks.end("interrupted" if isinstance(error, KeyboardInterrupt) else "error")
-            self._blame_checkpoint(error)
-            raise
-        if self._writer is not None:
-            if not self._stage.saved and not self._writer.on_stop and not self._closed:
-                self._save(copy=False)
-            self._writer.join()
-            self._tell_of_failure(self.over)
-        self.callbacks.end(self.stopped)
+                self._tell_of_failure(self.over)
+            self.callbacks.end(self.stopped)
 
     def _blame_checkpoint(self, error: BaseException) -> None:
         """A `ModelFileError` in the place of an error of a run that was resumed, unless a callback raised it."""
@@ -252,7 +248,7 @@ class Trainer:
             raise DataError(f"{what}; it cannot continue to {learner.epochs}: start without resume", str(path))
         self._asked[stage] = learner.epochs
         self._done[stage] = check_like(kept.done[stage], learner.like(None), path)
-        return Outcome(self._done[stage], "end", 0)
+        return Outcome(self._done[stage], "end")
 
     def _was_over(self, learner: Learner) -> bool:
         """Whether patience or a rule had ended the stage when the checkpoint was written."""

@@ -84,22 +84,15 @@ class SecondOrderModel:
         }
 
     def parse(
-        self,
-        codes: ArcCodes,
-        projective: bool,
-        first: ArcModel,
-        n_jobs: int = 1,
-        bounds: tuple[int, int] | None = None,
-        beam: Beam = BEAM,
+        self, codes: ArcCodes, projective: bool, first: ArcModel, n_jobs: int = 1, beam: Beam = BEAM
     ) -> tuple[Ints, int]:
-        """(the heads, laid out as the codes are; how many arcs `first` left); trees are projective always."""
+        """Return the heads, laid out as the codes are, and how many arcs `first` left; trees are always projective."""
         out, corpus, by = np.zeros(codes.codes.shape[1], dtype=np.int64), corpus_of(codes), filter_of(first, beam)
 
         def part(bounds: tuple[int, int]) -> int:
             return int(parse_parts(corpus, np.arange(*bounds), by, self.compiled, out))
 
-        begin, end = (0, codes.first.size) if bounds is None else bounds
-        return out, sum(in_threads(part, begin, end, n_jobs))
+        return out, sum(in_threads(part, 0, codes.first.size, n_jobs))
 
 
 def filter_of(first: ArcModel, beam: Beam) -> Filter:
