@@ -33,7 +33,7 @@ class SavingParser(Saving):
     history_: list[dict[str, Any]]
 
     def model_state(self) -> tuple[dict[str, Any], Arrays]:
-        """What `spom.models` writes."""
+        """Return the state and the arrays of a model file."""
         check_is_fitted(self, "arcs_")
         stages: dict[str, Any] = {"arcs": self.arcs_, "second": self.second_, "labels": self.labels_}
         if isinstance(self.second_, SecondOrderModel):
@@ -58,7 +58,7 @@ class SavingParser(Saving):
 
     @classmethod
     def from_model_state(cls, state: dict[str, Any], arrays: Arrays) -> Self:
-        """The parser again."""
+        """Return the parser of a model file."""
         parser = cls(**state["params"])
         names = tuple(state["relations"])
         words = under(arrays, "words.")
@@ -116,7 +116,7 @@ class SavingParser(Saving):
 
 
 def _entries(arrays: Arrays, stage: str, size: int) -> Entries:
-    """Places and weights of a stage, checked."""
+    """Read and check the places and weights of a stage."""
     values = take(arrays, f"{stage}.values", "f")
     places = check_indices(take(arrays, f"{stage}.places", "i"), size, f"{stage}.places")
     if bool((places[1:] <= places[:-1]).any()):

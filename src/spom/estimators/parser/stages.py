@@ -59,13 +59,13 @@ class Stages:
         return float((heads[words_of(codes)] == bank.heads).mean()) if bank.n_words else np.nan
 
     def arcs(self, solver: ArcSolver, epochs: int, stage: str = "arcs", dev: Held | None = None) -> Any:
-        """Epochs of learning arcs; with development data those of the best epoch."""
+        """Learn arcs; with development data return those of the best epoch."""
         scores = None if dev is None else lambda model: self.score(model, dev)
         found = self.trainer.run(ArcLearner(solver, epochs, stage, scores), stage)
         return solver.model_of(aligned(found.model["weights"]))
 
     def optimum(self, arcs: ArcModel, codes: ArcCodes, gold: Ints, tol: float | None) -> ArcModel:
-        """Rounds of the batch solver from the weights of a model to the optimum of the penalty."""
+        """Run the batch solver from the weights of a model to the optimum of the penalty."""
 
         def make(start: State | None) -> BatchArcs:
             return BatchArcs(
@@ -83,7 +83,7 @@ class Stages:
         return replace(arcs, stored=aligned(found.model["weights"]))
 
     def relations(self, learner: LabelLearner, epochs: int) -> LabelModel:
-        """Epochs of learning relations on gold trees."""
+        """Learn relations on gold trees."""
         found = self.trainer.run(RelationLearner(learner, epochs), "relations")
         return learner.model_of(aligned(found.model["weights"]), int(found.model["root"]))
 
@@ -96,7 +96,7 @@ class _Epochs(Learner):
         self._before = solver.seconds
 
     def states(self, start: State | None, done: int) -> Iterable[State]:
-        """The solver, for as many epochs as are left."""
+        """Return the solver, for the epochs that are left."""
         self.restore(start)
         assert self.epochs is not None
         return take(self.solver, max(0, self.epochs - done))
@@ -108,7 +108,7 @@ class _Epochs(Learner):
             self._before = self.solver.seconds
 
     def per_second(self, words: int) -> float:
-        """So many words over the time since the last call."""
+        """Return the number of words over the time since the last call."""
         spent, self._before = self.solver.seconds - self._before, self.solver.seconds
         return float(words / max(spent, 1e-9))
 
@@ -123,13 +123,13 @@ class ArcLearner(_Epochs):
         self.stage, self.dev, self.scores = stage, dev, dev is not None
 
     def entry(self, state: State) -> dict[str, Any]:
-        """An entry of `history_`."""
+        """Return an entry of `history_`."""
         found = {"epoch": state.k, "stage": self.stage, "objective": state.objective, "loss": state.loss}
         speed = self.per_second(int(self.solver.codes.sizes.sum()))
         return {**found, **shares(state.block_norms), "nonzeros": state.nnz, "per_second": speed}
 
     def model(self, state: State) -> Arrays:
-        """The mean of the weights."""
+        """Return the mean of the weights."""
         return {"weights": self.solver.mean(float(self.solver.rounds))}
 
     def like(self, state: State | None) -> Arrays:
@@ -146,11 +146,11 @@ class OptimumLearner(BatchLearner):
     """Rounds of a `BatchArcs` for the trainer: the model is its weights."""
 
     def entry(self, state: State) -> dict[str, Any]:
-        """An entry of `history_`."""
+        """Return an entry of `history_`."""
         return {**super().entry(state), "stage": "batch", "nonzeros": state.nnz}
 
     def model(self, state: State) -> Arrays:
-        """The weights now."""
+        """Return the weights now."""
         return {"weights": self.solver.model().weights}
 
     def like(self, state: State | None) -> Arrays:
@@ -164,12 +164,12 @@ class RelationLearner(_Epochs):
     solver: LabelLearner
 
     def entry(self, state: State) -> dict[str, Any]:
-        """An entry of `history_`."""
+        """Return an entry of `history_`."""
         found = {"stage": "relations", "loss": state.loss, "objective": state.objective}
         return {**found, "per_second": self.per_second(self.solver.words)}
 
     def model(self, state: State) -> Arrays:
-        """The mean of the weights."""
+        """Return the mean of the weights."""
         found = self.solver.model()
         return {"weights": found.weights, "root": np.array(found.root)}
 
@@ -179,7 +179,7 @@ class RelationLearner(_Epochs):
 
 
 def aligned(weights: Any) -> Any:
-    """Weights that begin at a cache line: a copy where those of a checkpoint do not."""
+    """Return weights that begin at a cache line: a copy where those of a checkpoint do not."""
     if weights.ctypes.data % 64 == 0:
         return weights
     found = aligned_singles(weights.size)

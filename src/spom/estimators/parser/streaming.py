@@ -39,7 +39,7 @@ class StreamTrees(Learner):
             labels.random = arcs.random
 
     def states(self, start: State | None, done: int) -> Iterator[State]:
-        """One state for each window; those before a resume are read again, and dropped."""
+        """Yield a state for each window; those before a resume are read again and dropped."""
         if start is not None:
             self._restore(start)
         for bank in islice(self.windows, done, None):
@@ -65,7 +65,7 @@ class StreamTrees(Learner):
             self.labels.restore(State(k=state.k, theta=theta, internal=names["labels"], random=state.random))
 
     def snapshot(self, state: State, copy: bool = True) -> State:
-        """The tables of both."""
+        """Return the tables of both."""
         internal = {f"arcs.{name}": a for name, a in state.internal.items()}
         if self.labels is not None:
             own = self.labels._state(np.nan)
@@ -76,12 +76,12 @@ class StreamTrees(Learner):
         return super().snapshot(found, copy)
 
     def entry(self, state: State) -> dict[str, Any]:
-        """An entry of `history_`."""
+        """Return an entry of `history_`."""
         found = {"stage": "stream", "objective": state.objective, "loss": state.loss, "nonzeros": state.nnz}
         return {**found, **shares(state.block_norms), "per_second": self.words / max(self.arcs.seconds, 1e-9)}
 
     def model(self, state: State) -> Arrays:
-        """The means of the weights."""
+        """Return the means of the weights."""
         found: Arrays = {"weights": self.arcs.model().weights}
         if self.labels is not None:
             labels = self.labels.model()
@@ -128,7 +128,7 @@ def fit_stream(parser: Any, stream: Stream, dev: Any, relations: Iterable[str] |
 
 
 def checked(bank: Any) -> Treebank:
-    """The trees of a window."""
+    """Return the trees of a window, checked."""
     if not isinstance(bank, Treebank):
         raise TypeError(f"parsers learn from streams of trees, such as iter_conllu gives, not of {type(bank).__name__}")
     bank.check_trees()

@@ -30,7 +30,7 @@ from spom.solvers.structured.chains.solver import forbidden_scores
 
 
 def check_options(tagger: Any) -> None:
-    """What has no meaning with kernels is refused before any work."""
+    """Raise for settings that have no meaning with kernels."""
     if tagger.solver not in ("auto", *SOLVERS):
         raise Unsupported(f"there is no solver {tagger.solver!r} for kernels; there are: {', '.join(SOLVERS)}")
     for name in ("prune", "max_weights"):
@@ -97,7 +97,7 @@ def fit_with_kernels(tagger: Any, data: tuple[Any, Any, Any], classes: Any, dev:
 
 
 def _weights(sample_weight: Any, offsets: Ints) -> Floats | None:
-    """One weight per sentence, with mean one."""
+    """Return one weight per sentence, with mean one."""
     if sample_weight is None:
         return None
     found = check_sample_weight(sample_weight, offsets)
@@ -107,7 +107,7 @@ def _weights(sample_weight: Any, offsets: Ints) -> Floats | None:
 
 
 def _options(tagger: Any, trainer: Trainer) -> Options:
-    """What a tagger says of learning; with kernels `"auto"` is the hinge loss, 20 passes and a penalty of kernels."""
+    """Return the options of a tagger; with kernels `"auto"` is the hinge loss, 20 passes and a penalty of kernels."""
     simple = tagger.penalty is None or isinstance(tagger.penalty, str)
     penalty = tagger.penalty if simple else operator("penalty", tagger.penalty)
     output = "auto" if tagger.average == "auto" else "average" if tagger.average else "last"

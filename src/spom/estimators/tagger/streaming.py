@@ -39,12 +39,12 @@ class StreamChain(ChainLearner):
             yield self.solver.one_pass().loss
 
     def entry(self, state: State) -> dict[str, Any]:
-        """As for a pass; the speed counts what was read."""
+        """Return the entry of a window; the speed counts the tokens that were read."""
         return {**super().entry(state), "per_second": self.seen / max(self.solver.seconds, 1e-9)}
 
 
 def fit_stream(tagger: Any, stream: Stream, classes: Any, dev: Any, watch: dict[str, Any]) -> None:
-    """Fit a tagger to a stream; constraints, labels and what else is `"auto"` follow from the first window."""
+    """Fit a tagger to a stream; constraints, labels and all other `"auto"` settings follow from the first window."""
     for name in ("kernels", "prune", "max_weights"):
         if getattr(tagger, name) is not None:
             raise Unsupported(f"{name}= needs all sentences at once: a stream is read once")
@@ -85,7 +85,7 @@ def fit_stream(tagger: Any, stream: Stream, classes: Any, dev: Any, watch: dict[
 
 
 def labelled(window: Any) -> tuple[Any, Any]:
-    """(sentences, labels) of a window."""
+    """Return (sentences, labels) of a window."""
     if isinstance(window, tuple) and len(window) == 3 and window[2] is not None:
         raise Unsupported("streams of sentences take no sample weights: leave them out")
     found: tuple[Any, Any] = split_labels(*window[:2]) if isinstance(window, tuple) else split_labels(window, None)
@@ -93,7 +93,7 @@ def labelled(window: Any) -> tuple[Any, Any]:
 
 
 def hashed(given: Any, X: Any, y: Any) -> Templates:
-    """The templates that were given or chosen, with a slot for every feature that may come."""
+    """Return the templates that were given or chosen, with a slot for every feature that may come."""
     X = as_columns(given, X)
     features = make_features(defaults.chosen_templates(given, X, label_names(y))[0], X)
     if not isinstance(features, Templates):

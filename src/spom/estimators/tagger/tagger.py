@@ -98,15 +98,15 @@ class SequenceTagger(TakesPenalty, TakesCallbacks, TaggerModel):
         sentences say that a smaller model is good enough, see `spom.estimators.tagger.pruning`), a
         number of templates, a strength (a float), or `{"false_discovery_rate": 0.1}`: those that stand out against
         knockoffs, so that at most that share of them is expected to be noise (`solvers.structured.chains.knockoffs`).
-        `pruning_` tells which went, and why.
-    max_weights : at most so many weights of features: the largest are kept, and learnt again alone, under a penalty of
+        `pruning_` says which were dropped, and why.
+    max_weights : the largest number of feature weights: the largest are kept and learnt again, under a penalty of
         single weights by dual averaging. None: as many as the penalty leaves.
     constraints : `"BIO"`, `"IOB1"`, `"BIOES"`, `"BILOU"`, `Constraints`, None (any label may follow any other), or
         `"auto"`: the scheme that the labels are of, if any. Gold labels that break it are reported and left alone.
     patience : with `dev=` in `fit`, stop after that many epochs without a better score there; None makes all epochs.
     scoring : what `score` and `dev` measure: `"f1"` of phrases, `"accuracy"` of tokens, or `"auto"`: F1 where labels
         are those of a scheme such as BIO.
-    random_state, verbose, callbacks : as everywhere; see `spom.core.callbacks`.
+    random_state, verbose, callbacks : as in other estimators; see `spom.core.callbacks`.
     memory : what Gram matrices of kernels may take; see `MKLClassifier`.
 
     Attributes
@@ -206,7 +206,7 @@ class SequenceTagger(TakesPenalty, TakesCallbacks, TaggerModel):
         or `Columns`: the epoch with the best score there is kept. With y left out, X may also be a stream: an iterator
         of (sentence, labels), of blocks of them or of `Columns`, or a `spom.scale.Stream`; features are then hashed
         (into 2**20 slots, unless templates say otherwise), and `penalty="auto"` is no penalty.
-        `checkpoint` is a file for the state of the run, written every so many epochs, or seconds ("60s"), or only where
+        `checkpoint` is a file for the state of the run, written every N epochs, every N seconds ("60s"), or only where
         the run was stopped ("stop"); with `resume` the run continues from there, to the same bits.
         """
         self._check()
@@ -260,7 +260,7 @@ class SequenceTagger(TakesPenalty, TakesCallbacks, TaggerModel):
                 if rows.n_tokens == 0:
                     return self
                 task = self._task(self._features, rows, codes, labels)
-            solver = self._going_on(task.weighted(sample_weight), before)
+            solver = self._next_pass(task.weighted(sample_weight), before)
             trainer = Trainer(self)
             if not first:
                 trainer.history = list(self.history_)
@@ -297,7 +297,7 @@ class SequenceTagger(TakesPenalty, TakesCallbacks, TaggerModel):
     def _labels(
         self, y: Any, offsets: Ints, classes: ArrayLike | None, before: Names | None = None
     ) -> tuple[Ints, Names]:
-        """(numbers of labels, all classes): those that were there come first, in their order, then what is new."""
+        """Return (label numbers, all classes): known classes first, in their order, then new ones."""
         codes, labels = label_codes(y, offsets, unknown=True)
         if classes is None and before is None:
             return codes, labels
@@ -307,7 +307,7 @@ class SequenceTagger(TakesPenalty, TakesCallbacks, TaggerModel):
         return recode(codes, labels, every, offsets), every
 
     def _first_task(self, X: Any, y: Any, classes: ArrayLike | None, features: Any = None) -> Task:
-        """Sentences with their features and labels, and what is chosen by them."""
+        """Encode sentences and labels, and choose the settings that depend on them."""
         X = as_columns(self.templates, X)
         templates, self.templates_ = defaults.chosen_templates(self.templates, X, label_names(y))
         found = make_features(templates if features is None else features, X)
@@ -378,19 +378,19 @@ class SequenceTagger(TakesPenalty, TakesCallbacks, TaggerModel):
         return solver
 
     def _many(self, task: Task) -> Candidates | None:
-        """How many labels are learnt; None where they are few."""
+        """Return the candidates of a task with many labels, or None where labels are few."""
         step = defaults.chosen_step(self.step, task.tokens, self.penalty_, self.update)
         return candidates_for(self, self.classes_.size, task.y, step)
 
     def _seed(self) -> int:
-        """The seed of a run: `random_state` itself where it is a number."""
+        """Return the seed of a run: `random_state` itself where it is a number."""
         given = self.random_state
         if isinstance(given, (int, np.integer)):
             return int(given)
         return int(check_random_state(given).randint(2**31))
 
     def _learn(self, task: Task, trainer: Trainer, dev: Any) -> tuple[Weights, Task]:
-        """Choose templates where that is asked for, learn, and keep the largest weights where that is asked for."""
+        """Choose templates (`prune`), learn, and keep only the largest weights (`max_weights`)."""
         self.pruning_ = chosen_pruning(self, task)
         if self.pruning_ is not None:
             task = task.only(task.blocks.ids(self.pruning_.selection.kept))
@@ -433,7 +433,7 @@ class SequenceTagger(TakesPenalty, TakesCallbacks, TaggerModel):
         return (found.model["W"], found.model["chain"]), fewer
 
     def _batch(self, task: Task, start: Any, penalty: Any = None) -> BatchChain:
-        """The batch solver for a task."""
+        """Return the batch solver for a task."""
         if task.weight is not None or (task.y.size and task.y.min() < 0):
             raise Unsupported("solver='batch' takes no sample weights and no unknown labels: use solver='online'")
         return BatchChain(
@@ -448,7 +448,7 @@ class SequenceTagger(TakesPenalty, TakesCallbacks, TaggerModel):
         )
 
     def _gap(self, task: Task, weights: Weights) -> float:
-        """The duality gap of a task at these weights; NaN where none is known."""
+        """Return the duality gap of a task at these weights; NaN where none is known."""
         if self.loss_ != "log" or self.update == "select":
             return np.nan
         if task.weight is not None or task.y.min() < 0 or is_sparse(weights[0]):
@@ -479,7 +479,7 @@ class SequenceTagger(TakesPenalty, TakesCallbacks, TaggerModel):
         return solve_path(lambda penalty, start: tagger._batch(task, start, penalty), tagger.penalty_, grid, self.tol)
 
     def _contents(self, task: Task, dev: Any) -> dict[str, Any]:
-        """What the fingerprint of a checkpoint says of the sentences."""
+        """Return the part of a checkpoint's fingerprint that describes the sentences."""
         tokens = task.tokens
         sizes = {"sentences": len(tokens), "tokens": int(tokens.total), "features": int(task.blocks.total)}
         return {
@@ -498,8 +498,8 @@ class SequenceTagger(TakesPenalty, TakesCallbacks, TaggerModel):
         check_dev(gold[1], self.classes_)
         return lambda weights: self._measure(tokens, gold, weights)
 
-    def _going_on(self, task: Task, before: Names | None) -> OnlineChain:
-        """A solver for one more pass that goes on where the last call ended."""
+    def _next_pass(self, task: Task, before: Names | None) -> OnlineChain:
+        """Return a solver for one more pass, from where the last call ended."""
         going = getattr(self, "_going", None)
         given = self.random_state
         seed = given if isinstance(given, np.random.Generator) else self._seed()
@@ -550,7 +550,7 @@ NONE: Floats = np.zeros(0)
 
 
 class Certifying:
-    """The gap of each epoch's weights, and the end of the run where it is at most `tol` times the objective."""
+    """The gap of each epoch's weights; the run ends where it is at most `tol` times the objective."""
 
     def __init__(self, gap: Callable[[Weights], float], tol: float) -> None:
         self.gap, self.tol, self.last = gap, tol, np.nan
@@ -562,7 +562,7 @@ class Certifying:
         return {**found, "gap": self.last * max(abs(found["objective"]), 1e-300)}
 
     def __call__(self, state: State) -> bool:
-        """Whether to stop."""
+        """Return whether to stop."""
         return bool(self.last <= self.tol)
 
 
@@ -604,7 +604,7 @@ class ChainLearner(Learner):
         return (epoch.loss for epoch in self.solver.passes())
 
     def entry(self, state: State) -> dict[str, Any]:
-        """The objective is the mean of the losses met in the epoch plus the penalty at its end."""
+        """Return the entry of an epoch; its objective is the mean loss of its rounds plus the penalty at its end."""
         solver = self.solver
         if self.scores or self.certifying is not None:
             self._weights = solver.weights()
@@ -620,29 +620,29 @@ class ChainLearner(Learner):
         return entry if self.certifying is None else self.certifying.entry(self._weights, entry)
 
     def model(self, state: State) -> Arrays:
-        """The weights now."""
+        """Return the weights now."""
         W, chain = self.solver.weights() if self._weights is None else self._weights
         return {"W": W.data if isinstance(self.solver.engine, PairEngine) else W, "chain": chain}
 
     def weights_of(self, model: Arrays) -> Weights:
-        """What `model` gave, as weights."""
+        """Return the weights of the arrays that `model` returns."""
         engine, W = self.solver.engine, model["W"]
         return engine.matrix(W) if isinstance(engine, PairEngine) else W, model["chain"]
 
     def like(self, state: State | None) -> Arrays:
-        """Empty tables of the right shape."""
+        """Return empty tables of the right shape."""
         k, engine = self.solver.labels, self.solver.engine
         dense = (self.solver.blocks.total, padded(k))
         shape = engine.table.sums.shape if isinstance(engine, PairEngine) else dense
         return {"W": np.zeros(shape, dtype=np.float32), "chain": np.zeros((k + 2, k))}
 
     def score(self, model: Arrays) -> float:
-        """The score on development sentences."""
+        """Return the score on development sentences."""
         assert self.dev is not None
         return self.dev(self.weights_of(model))
 
     def snapshot(self, state: State, copy: bool = True) -> State:
-        """The tables of the solver; the weights follow from them."""
+        """Return the tables of the solver, from which the weights follow."""
         solver = self.solver
         internal: Arrays = {f"engine.{n}": a.copy() if copy else a for n, a in solver.engine.pack().items()}
         return State(

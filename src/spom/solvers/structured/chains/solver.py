@@ -60,7 +60,7 @@ class Epoch:
 
 
 def forbidden_scores(constraints: Constraints | None, k: int) -> Floats:
-    """(k + 2, k): -inf for steps, beginnings and ends that are not allowed, else 0."""
+    """Return (k + 2, k): -inf for steps, beginnings and ends that are not allowed, else 0."""
     out = np.zeros((k + 2, k))
     if constraints is not None:
         allowed = np.vstack([constraints.transition, constraints.begin[None], constraints.end[None]])
@@ -110,7 +110,7 @@ class OnlineChain:
     radius : project onto the ball of this radius after each round (Algorithm 3 of SPOM), in dual averaging of single
         weights and in the second part of `"select"` after each pass. `spom.theory.structured_radius` has one that
         holds the optimum.
-    epochs, shuffle, random_state : as everywhere.
+    epochs, shuffle, random_state : as in other solvers.
     start : a state to resume from, to the same bits.
     candidates : `sparse.engine.Candidates`, for many labels: there are weights only for features and labels that were
         seen together, and expectations go over the labels of a token that score best. For the log loss and
@@ -275,12 +275,12 @@ class OnlineChain:
     # --- the run ---------------------------------------------------------------------------------------
 
     def passes(self) -> Iterator[Epoch]:
-        """Pass after pass up to `epochs`, those of the state to resume from included; nothing is copied."""
+        """Make passes up to `epochs`, including those before a resume; nothing is copied."""
         while self.done < self.epochs:
             yield self.one_pass()
 
     def one_pass(self) -> Epoch:
-        """One pass over the sentences."""
+        """Make one pass over the sentences."""
         begin, n = time.perf_counter(), len(self.tokens)
         order = self.random.permutation(n) if self.shuffle else np.arange(n)
         steps = self.step.sizes(self.rounds + 1, n, n)
@@ -306,14 +306,14 @@ class OnlineChain:
     # --- what it has learnt ----------------------------------------------------------------------------
 
     def weights(self) -> tuple[Any, Floats]:
-        """(features, labels padded to whole vectors) and (labels + 2, labels): what a tagger tags with.
+        """Return (features, labels padded to whole vectors) and (labels + 2, labels): what a tagger tags with.
 
         With `candidates` the first is a CSR matrix, (features, labels).
         """
         return self.engine.weights()
 
     def block_norms(self, W: Singles | None = None) -> Floats:
-        """The norm of each block of features now."""
+        """Return the norm of each block of features now."""
         return block_norms(self.weights()[0] if W is None else W, self.blocks.starts)
 
     def objective_now(self) -> float:
@@ -325,7 +325,7 @@ class OnlineChain:
         return omega + total / max(1, len(self.tokens))
 
     def state(self, epoch: Epoch | None = None) -> State:
-        """The run so far, as a copy that can be saved and resumed from."""
+        """Return the run so far, as a copy that can be saved and resumed from."""
         W, chain = self.weights()
         own = W.data if self.candidates else W[:, : self.labels].reshape(-1)
         theta = np.concatenate([own.astype(np.float64), chain.reshape(-1)])
@@ -354,12 +354,12 @@ def _features(rows: Any) -> int:
 
 
 def on_coordinates(penalty: Any, update: str) -> bool:
-    """Whether single weights are updated, each at a rate of its own."""
+    """Return whether single weights are updated, each at a rate of its own."""
     return update == "select" or (update == "dual-averaging" and penalty.elastic() is not None)
 
 
 def chain_step(step: Any, penalty: Any, update: str, loss: str, epochs: int) -> Step:
-    """The rule that `step=` stands for: also `"linear"`, and `"auto"` by what was measured on chunking.
+    """Return the rule for `step=`: also `"linear"`, and `"auto"` as measured on chunking.
 
     >>> from spom.penalties import L1, SparseMKL
     >>> chain_step("auto", L1(1e-4), "dual-averaging", "log", epochs=5)

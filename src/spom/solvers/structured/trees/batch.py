@@ -82,7 +82,7 @@ class BatchArcs:
             self.theta = start[self.places].astype(np.float64)
 
     def _alive(self) -> tuple[Ints, Ints]:
-        """The places of weights that occur in arcs, template after template, and where each template begins."""
+        """Return the places of weights that occur in arcs, template after template, and where each template begins."""
         field, counts = self.field, self.field.table(aligned_singles(self.layout.size))
         count_arcs(field.task, np.arange(field.sentences), field.layout, counts)
         found, starts = [], [0]
@@ -153,7 +153,7 @@ class BatchArcs:
         self.k, self.seconds = state.k, state.seconds
 
     def model(self) -> ArcModel:
-        """The weights as a model."""
+        """Return the weights as a model."""
         weights = aligned_singles(self.layout.size)
         weights[self.places] = self.theta
         return ArcModel(self.templates, self.layout, self.limits, weights)

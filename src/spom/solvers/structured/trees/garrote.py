@@ -127,7 +127,7 @@ def head_loss(scores: Singles, words: Ints, right: Any, count: int, out: Singles
 def template_contributions(
     model: ArcModel, codes: ArcCodes, gold: Ints, sentences: Ints
 ) -> tuple[Singles, Ints, NDArray[np.bool_], int]:
-    """(what each template adds to the arcs of some sentences, the word of each arc, which are gold, words)."""
+    """Return (what each template adds to the arcs of some sentences, the word of each arc, which are gold, words)."""
     places = places_of(model.templates)
     words = int(codes.sizes[sentences].sum())
     most = (RIVALS + 1) * words
@@ -163,7 +163,7 @@ def garrote(
 
 
 def best_templates(model: ArcModel, codes: ArcCodes, gold: Ints, sentences: Ints, wanted: int) -> tuple[Floats, float]:
-    """(beta of each template, the strength), with `wanted` templates or more above zero where that can be."""
+    """Return (beta of each template, the strength), with `wanted` templates or more above zero where that can be."""
     parts, words, right, count = template_contributions(model, codes, gold, sentences)
     spread = parts.std(axis=0)
     parts /= np.maximum(spread, 1e-6)

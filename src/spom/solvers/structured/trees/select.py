@@ -44,7 +44,7 @@ BITS = 14
 
 
 def looked_at(sentences: int) -> int:
-    """How many of so many sentences a selection looks at.
+    """Return the number of sentences that a selection looks at.
 
     >>> looked_at(400), looked_at(5000), looked_at(20_000)
     (400, 1500, 4000)
@@ -53,7 +53,7 @@ def looked_at(sentences: int) -> int:
 
 
 def after_selection(penalty: Any, count: int) -> Any:
-    """The part of a penalty that acts on the single weights of the templates that are left, or None.
+    """Return the part of a penalty that acts on the single weights of the templates that are left, or None.
 
     >>> from spom.penalties import GroupLasso, SparseGroupLasso
     >>> after_selection(SparseGroupLasso(0.5, l1_ratio=0.2), 69), after_selection(GroupLasso(0.5), 69)

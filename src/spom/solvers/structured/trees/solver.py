@@ -123,7 +123,7 @@ class ArcSolver:
             yield self.epoch()
 
     def epoch(self, only: Ints | None = None) -> State:
-        """One pass over all sentences, or over some, in a new random order."""
+        """Make one pass over all sentences, or over some, in a new random order."""
         if self.templates.guided and self.guides is None:
             raise Unsupported("templates of a second stage need the tree of a first one: second_stage=True has its own")
         begin = time.perf_counter()
@@ -137,7 +137,7 @@ class ArcSolver:
         return self._state(loss / max(order.size, 1), size)
 
     def _pass(self, order: Ints, size: float) -> float:
-        """One round for each sentence of `order`; the sum of the losses."""
+        """Make one round for each sentence of `order`, and return the sum of the losses."""
         task = Task.of(self.codes, self.gold, self.limits, self.guides)
         return float(learn(task, order, np.full(order.size, size), self._compiled(), self._rule(), self._learnt()))
 
@@ -158,15 +158,15 @@ class ArcSolver:
         self.codes, self.gold, self.guides = codes, gold, guides
 
     def model(self, averaged: bool = True) -> Any:
-        """The weights as a model: their mean over all rounds, or the last ones."""
+        """Return the weights as a model: their mean over all rounds, or the last ones."""
         return self.model_of(self.mean(float(self.rounds) if averaged else 0.0))
 
     def model_of(self, weights: Singles) -> Any:
-        """These weights as a model."""
+        """Return these weights as a model."""
         return ArcModel(self.templates, self.layout, self.limits, weights)
 
     def mean(self, rounds: float) -> Singles:
-        """The mean of theta over the rounds; with no rounds, theta."""
+        """Return the mean of theta over the rounds; with no rounds, theta."""
         out = aligned_singles(self.weights.size)
         averages(self._compiled(), self._learnt(), rounds, out)
         return out
@@ -217,7 +217,7 @@ class ArcSolver:
 
 
 def _on_norms(penalty: Any, count: int) -> Any:
-    """The penalty as a function of block norms."""
+    """Return the penalty as a function of block norms."""
     found = Zero() if penalty is None else penalty.on_norms(count)
     if found is None:
         name = type(penalty).__name__

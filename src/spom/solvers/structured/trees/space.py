@@ -1,4 +1,4 @@
-"""Compiled: the arcs of one sentence that are worth scoring, and what scoring and learning know of them."""
+"""Compiled: the arcs of one sentence that are worth scoring, with the data that scoring and learning read."""
 
 from __future__ import annotations
 

@@ -214,7 +214,7 @@ class SparseArcSolver(ArcSolver):
         return min(1.0, self.radius / size) if size > 0.0 else 1.0
 
     def mean(self, rounds: float) -> Singles:
-        """The weights of the mean sums over the rounds; with no rounds, theta."""
+        """Return the weights of the mean sums over the rounds; with no rounds, theta."""
         out = super().mean(rounds)
         steps = self.passed[STEP_SUM] / rounds if rounds > 0.0 else self.passed[STEPS]
         factor = (1.0 if rounds > 0.0 else self.passed[INSIDE]) / (1.0 + self.elastic.l2 * steps)

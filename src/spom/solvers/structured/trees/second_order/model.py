@@ -71,7 +71,7 @@ class SecondOrderModel:
         return PartModel(layout, weights, self.templates.compiled, read_only(self.parts))
 
     def entries(self) -> Entries:
-        """All weights that are not zero: those of arcs as `ArcModel` has them, then those of parts."""
+        """Return all weights that are not zero: those of arcs as `ArcModel` has them, then those of parts."""
         if isinstance(self.stored, Entries):
             return self.stored
         places, values = self.arcs.entries()
@@ -96,12 +96,12 @@ class SecondOrderModel:
 
 
 def filter_of(first: ArcModel, beam: Beam) -> Filter:
-    """A first-order model as a filter of arcs."""
+    """Return a first-order model as a filter of arcs."""
     return Filter(*first.compiled, beam)
 
 
 def left_heads(first: ArcModel, codes: ArcCodes, beam: Beam = LEARNING) -> Shorts:
-    """The heads to learn from that a model leaves of each word, laid out as the codes are, -1 after the last."""
+    """Return the heads to learn from that a model leaves of each word, laid out as the codes are, -1 after the last."""
     out = np.full((codes.codes.shape[1], beam.most), -1, dtype=np.int16)
     leave_all(corpus_of(codes), np.arange(codes.first.size), filter_of(first, beam), out)
     return out

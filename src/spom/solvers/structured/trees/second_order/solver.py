@@ -99,11 +99,11 @@ class SecondOrderSolver(ArcSolver):
         self.kept = guides
 
     def model_of(self, weights: Singles) -> SecondOrderModel:
-        """These weights as a model."""
+        """Return these weights as a model."""
         return SecondOrderModel(self.parts, weights, self.limits)
 
     def mean(self, rounds: float) -> Singles:
-        """The mean of theta over the rounds; with no rounds, theta."""
+        """Return the mean of theta over the rounds; with no rounds, theta."""
         out, size = super().mean(rounds), self.layout.size
         out[size:] = self.weights[size:] - self.sums[size:] / np.float32(rounds) if rounds else self.weights[size:]
         return out
