@@ -25,9 +25,8 @@ from spom.metrics.phrases import has_phrases
 from spom.penalties import L1, GroupLasso, Zero
 from spom.solvers.steps import AdaGrad
 from spom.solvers.structured.chains.data import Tokens
-from spom.solvers.structured.chains.solver import forbidden_scores
+from spom.solvers.structured.chains.solver import broken_tokens, forbidden_scores
 from spom.solvers.structured.chains.sparse.engine import LOSSES, Candidates
-from spom.solvers.structured.structures import agrees
 
 # The strength of the l1 norm is c / (sentences + few), with these (c, few). Chosen on development parts with one of 22
 # sets left out at a time (benchmarks/defaults/tagger_strengths.py, docs: defaults), always the same for phrases and for
@@ -142,18 +141,8 @@ def chosen_scheme(given: Any, schemes: dict[str, Constraints], broken: dict[str,
 
 def broken_sentences(constraints: Constraints, y: Ints, offsets: Ints) -> Ints:
     """Return the sentences whose gold labels the constraints do not allow."""
-    some = np.flatnonzero(np.diff(offsets) > 0)
-    if some.size == 0:
-        return some
     forbidden = forbidden_scores(constraints, constraints.begin.size)
-    if y.min() < 0:
-        return np.array([i for i in some if not agrees(forbidden, y[offsets[i] : offsets[i + 1]])], dtype=np.int64)
-    bad = np.zeros(y.size, dtype=bool)
-    bad[1:] = forbidden[y[:-1], y[1:]] < 0
-    first, last, k = offsets[some], offsets[some + 1] - 1, constraints.begin.size
-    bad[first] = forbidden[k, y[first]] < 0
-    bad[last] |= forbidden[k + 1, y[last]] < 0
-    return np.unique(np.searchsorted(offsets, np.flatnonzero(bad), side="right") - 1)
+    return np.unique(np.searchsorted(offsets, broken_tokens(forbidden, y, offsets), side="right") - 1)
 
 
 def report_broken(found: Allowed, known: bool = True) -> None:

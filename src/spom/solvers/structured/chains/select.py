@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from spom.core.arrays import Floats, Ints
+from spom.data.columns import gather
 from spom.features.rows import Blocks
 from spom.penalties import GroupLasso
 from spom.penalties.forms import compiled_prox
@@ -99,14 +100,7 @@ def sample_run(
     if part is None:
         part = _some(len(tokens), np.random.default_rng(chain.seed))
     sample, few = _sample(tokens, blocks, part)
-    return Selecting(sample, y[_tokens_of(tokens, part)], few, weights, chain)
-
-
-def _tokens_of(tokens: Tokens, part: Ints) -> Ints:
-    """Return the tokens of some sentences."""
-    inside = np.zeros(len(tokens), dtype=bool)
-    inside[part] = True
-    return np.flatnonzero(np.repeat(inside, np.diff(tokens.offsets)))
+    return Selecting(sample, y[gather(tokens.offsets, part)[0]], few, weights, chain)
 
 
 def _sample(tokens: Tokens, blocks: Blocks, part: Ints) -> tuple[Tokens, Blocks]:

@@ -70,6 +70,23 @@ def forbidden_scores(constraints: Constraints | None, k: int) -> Floats:
     return out
 
 
+def broken_tokens(forbidden: Floats, y: Ints, offsets: Ints) -> Ints:
+    """Return the tokens whose labels break a rule: by a forbidden step to the next, beginning or end.
+
+    Where some labels are unknown, these are the first tokens of the sentences whose known labels are not allowed.
+    """
+    some = np.flatnonzero(np.diff(offsets) > 0)
+    first, last, k = offsets[some], offsets[some + 1] - 1, forbidden.shape[1]
+    if y.size and y.min() < 0:
+        spans = zip(first.tolist(), last.tolist(), strict=True)
+        return np.array([a for a, b in spans if not agrees(forbidden, y[a : b + 1])], dtype=np.int64)
+    bad = np.zeros(y.size, dtype=bool)
+    bad[:-1] = forbidden[y[:-1], y[1:]] < 0
+    bad[last] = forbidden[k + 1, y[last]] < 0
+    bad[first] |= forbidden[k, y[first]] < 0
+    return np.flatnonzero(bad)
+
+
 @register(
     "solver",
     "online-chain",
@@ -229,25 +246,14 @@ class OnlineChain:
     def _check_gold_allowed(self) -> None:
         if self.constraints is None:
             return
-        y, offsets, k = self.y, self.tokens.offsets, self.labels
-        if self._kind == "partial-chain":
-            for i, (a, b) in enumerate(pairwise(offsets.tolist())):
-                if b > a and not agrees(self.forbidden, y[a:b]):
-                    what = "the known labels break the constraints; correct them, or set constraints=None"
-                    raise DataError(f"sentence {i}: {what}")
-            return
-        bad = self.forbidden[y[:-1], y[1:]] < 0 if y.size else np.zeros(0, dtype=bool)
-        bad = np.append(bad, False)[: y.size]
-        some = np.flatnonzero(np.diff(offsets) > 0)
-        bad[offsets[some + 1] - 1] = self.forbidden[k + 1, y[offsets[some + 1] - 1]] < 0
-        bad[offsets[some]] |= self.forbidden[k, y[offsets[some]]] < 0
-        if bad.any():
-            token = int(np.argmax(bad))
-            i = int(np.searchsorted(offsets, token, side="right")) - 1
-            where = f"sentence {i}, token {token - int(offsets[i])}"
-            raise DataError(
-                f"{where}: the gold labels break the constraints there; correct them, or set constraints=None"
-            )
+        offsets = self.tokens.offsets
+        bad = broken_tokens(self.forbidden, self.y, offsets)
+        if bad.size:
+            i = int(np.searchsorted(offsets, bad[0], side="right")) - 1
+            what = f"sentence {i}, token {bad[0] - offsets[i]}: the gold labels break the constraints there"
+            if self._kind == "partial-chain":
+                what = f"sentence {i}: the known labels break the constraints"
+            raise DataError(f"{what}; correct them, or set constraints=None")
 
     def _set_up(self) -> None:
         self.random = np.random.default_rng(self.random_state)
