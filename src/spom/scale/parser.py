@@ -27,7 +27,7 @@ from spom.solvers.structured.trees.learning import SUM
 from spom.solvers.structured.trees.model import ArcModel
 from spom.solvers.structured.trees.relations import LabelLearner, LabelModel, rows_of
 from spom.solvers.structured.trees.solver import ArcSolver
-from spom.solvers.structured.trees.space import FILTER, arc_limits
+from spom.solvers.structured.trees.space import arc_limits
 
 
 @dataclass(frozen=True)
@@ -101,8 +101,7 @@ class ParserLesson:
         if trees is None or not trees.codes.first.size:
             return None
         if self.limits is None:
-            columns, radix = self.templates.columns, self.templates.radix(FILTER)
-            return arc_limits(trees.codes, columns.index(FILTER), radix, trees.gold)
+            return arc_limits(self.templates, trees.codes, trees.gold)
         what: dict[str, Callable[..., Any]] = {"arcs": self._arcs, "relations": self._labels, "draw": self._drawn}
         return what[state[0]](trees, state[1], np.random.default_rng(seed))
 
@@ -320,7 +319,8 @@ def _arcs(run: Stages, templates: ArcTemplates, limits: Any, how: tuple[Any, Tea
     learner = ShardedArcs(solver, estimator.epochs, "arcs", None if held is None else lambda m: run.score(m, held))
     learner.team, learner.seed = team, run.settings["seed"]
     found = run.trainer.run(learner, "arcs")
-    return ArcModel(templates, solver.layout, solver.limits, found.model["weights"])
+    model: ArcModel = solver.model_of(found.model["weights"])
+    return model
 
 
 def _relations(run: Stages, labels: ArcTemplates, names: tuple[str, ...], how: tuple[Any, Team]) -> LabelModel:
@@ -330,8 +330,7 @@ def _relations(run: Stages, labels: ArcTemplates, names: tuple[str, ...], how: t
     stage = ShardedRelations(learner, estimator.label_epochs)
     stage.team, stage.seed = team, run.settings["seed"]
     found = run.trainer.run(stage, "relations")
-    root = int(found.model["root"])
-    return LabelModel(labels, learner.layout, names, found.model["weights"], root if -1 <= root < len(names) else -1)
+    return learner.model_of(found.model["weights"], int(found.model["root"]))
 
 
 def _contents(estimator: Any, team: Team, relations: tuple[str, ...], dev: Any) -> dict[str, Any]:

@@ -27,7 +27,7 @@ from spom.estimators.tagger.inputs import (
     split_labels,
 )
 from spom.estimators.tagger.model import metric
-from spom.estimators.tagger.tagger import NONE, ChainLearner
+from spom.estimators.tagger.tagger import ChainLearner
 from spom.estimators.training import Trainer, all_or_nothing, described
 from spom.features.templates import Templates
 from spom.scale.chain_merge import Added, Change, Summing, added_of, change_of, merge_changes
@@ -191,7 +191,7 @@ class ShardedChain(ChainLearner):
         speed = state.k * self.totals.tokens / max(self.solver.seconds, 1e-9)
         return {**super().entry(state), "per_second": speed}
 
-    def _states(self) -> Iterator[State]:
+    def _losses(self, done: int) -> Iterator[float]:
         solver, engine = self.solver, self.solver.engine
         summing = Summing(engine) if isinstance(engine, AdaptiveEngine) else None
         while solver.done < solver.epochs:
@@ -208,8 +208,7 @@ class ShardedChain(ChainLearner):
                 sentences, loss = found.sentences, found.loss
             solver.done, solver.rounds = solver.done + 1, solver.rounds + sentences
             solver.seconds += time.perf_counter() - begin
-            self._weights = None
-            yield State(k=solver.done, theta=NONE, loss=loss / max(1, sentences))
+            yield loss / max(1, sentences)
 
 
 def fit_tagger(estimator: Any, team: Team, dev: Any, watch: dict[str, Any], classes: Any = None) -> None:
@@ -316,5 +315,5 @@ def _contents(estimator: Any, team: Team, dev: Any, task: Task) -> dict[str, Any
         "shards": list(team.stamps),
         "labels": described(estimator.classes_.tolist()),
         "templates": list(estimator.blocks_),
-        "dev": None if dev is None else estimator._dev_digest(dev, task),
+        "dev": task.digest_of(dev),
     }

@@ -18,12 +18,12 @@ from spom.solvers.structured.trees.select import looked_at
 # with shares of 0 to .15 they were better by .002 to .019 UAS on all but one of fifteen sentences; at .21 and .22 both
 # are equal, at .41 they lose .008. Anything from .16 to .4 chooses the same on all of them.
 CROSSING = 0.25
-# Sentences that are looked at, evenly spread: enough to know the share to .015.
+# The number of sentences to look at, evenly spread: enough to know the share to .015.
 SAMPLE = 1000
 
 
 def crosses(heads: Any) -> bool:
-    """Whether some arcs of a tree cross; heads count from one, and the root is 0 before the first word.
+    """Return whether some arcs of a tree cross; heads count from one, and the root is 0 before the first word.
 
     >>> crosses([2, 0, 2]), crosses([3, 4, 0, 3])
     (False, True)
@@ -36,14 +36,14 @@ def crosses(heads: Any) -> bool:
 
 
 def crossing_share(bank: Treebank, most: int = SAMPLE) -> float:
-    """The share of trees with crossing arcs, from at most so many sentences."""
+    """Return the share of trees with crossing arcs, from at most `most` sentences."""
     chosen = np.unique(np.linspace(0, len(bank) - 1, min(len(bank), most)).astype(np.int64))
     found = [crosses(bank.heads[bank.offsets[i] : bank.offsets[i + 1]]) for i in chosen.tolist()]
     return float(np.mean(found)) if found else 0.0
 
 
 def chosen_projective(given: Any, bank: Treebank) -> tuple[bool, str]:
-    """(whether trees must be projective, why)."""
+    """Return (whether trees must be projective, why)."""
     if not (isinstance(given, str) and given == "auto"):
         if not isinstance(given, (bool, np.bool_)):
             raise ValueError(f"projective must be True, False or 'auto'; it is {given!r}")
@@ -97,7 +97,7 @@ def chosen_penalty(given: Any, sentences: int) -> Any:
 
 
 def _rounded(strength: float) -> float:
-    """Three digits are all that is shown, and all that it is good to."""
+    """Return a strength with three digits."""
     return float(f"{strength:.3g}")
 
 

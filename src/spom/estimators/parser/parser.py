@@ -112,18 +112,9 @@ class DependencyParser(TakesPenalty, TakesCallbacks, SavingParser, BaseEstimator
     1.0
     """
 
-    arcs_: ArcModel
-    second_: ArcModel | SecondOrderModel | None
-    labels_: LabelModel | None
-    relations_: tuple[str, ...]
     pruning_: Pruning | None
     selection_: TemplateSelection | None
     gap_: float
-    converged_: bool
-    projective_: bool
-    penalty_: Any
-    trees_: str
-    history_: list[dict[str, Any]]
     _learners: tuple[Any, ...] | None
 
     def __init__(
@@ -195,9 +186,9 @@ class DependencyParser(TakesPenalty, TakesCallbacks, SavingParser, BaseEstimator
         X may also be a stream: an iterator of treebanks, such as `iter_conllu` gives, or a `spom.scale.Stream`. Words
         are then those of the first window, and so are relations, besides those that `relations` announces.
 
-        `checkpoint` is a file for the state of the run, written every so many epochs, or seconds ("60s"), or only where
+        `checkpoint` is a file for the state of the run, written every N epochs, every N seconds ("60s"), or only where
         the run is stopped ("stop"); with `resume` the run continues from there, to the same bits. Ctrl-C ends the run
-        after the epoch that is under way, with what was learnt.
+        after the current epoch, with what was learnt.
         """
         watch = {"checkpoint": checkpoint, "every": checkpoint_every, "resume": resume}
         held = None if dev is None else _trees(dev, "dev")
@@ -216,7 +207,7 @@ class DependencyParser(TakesPenalty, TakesCallbacks, SavingParser, BaseEstimator
         return self
 
     def _contents(self, bank: Treebank, dev: Treebank | None) -> dict[str, Any]:
-        """What the fingerprint of a checkpoint says of the sentences."""
+        """Return the part of a checkpoint's fingerprint that describes the sentences."""
         return {
             "data": {"sentences": len(bank), "words": bank.n_words, "digest": digest(conllu_text(bank))},
             "labels": list(bank.relation_names) if self.labels else None,
@@ -224,7 +215,7 @@ class DependencyParser(TakesPenalty, TakesCallbacks, SavingParser, BaseEstimator
         }
 
     def _learnt(self, run: Stages, bank: Treebank, dev: Treebank | None, blank: bool = False) -> dict[str, Any]:
-        """What `fit` leaves behind; `blank`: before anything is learnt."""
+        """Learn, and return the attributes of a fitted parser; with `blank` those before anything is learnt."""
         epochs, label_epochs = (0, 0) if blank else (self.epochs, self.label_epochs)
         templates = ArcTemplates(self._names(), self.table_bits, self.min_count)
         labels = ArcTemplates(LABELS, LABEL_BITS, self.min_count)
@@ -242,7 +233,7 @@ class DependencyParser(TakesPenalty, TakesCallbacks, SavingParser, BaseEstimator
         arcs = first.model() if blank else run.arcs(first, epochs, "arcs", held)
         if self.solver == "batch" and not run.trainer.over:
             arcs = run.optimum(arcs, codes, gold, self.tol)
-        # Its memory is for the stages that follow.
+        # Free its memory for the stages that follow.
         del first
         second, label_model = None, None
         if not run.trainer.over:
@@ -260,23 +251,15 @@ class DependencyParser(TakesPenalty, TakesCallbacks, SavingParser, BaseEstimator
         gap = tree_gap(arcs, codes, gold, under, run.settings["projective"]).gap if bounded else np.nan
         # The batch solver has the best bound that it met, which need not be the last.
         gap = min([gap, *(entry["gap"] for entry in run.trainer.history[-1:] if "gap" in entry)])
-        return {
-            **{"arcs_": arcs, "second_": second, "labels_": label_model, "relations_": relations},
-            **{
-                "pruning_": pruning,
-                "selection_": selection,
-                "penalty_": run.penalty,
-                "gap_": gap,
-                "converged_": run.trainer.stopped == "converged",
-            },
-            **{"history_": run.trainer.history, "projective_": run.settings["projective"]},
-            "_learners": None,
-        }
+        found = {"arcs_": arcs, "second_": second, "labels_": label_model, "relations_": relations}
+        found |= {"pruning_": pruning, "selection_": selection, "penalty_": run.penalty, "gap_": gap}
+        found |= {"converged_": run.trainer.stopped == "converged", "history_": run.trainer.history}
+        return {**found, "projective_": run.settings["projective"], "_learners": None}
 
     def _cut(
         self, run: Stages, found: tuple[ArcModel, LabelModel | None, Pruning], labels: ArcTemplates, bank: Treebank
     ) -> tuple[ArcModel, LabelModel | None, Pruning]:
-        """The same models without the weights that pruning leaves out."""
+        """Return the same models without the weights that pruning drops."""
         arcs, relations, pruning = found
         arcs = replace(arcs, stored=largest_share(arcs.weights, pruning.share))
         if relations is None:
@@ -286,7 +269,7 @@ class DependencyParser(TakesPenalty, TakesCallbacks, SavingParser, BaseEstimator
         return arcs, replace(relations, stored=largest_share(relations.weights, share)), replace(pruning, why=why)
 
     def _second(self, run: Stages, arcs: ArcModel, codes: ArcCodes, gold: Ints, held: Held | None, epochs: int) -> Any:
-        """The model of second order or of a second stage, or None; without epochs before anything is learnt."""
+        """Return the model of second order or of a second stage, or None; without epochs before anything is learnt."""
         templates, stage = arcs.templates, "second order"
         solver: ArcSolver | None = None
         seen: Any = None
@@ -304,7 +287,7 @@ class DependencyParser(TakesPenalty, TakesCallbacks, SavingParser, BaseEstimator
     def _selected(
         self, run: Stages, templates: ArcTemplates, codes: ArcCodes, gold: Ints, blank: bool
     ) -> tuple[ArcTemplates, TemplateSelection | None]:
-        """The templates that the penalty keeps; what is left is learnt under its part on single weights alone."""
+        """Return the templates that the penalty keeps; they are learnt under its part on single weights alone."""
         settings, seed = run.settings, run.settings["seed"]
         if run.update != "select" or blank:
             return templates, None
@@ -318,13 +301,13 @@ class DependencyParser(TakesPenalty, TakesCallbacks, SavingParser, BaseEstimator
                 break
             if not isinstance(self.penalty, str):
                 raise ValueError(f"{run.penalty!r} leaves no template: give a smaller strength")
-            # A strength that was not given is not for the user to lower.
+            # The user did not choose this strength: lower it here.
             run.penalty = with_strength(run.penalty, 0.5 * run.penalty.strength)
             settings["penalty"] = after_selection(run.penalty, len(templates.blocks))
         return templates.keep(found.kept), found
 
     def partial_fit(self, X: Treebank, y: Any = None, relations: Iterable[str] | None = None) -> Self:
-        """One more pass, over these sentences alone. Words and templates are those of the first call.
+        """Make one more pass, over these sentences. Words and templates are those of the first call.
 
         `relations` announces, at the first call, all relations that will come; one that was not announced is an error.
         """
@@ -361,7 +344,7 @@ class DependencyParser(TakesPenalty, TakesCallbacks, SavingParser, BaseEstimator
         return self
 
     def _begin(self, run: Stages, bank: Treebank, relations: Iterable[str] | None) -> None:
-        """A model that knows nothing yet."""
+        """Set the attributes of a parser that has learnt nothing yet."""
         if self.solver == "batch":
             raise Unsupported("solver='batch' needs all sentences at once: use fit")
         if self.prune is not None or run.update == "select":
@@ -374,7 +357,7 @@ class DependencyParser(TakesPenalty, TakesCallbacks, SavingParser, BaseEstimator
         self.__dict__.update(found)
 
     def _continued(self, run: Stages, codes: ArcCodes, gold: Ints) -> tuple[Any, ...]:
-        """Learners that resume from the model: they start at its mean weights."""
+        """Return learners that start at the mean weights of the model."""
         found: list[Any] = []
         for model in (self.arcs_, self.second_):
             solver: Any = None
@@ -397,7 +380,7 @@ class DependencyParser(TakesPenalty, TakesCallbacks, SavingParser, BaseEstimator
     # --- using it ----------------------------------------------------------------------------------
 
     def predict(self, X: Any) -> Treebank:
-        """The same sentences with the trees that score best; everything else is as it was.
+        """Return the same sentences with the trees that score best; everything else is as it was.
 
         X is a `Treebank`, or has a list per sentence of (word, tag) pairs, or of dicts with the names of columns.
         """
@@ -511,11 +494,11 @@ class DependencyParser(TakesPenalty, TakesCallbacks, SavingParser, BaseEstimator
         return self.templates if isinstance(self.templates, str) else list(self.templates)
 
     def _deep(self, run: Stages) -> bool:
-        """Whether trees are of second order."""
+        """Return whether trees are of second order."""
         return self.order == 2 and bool(run.settings["projective"])
 
     def _guided(self, run: Stages, templates: ArcTemplates) -> list[ArcTemplates]:
-        """The templates of the second stage, where there is one."""
+        """Return the templates of the second stage, if there is one."""
         if not self.second_stage or self._deep(run):
             return []
         return [ArcTemplates([*templates.blocks, *guided_templates()], self.table_bits, self.min_count)]
@@ -523,7 +506,7 @@ class DependencyParser(TakesPenalty, TakesCallbacks, SavingParser, BaseEstimator
     def _run(
         self, projective: bool, sentences: int | None, contents: Callable[[], dict[str, Any]] = dict, **watch: Any
     ) -> Stages:
-        """A run over so many sentences; None: one that continues, with the penalty of its beginning."""
+        """Return a run over this many sentences; None: one that continues, with the penalty it began with."""
         if self.epochs < 1 or self.label_epochs < 1:
             raise ValueError(f"epochs and label_epochs must be >= 1; they are {self.epochs}, {self.label_epochs}")
         trainer = Trainer(self, contents, patience=self.patience, **watch)
@@ -544,15 +527,12 @@ class DependencyParser(TakesPenalty, TakesCallbacks, SavingParser, BaseEstimator
         if self.order == 2 and (self.loss == "log" or learnt_with is not None):
             what = "a penalty but for one of templates alone, by update='select'"
             raise Unsupported(f"order=2 does not go with loss='log', or with {what}")
-        settings = {
-            **{"loss": self.loss, "penalty": learnt_with},
-            **{"step": self.step, "cost": self.cost},
-            **{"projective": projective, "seed": seed},
-        }
+        settings = {"loss": self.loss, "penalty": learnt_with, "step": self.step, "cost": self.cost}
+        settings |= {"projective": projective, "seed": seed}
         return Stages(settings, trainer, int(effective_n_jobs(self.n_jobs)), penalty, update)
 
     def _seed(self) -> int:
-        """The seed of a run: `random_state` itself where it is a number."""
+        """Return the seed of a run: `random_state` itself where it is a number."""
         given = self.random_state
         return int(given) if isinstance(given, (int, np.integer)) else int(check_random_state(given).randint(2**31))
 

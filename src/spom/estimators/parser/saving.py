@@ -22,40 +22,48 @@ from spom.solvers.structured.trees.second_order.templates import PartTemplates
 class SavingParser(Saving):
     """`model_state` and `from_model_state` of a parser; only kept templates and non-zero weights are written."""
 
+    arcs_: ArcModel
+    second_: ArcModel | SecondOrderModel | None
+    labels_: LabelModel | None
+    relations_: tuple[str, ...]
+    converged_: bool
+    projective_: bool
+    penalty_: Any
+    trees_: str
+    history_: list[dict[str, Any]]
+
     def model_state(self) -> tuple[dict[str, Any], Arrays]:
-        """What `spom.models` writes."""
+        """Return the state and the arrays of a model file."""
         check_is_fitted(self, "arcs_")
-        held = vars(self)
-        arrays: Arrays = {}
-        stages = [name for name in ("arcs", "second", "labels") if held[f"{name}_"] is not None]
-        vocabularies = held["arcs_"].templates.arrays()
-        arrays.update({f"words.{key}": value for key, value in vocabularies.items() if "." in key})
-        if isinstance(held["second_"], SecondOrderModel):
-            stages.remove("second")
-            stages.append("parts")
-            model = held["second_"]
-            arrays["parts.names"] = np.frombuffer("\n".join(model.templates.names).encode(), dtype=np.uint8)
-            arrays["parts.places"], arrays["parts.values"] = model.entries()
-        for name in (name for name in stages if name != "parts"):
-            model = held[f"{name}_"]
-            own = model.templates.arrays()
-            arrays.update({f"{name}.{key}": own[key] for key in ("names", "numbers", "also")})
+        stages: dict[str, Any] = {"arcs": self.arcs_, "second": self.second_, "labels": self.labels_}
+        if isinstance(self.second_, SecondOrderModel):
+            stages["parts"] = stages.pop("second")
+        stages = {name: model for name, model in stages.items() if model is not None}
+        words = self.arcs_.templates.arrays()
+        arrays: Arrays = {f"words.{key}": value for key, value in words.items() if "." in key}
+        # The same model must give the same file: parts come first, as in older files.
+        for name, model in sorted(stages.items(), key=lambda stage: stage[0] != "parts"):
+            if name == "parts":
+                arrays["parts.names"] = np.frombuffer("\n".join(model.templates.names).encode(), dtype=np.uint8)
+            else:
+                own = model.templates.arrays()
+                arrays |= {f"{name}.{key}": own[key] for key in ("names", "numbers", "also")}
             arrays[f"{name}.places"], arrays[f"{name}.values"] = model.entries()
-            if name != "labels":
+            if name in ("arcs", "second"):
                 arrays[f"{name}.limits"] = model.limits
-        state = {"stages": stages, "relations": list(held["relations_"]), "converged": bool(held["converged_"])}
-        state |= {"projective": bool(held["projective_"]), "trees": held["trees_"], "penalty": held["penalty_"]}
-        state["root"] = -1 if held["labels_"] is None else held["labels_"].root
-        return {**state, "history": last_entry(held["history_"])}, arrays
+        state = {"stages": list(stages), "relations": list(self.relations_), "converged": bool(self.converged_)}
+        state |= {"projective": bool(self.projective_), "trees": self.trees_, "penalty": self.penalty_}
+        state["root"] = -1 if self.labels_ is None else self.labels_.root
+        return {**state, "history": last_entry(self.history_)}, arrays
 
     @classmethod
     def from_model_state(cls, state: dict[str, Any], arrays: Arrays) -> Self:
-        """The parser again."""
+        """Return the parser of a model file."""
         parser = cls(**state["params"])
         names = tuple(state["relations"])
         words = under(arrays, "words.")
-        held: dict[str, Any] = {"second_": None, "labels_": None, "pruning_": None, "selection_": None}
-        held |= {"_learners": None}
+        parser.second_ = parser.labels_ = None
+        vars(parser).update(pruning_=None, selection_=None, _learners=None)
         shared = None
         stages = list(state["stages"])
         known = {"arcs", "second", "parts", "labels"}
@@ -71,9 +79,9 @@ class SavingParser(Saving):
         for stage in stages:
             if stage == "parts":
                 names_of = take(arrays, "parts.names", "u").tobytes().decode().split("\n")
-                parts = PartTemplates(held["arcs_"].templates, tuple(names_of))
+                parts = PartTemplates(parser.arcs_.templates, tuple(names_of))
                 entries = _entries(arrays, stage, weight_count(parts.arcs, parts.arcs.layout()) + parts.size)
-                held["second_"] = SecondOrderModel(parts, entries, held["arcs_"].limits)
+                parser.second_ = SecondOrderModel(parts, entries, parser.arcs_.limits)
                 continue
             own = under(arrays, f"{stage}.")
             templates = ArcTemplates.from_arrays({**words, **own})
@@ -86,30 +94,29 @@ class SavingParser(Saving):
             layout = templates.layout(apart=stage == "labels")
             if stage == "labels":
                 entries = _entries(arrays, stage, layout.rows * len(names))
-                held["labels_"] = LabelModel(templates, layout, names, entries, root)
+                parser.labels_ = LabelModel(templates, layout, names, entries, root)
                 continue
             entries = _entries(arrays, stage, weight_count(templates, layout))
             radix = templates.radix("upos")
             limits = check_shape(take(arrays, f"{stage}.limits", "i", 3), (2, radix, radix), "limits")
-            held[f"{stage}_"] = ArcModel(templates, layout, np.ascontiguousarray(limits, dtype=np.int16), entries)
-        # Files from before the choice have the parameter alone.
-        projective = bool(state.get("projective", state["params"].get("projective", False)))
-        # Older files have no penalty but the parameter.
+            model = ArcModel(templates, layout, np.ascontiguousarray(limits, dtype=np.int16), entries)
+            setattr(parser, f"{stage}_", model)
+        # Older files have these as parameters alone.
         given = state["params"].get("penalty")
-        held["penalty_"] = state.get("penalty", None if isinstance(given, str) else given)
-        held |= {"projective_": projective, "trees_": state.get("trees", "as given")}
-        held |= {"relations_": names, "converged_": state["converged"], "history_": state["history"]}
-        vars(parser).update(held)
+        parser.penalty_ = state.get("penalty", None if isinstance(given, str) else given)
+        parser.projective_ = bool(state.get("projective", state["params"].get("projective", False)))
+        parser.trees_, parser.relations_ = state.get("trees", "as given"), names
+        parser.converged_, parser.history_ = state["converged"], state["history"]
         return parser
 
     def _training(self) -> dict[str, Any]:
-        model = vars(self)["arcs_"]
+        model = self.arcs_
         kept, count = len(model.templates.blocks), weight_count(model.templates, model.layout)
         return {"nonzeros": model.entries().places.size, "weights": count, "blocks_kept": kept}
 
 
 def _entries(arrays: Arrays, stage: str, size: int) -> Entries:
-    """Places and weights of a stage, checked."""
+    """Read and check the places and weights of a stage."""
     values = take(arrays, f"{stage}.values", "f")
     places = check_indices(take(arrays, f"{stage}.places", "i"), size, f"{stage}.places")
     if bool((places[1:] <= places[:-1]).any()):

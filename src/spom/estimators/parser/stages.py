@@ -11,7 +11,7 @@ import numpy as np
 from spom.core.arrays import Arrays, Ints, aligned_singles
 from spom.core.state import State
 from spom.data.treebank import Treebank
-from spom.estimators.training import Learner, Trainer
+from spom.estimators.training import Learner, Trainer, shares
 from spom.estimators.training.goal import BatchLearner, Goal
 from spom.features.arcs import ArcCodes, ArcTemplates, with_roots, words_of
 from spom.solvers.iterate import take
@@ -59,13 +59,13 @@ class Stages:
         return float((heads[words_of(codes)] == bank.heads).mean()) if bank.n_words else np.nan
 
     def arcs(self, solver: ArcSolver, epochs: int, stage: str = "arcs", dev: Held | None = None) -> Any:
-        """Epochs of learning arcs; with development data those of the best epoch."""
+        """Learn arcs; with development data return those of the best epoch."""
         scores = None if dev is None else lambda model: self.score(model, dev)
         found = self.trainer.run(ArcLearner(solver, epochs, stage, scores), stage)
         return solver.model_of(aligned(found.model["weights"]))
 
     def optimum(self, arcs: ArcModel, codes: ArcCodes, gold: Ints, tol: float | None) -> ArcModel:
-        """Rounds of the batch solver from the weights of a model to the optimum of the penalty."""
+        """Run the batch solver from the weights of a model to the optimum of the penalty."""
 
         def make(start: State | None) -> BatchArcs:
             return BatchArcs(
@@ -83,11 +83,9 @@ class Stages:
         return replace(arcs, stored=aligned(found.model["weights"]))
 
     def relations(self, learner: LabelLearner, epochs: int) -> LabelModel:
-        """Epochs of learning relations on gold trees."""
+        """Learn relations on gold trees."""
         found = self.trainer.run(RelationLearner(learner, epochs), "relations")
-        root = int(found.model["root"])
-        root = root if -1 <= root < len(learner.names) else -1
-        return LabelModel(learner.templates, learner.layout, learner.names, aligned(found.model["weights"]), root)
+        return learner.model_of(aligned(found.model["weights"]), int(found.model["root"]))
 
 
 class _Epochs(Learner):
@@ -98,7 +96,7 @@ class _Epochs(Learner):
         self._before = solver.seconds
 
     def states(self, start: State | None, done: int) -> Iterable[State]:
-        """The solver, for as many epochs as are left."""
+        """Return the solver, for the epochs that are left."""
         self.restore(start)
         assert self.epochs is not None
         return take(self.solver, max(0, self.epochs - done))
@@ -110,7 +108,7 @@ class _Epochs(Learner):
             self._before = self.solver.seconds
 
     def per_second(self, words: int) -> float:
-        """So many words over the time since the last call."""
+        """Return the number of words over the time since the last call."""
         spent, self._before = self.solver.seconds - self._before, self.solver.seconds
         return float(words / max(spent, 1e-9))
 
@@ -125,18 +123,13 @@ class ArcLearner(_Epochs):
         self.stage, self.dev, self.scores = stage, dev, dev is not None
 
     def entry(self, state: State) -> dict[str, Any]:
-        """An entry of `history_`."""
-        norms = np.zeros(0) if state.block_norms is None else state.block_norms
-        return {
-            **{"epoch": state.k, "stage": self.stage, "objective": state.objective, "loss": state.loss},
-            "blocks_kept": int(np.count_nonzero(norms)),
-            "nonzeros": state.nnz,
-            "per_second": self.per_second(int(self.solver.codes.sizes.sum())),
-            "block_weights": norms / norms.sum() if norms.any() else norms,
-        }
+        """Return an entry of `history_`."""
+        found = {"epoch": state.k, "stage": self.stage, "objective": state.objective, "loss": state.loss}
+        speed = self.per_second(int(self.solver.codes.sizes.sum()))
+        return {**found, **shares(state.block_norms), "nonzeros": state.nnz, "per_second": speed}
 
     def model(self, state: State) -> Arrays:
-        """The mean of the weights."""
+        """Return the mean of the weights."""
         return {"weights": self.solver.mean(float(self.solver.rounds))}
 
     def like(self, state: State | None) -> Arrays:
@@ -153,11 +146,11 @@ class OptimumLearner(BatchLearner):
     """Rounds of a `BatchArcs` for the trainer: the model is its weights."""
 
     def entry(self, state: State) -> dict[str, Any]:
-        """An entry of `history_`."""
+        """Return an entry of `history_`."""
         return {**super().entry(state), "stage": "batch", "nonzeros": state.nnz}
 
     def model(self, state: State) -> Arrays:
-        """The weights now."""
+        """Return the weights now."""
         return {"weights": self.solver.model().weights}
 
     def like(self, state: State | None) -> Arrays:
@@ -171,12 +164,12 @@ class RelationLearner(_Epochs):
     solver: LabelLearner
 
     def entry(self, state: State) -> dict[str, Any]:
-        """An entry of `history_`."""
+        """Return an entry of `history_`."""
         found = {"stage": "relations", "loss": state.loss, "objective": state.objective}
         return {**found, "per_second": self.per_second(self.solver.words)}
 
     def model(self, state: State) -> Arrays:
-        """The mean of the weights."""
+        """Return the mean of the weights."""
         found = self.solver.model()
         return {"weights": found.weights, "root": np.array(found.root)}
 
@@ -186,7 +179,7 @@ class RelationLearner(_Epochs):
 
 
 def aligned(weights: Any) -> Any:
-    """Weights that begin at a cache line: a copy where those of a checkpoint do not."""
+    """Return weights that begin at a cache line: a copy where those of a checkpoint do not."""
     if weights.ctypes.data % 64 == 0:
         return weights
     found = aligned_singles(weights.size)
@@ -224,9 +217,7 @@ def crossed_guides(run: Stages, templates: ArcTemplates, codes: ArcCodes, gold: 
 def gold_relations(bank: Treebank, names: tuple[str, ...], codes: ArcCodes) -> Ints:
     """The relations of a treebank as indices of `names`, laid out as the codes are; unknown ones are an error."""
     index = {name: k for k, name in enumerate(names)}
-    unknown = [name for name in bank.relation_names if name not in index]
-    used = set(np.unique(bank.relations).tolist())
-    unknown = [name for name in unknown if bank.relation_names.index(name) in used]
+    unknown = [bank.relation_names[k] for k in np.unique(bank.relations) if bank.relation_names[k] not in index]
     if unknown:
         raise ValueError(
             f"the relation {unknown[0]!r} was not there at the first call: announce all of them then, with relations="

@@ -14,11 +14,11 @@ from spom.data.treebank import Treebank
 from spom.errors import Unsupported
 from spom.estimators.parser.defaults import chosen_projective
 from spom.estimators.parser.stages import Held, gold_relations
-from spom.estimators.training import Learner, described
+from spom.estimators.training import Learner, described, shares
 from spom.estimators.training.streams import Stream, windows_of
 from spom.features.arcs import with_roots
 from spom.solvers.structured.trees.model import ArcModel
-from spom.solvers.structured.trees.relations import LabelLearner, LabelModel
+from spom.solvers.structured.trees.relations import LabelLearner
 from spom.solvers.structured.trees.solver import ArcSolver
 
 
@@ -39,7 +39,7 @@ class StreamTrees(Learner):
             labels.random = arcs.random
 
     def states(self, start: State | None, done: int) -> Iterator[State]:
-        """One state for each window; those before a resume are read again, and dropped."""
+        """Yield a state for each window; those before a resume are read again and dropped."""
         if start is not None:
             self._restore(start)
         for bank in islice(self.windows, done, None):
@@ -65,7 +65,7 @@ class StreamTrees(Learner):
             self.labels.restore(State(k=state.k, theta=theta, internal=names["labels"], random=state.random))
 
     def snapshot(self, state: State, copy: bool = True) -> State:
-        """The tables of both."""
+        """Return the tables of both."""
         internal = {f"arcs.{name}": a for name, a in state.internal.items()}
         if self.labels is not None:
             own = self.labels._state(np.nan)
@@ -76,16 +76,12 @@ class StreamTrees(Learner):
         return super().snapshot(found, copy)
 
     def entry(self, state: State) -> dict[str, Any]:
-        """An entry of `history_`."""
-        norms = np.zeros(0) if state.block_norms is None else state.block_norms
-        return {
-            **{"stage": "stream", "objective": state.objective, "loss": state.loss, "nonzeros": state.nnz},
-            **{"blocks_kept": int(np.count_nonzero(norms)), "per_second": self.words / max(self.arcs.seconds, 1e-9)},
-            "block_weights": norms / norms.sum() if norms.any() else norms,
-        }
+        """Return an entry of `history_`."""
+        found = {"stage": "stream", "objective": state.objective, "loss": state.loss, "nonzeros": state.nnz}
+        return {**found, **shares(state.block_norms), "per_second": self.words / max(self.arcs.seconds, 1e-9)}
 
     def model(self, state: State) -> Arrays:
-        """The means of the weights."""
+        """Return the means of the weights."""
         found: Arrays = {"weights": self.arcs.model().weights}
         if self.labels is not None:
             labels = self.labels.model()
@@ -100,7 +96,7 @@ class StreamTrees(Learner):
     def score(self, model: Arrays) -> float:
         """UAS on development data."""
         assert self.dev is not None
-        return self.dev(ArcModel(self.arcs.templates, self.arcs.layout, self.arcs.limits, model["weights"]))
+        return self.dev(self.arcs.model_of(model["weights"]))
 
 
 def fit_stream(parser: Any, stream: Stream, dev: Any, relations: Iterable[str] | None, watch: dict[str, Any]) -> None:
@@ -124,17 +120,15 @@ def fit_stream(parser: Any, stream: Stream, dev: Any, relations: Iterable[str] |
     learner = StreamTrees(arcs, labels, chain([first], windows), scores)
     with run.trainer.running():
         found = run.trainer.run(learner)
-    parser.arcs_ = ArcModel(templates, arcs.layout, arcs.limits, found.model["weights"])
+    parser.arcs_ = arcs.model_of(found.model["weights"])
     if labels is not None:
-        root = int(found.model["root"])
-        made = (labels.templates, labels.layout, labels.names, found.model["labels"])
-        parser.labels_ = LabelModel(*made, root if -1 <= root < len(labels.names) else -1)
+        parser.labels_ = labels.model_of(found.model["labels"], int(found.model["root"]))
     parser.__dict__.update(history_=run.trainer.history, converged_=run.trainer.stopped == "converged", trees_=why)
     parser._learners = None
 
 
 def checked(bank: Any) -> Treebank:
-    """The trees of a window."""
+    """Return the trees of a window, checked."""
     if not isinstance(bank, Treebank):
         raise TypeError(f"parsers learn from streams of trees, such as iter_conllu gives, not of {type(bank).__name__}")
     bank.check_trees()

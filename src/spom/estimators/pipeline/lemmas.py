@@ -22,7 +22,7 @@ from spom.solvers.structured.chains.data import as_tokens
 from spom.solvers.structured.chains.sparse.decoding import SparseWeights
 from spom.solvers.structured.chains.sparse.solver import SparseChain
 
-# Words that were not seen have no form that helps: they are told by their ends, their case and their tags.
+# The forms of unseen words say nothing: their ends, their case and their tags do.
 TEMPLATES = (
     *(f"w.lower.suffix{k}[0]" for k in range(1, 9)),
     *(f"w.lower.prefix{k}[0]" for k in range(1, 7)),
@@ -158,7 +158,7 @@ class LemmaStage:
         return found
 
     def lemmas(self, keys: list[Key], names: list[tuple[str, ...]], without: str = "") -> list[str]:
-        """The lemma of each (form, tag); without the weights of a template, if one is named."""
+        """Return the lemma of each (form, tag); without the weights of a template, if one is named."""
         found = [self.seen.get(key, self.forms.get(key[0], -1)) for key in keys]
         unknown = [i for i, script in enumerate(found) if script < 0]
         if unknown:
@@ -169,7 +169,7 @@ class LemmaStage:
         return [apply_script(key[0], self.scripts[script]) for key, script in zip(keys, found, strict=True)]
 
     def arrays(self) -> dict[str, Any]:
-        """Everything but the scripts as arrays, for a model file."""
+        """Return everything but the scripts as arrays, for a model file."""
         forms = list(dict.fromkeys(form for form, _ in self.seen))
         place = {form: k for k, form in enumerate(forms)}
         found: dict[str, Any] = {f"features.{name}": array for name, array in self.templates.arrays().items()}
@@ -182,7 +182,7 @@ class LemmaStage:
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, Any], scripts: list[str], tags: int) -> LemmaStage:
-        """What `arrays()` gave, checked."""
+        """Read and check the arrays that `arrays()` returns."""
         own = {n.removeprefix("features."): a for n, a in arrays.items() if n.startswith("features.")}
         templates = Templates.from_arrays(own)
         forms = arrays["seen.forms"].tolist()
@@ -200,7 +200,7 @@ class LemmaStage:
 def needed(
     forms: list[str], tags: tuple[Ints, Ints], lemmas: list[str], names: list[tuple[str, ...]], offsets: Ints
 ) -> Kept:
-    """The templates that lemmas need; half the epochs are enough to compare by. Sentences are told by `offsets`."""
+    """The templates that lemmas need; half the epochs are enough to compare. Sentences are given by `offsets`."""
     words = np.array(forms, dtype=object), np.array(lemmas, dtype=object)
 
     def learn(features: tuple[str, ...], rest: Ints, held: Ints) -> Judged:
@@ -220,7 +220,7 @@ def needed(
 
 
 def _most_common(forms: list[str], tags: Ints, lemmas: list[str]) -> dict[Key, str]:
-    """The lemma that each (form, tag) has most often, the first one of several."""
+    """Return the lemma that each (form, tag) has most often, the first one of several."""
     best: dict[Key, tuple[int, str]] = {}
     for (form, tag, lemma), count in Counter(zip(forms, tags.tolist(), lemmas, strict=True)).items():
         if count > best.get((form, tag), (0, ""))[0]:

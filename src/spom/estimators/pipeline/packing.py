@@ -1,6 +1,6 @@
 """Arrays made small for a model file: half precision, the narrowest integers, differences where numbers rise, deflated.
 
-A packed array is bytes; what it was is told by a list (dtype, shape, form), which goes into the header.
+A packed array is bytes; the header has its dtype, shape and form.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _MOST = 1 << 31
 
 
 def pack(arrays: Arrays, half: bool = True) -> tuple[dict[str, list[Any]], Arrays]:
-    """(what each array was, the packed arrays)."""
+    """Return (dtype, shape and form of each array, the packed arrays)."""
     told: dict[str, list[Any]] = {}
     packed: Arrays = {}
     for name, array in arrays.items():
@@ -46,7 +46,7 @@ def pack(arrays: Arrays, half: bool = True) -> tuple[dict[str, list[Any]], Array
 
 
 def unpack(told: dict[str, list[Any]], packed: Arrays) -> Arrays:
-    """The arrays again; a `ModelFileError` where they are not what was told."""
+    """Return the arrays; raise a `ModelFileError` where they do not fit their descriptions."""
     found: Arrays = {}
     for name, (kind, shape, form, narrow) in told.items():
         count = math.prod(shape)

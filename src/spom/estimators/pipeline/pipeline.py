@@ -54,7 +54,7 @@ class Clock:
         self.history: list[dict[str, Any]] = []
 
     def timed(self, stage: str, work: Callable[[], _T]) -> _T:
-        """What `work` gives."""
+        """Return what `work` returns, and note the seconds it took."""
         begin = time.perf_counter()
         if self.shown:
             print(f"{stage} ...", end="", file=sys.stderr, flush=True)
@@ -207,7 +207,7 @@ class Pipeline(SavingPipeline, BaseEstimator):  # type: ignore[misc]  # scikit-l
         return in_order(lambda part: self._finished(*part, 1), self._segmented(blocks), jobs)
 
     def _segmented(self, blocks: Iterable[str]) -> Iterator[tuple[Words, Place]]:
-        """The words of each block, and how far the text before it goes."""
+        """Yield the words of each block, and how far the text before it goes."""
         place = Place()
         for text in blocks:
             words = self._words(text)
@@ -240,7 +240,7 @@ class Pipeline(SavingPipeline, BaseEstimator):  # type: ignore[misc]  # scikit-l
         return self.parser_.predict(bank)
 
     def evaluate(self, X: Treebank) -> Measures:
-        """The CoNLL 2018 measures from the raw text of a treebank, which is put together from its tokens."""
+        """Return the CoNLL 2018 measures from the raw text of a treebank, which is put together from its tokens."""
         return conll2018(X, self.predict(Surface.of(X).text()))
 
     def score(self, X: Treebank, y: Any = None) -> float:
@@ -249,7 +249,7 @@ class Pipeline(SavingPipeline, BaseEstimator):  # type: ignore[misc]  # scikit-l
 
 
 def shortened(segments: Segments, longest: int = LONGEST) -> Segments:
-    """The same with sentences of more than `longest` tokens cut."""
+    """Return the same with sentences of more than `longest` tokens cut."""
     offsets = segments.offsets
     if offsets.size < 2 or np.diff(offsets).max() <= longest:
         return segments
@@ -287,7 +287,7 @@ def _flat(bank: Treebank, name: str) -> list[str]:
 
 
 def _tokens(text: str, segments: Segments) -> Strings:
-    """The tokens of a text; one that goes over a line end is written with a blank."""
+    """Return the tokens of a text; one that goes over a line end is written with a blank."""
     try:
         buffer = np.frombuffer(text.encode(), dtype=np.uint8)
     except UnicodeEncodeError as error:
@@ -320,7 +320,7 @@ def _lemmas(stage: LemmaStage | None, forms: Strings, codes: Ints, names: list[t
 
 
 def _tagged(tagger: TagStage, lemmatizer: LemmaStage | None, bank: Treebank) -> Treebank:
-    """A treebank with predicted tags and lemmas."""
+    """Return a treebank with predicted tags and lemmas."""
     codes, (forms, strings) = tagger.codes(bank.columns), bank.columns.distinct("form")
     lemmas = _lemmas(lemmatizer, Strings(forms.astype(np.int64), strings.tolist()), codes, tagger.names)
     return _with_words(bank, tagger, codes, (lemmas.codes, lemmas.strings))

@@ -67,7 +67,7 @@ class Coded:
 
 
 def tags_of(bank: Treebank) -> Coded:
-    """The joint labels of a treebank."""
+    """Return the joint labels of a treebank."""
     parts = [bank.columns.distinct(name) for name in COLUMNS]
     radix = [len(strings) for _, strings in parts]
     keys = np.zeros(bank.n_words, dtype=np.int64)
@@ -88,7 +88,7 @@ def tags_of(bank: Treebank) -> Coded:
 
 
 def word_classes(columns: Columns, gold: Coded) -> dict[str, str]:
-    """The UPOS that a frequent word was seen with, by word in lower case: what its neighbours know of it.
+    """Return the UPOS that a frequent word was seen with, by word in lower case: what its neighbours know of it.
 
     A rare word has none, as its class would tell its tag, nor has one that begins with a capital letter.
     """
@@ -115,7 +115,7 @@ class Choice:
     strength: float = STRENGTH
 
     def fitted(self, columns: Columns, gold: Coded) -> tuple[Templates, Tokens]:
-        """The templates, and the features of these words."""
+        """Return the templates, and the features of these words."""
         templates = Templates(self.templates, clusters=word_classes(columns, gold))
         return templates, as_tokens(templates.fit(columns))
 
@@ -125,7 +125,7 @@ Fitted = tuple[tuple[Templates, Tokens], Tokens]
 
 
 def chosen(columns: Columns, gold: Coded, seed: int) -> Choice:
-    """Whether there are long affixes, then the margin: what is better on sentences that are held out.
+    """Choose whether there are long affixes, then the margin: what is better on held-out sentences.
 
     Half the epochs of at most 60,000 words are enough to choose by.
     """
@@ -171,7 +171,7 @@ def agreement(found: Ints, right: Ints, names: list[tuple[str, ...]]) -> Floats:
 
 
 def needed(columns: Columns, gold: Coded, choice: Choice, seed: int) -> Kept:
-    """The templates that tags need; half the epochs are enough to compare by."""
+    """Return the templates that tags need; half the epochs are enough to compare."""
 
     def learn(names: tuple[str, ...], rest: Ints, held: Ints) -> Judged:
         own, (words, _) = replace(choice, templates=names), gather(columns.offsets, rest)
@@ -192,7 +192,7 @@ def needed(columns: Columns, gold: Coded, choice: Choice, seed: int) -> Kept:
 
 @dataclass(frozen=True)
 class TagStage:
-    """Features of words, their weights, and the labels; `kept` says why these templates stay, if that was asked."""
+    """Features of words, their weights, and the labels; with pruning, `kept` says why these templates stay."""
 
     templates: Templates
     weights: SparseWeights
@@ -215,18 +215,18 @@ class TagStage:
         return cls(templates.compact(used), weights.only(used), gold.names, kept), crossed
 
     def codes(self, columns: Columns) -> Ints:
-        """The label of each word."""
+        """Return the label of each word."""
         return self.weights.tag(as_tokens(self.templates.transform(columns)))
 
     def arrays(self) -> dict[str, Any]:
-        """Everything as arrays, for a model file."""
+        """Return everything as arrays, for a model file."""
         found = {f"features.{name}": array for name, array in self.templates.arrays().items()}
         found |= weight_arrays(self.weights)
         return found
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, Any], names: list[tuple[str, ...]]) -> TagStage:
-        """What `arrays()` gave, checked."""
+        """Read and check the arrays that `arrays()` returns."""
         own = {n.removeprefix("features."): a for n, a in arrays.items() if n.startswith("features.")}
         templates = Templates.from_arrays(own)
         return cls(templates, weights_from(arrays, templates.n_features, len(names), label_parts(names)), names)
@@ -257,7 +257,7 @@ def label_parts(names: list[tuple[str, ...]]) -> NDArray[np.int32]:
 def weights_from(
     arrays: dict[str, Any], features: int, labels: int, parts: NDArray[np.int32] | None = None
 ) -> SparseWeights:
-    """What `weight_arrays` gave, checked: compiled code trusts it."""
+    """Read and check the arrays that `weight_arrays` returns: compiled code does not check them."""
     values = take(arrays, "values", "f").astype(np.float32)
     starts = check_shape(take(arrays, "starts", "i"), (features + 1,), "starts").astype(np.int64)
     starts = check_offsets(starts, values.size, "starts")
@@ -280,7 +280,7 @@ def _learnt(tokens: Tokens, gold: Coded, features: int, epochs: int, seed: int, 
 
 
 def _crossed(tokens: Tokens, gold: Coded, features: int, folds: int, seed: int, choice: Choice) -> Ints:
-    """The labels of each part by a model of the others, which makes a third of the epochs.
+    """Return the labels of each part by a model of the others, which makes a third of the epochs.
 
     Of EWT and Greek .934 and .958 of UPOS are right then, with half the epochs .934 and .959, with three parts .931 and
     .958; on their dev sets the tagger has .927 and .958 (EWT: 3,500 sentences).
@@ -299,7 +299,7 @@ def _crossed(tokens: Tokens, gold: Coded, features: int, folds: int, seed: int, 
 
 
 def parted(tokens: Tokens, a: int, b: int) -> tuple[Tokens, Tokens]:
-    """(all sentences but a to b - 1, those): with no copy of what one part has in one piece."""
+    """Return (all sentences but a to b - 1, those): without a copy of a part that is in one piece."""
     (t, u), join, none = tokens.offsets[[a, b]].tolist(), np.concatenate, tokens.values
     e, f = tokens.indptr[[t, u]].tolist()
     indptr, indices, offsets = tokens.indptr, tokens.indices, tokens.offsets

@@ -25,16 +25,15 @@ from spom.metrics.phrases import has_phrases
 from spom.penalties import L1, GroupLasso, Zero
 from spom.solvers.steps import AdaGrad
 from spom.solvers.structured.chains.data import Tokens
-from spom.solvers.structured.chains.solver import forbidden_scores
+from spom.solvers.structured.chains.solver import broken_tokens, forbidden_scores
 from spom.solvers.structured.chains.sparse.engine import LOSSES, Candidates
-from spom.solvers.structured.structures import agrees
 
 # The strength of the l1 norm is c / (sentences + few), with these (c, few). Chosen on development parts with one of 22
 # sets left out at a time (benchmarks/defaults/tagger_strengths.py, docs: defaults), always the same for phrases and for
 # 13 of 15 sets of other labels, of which few sentences need weaker penalties.
 PHRASES, LABELS = (0.4, 0.0), (0.4, 1000.0)
-# Passes: at least so many for phrases and for other labels, and more where there are few sentences, for so many rounds
-# in all, up to a limit. Chosen on development parts with one set left out at a time
+# The least number of passes for phrases and for other labels; where there are few sentences, enough passes for ROUNDS
+# rounds, up to MOST. Chosen on development parts with one set left out at a time
 # (benchmarks/defaults/tagger_epochs.py, docs: defaults); at 250 sentences twenty are .01 better than six for phrases.
 PASSES, OTHER_PASSES, ROUNDS, MOST = 12, 6, 5000, 20
 # AdaGrad's rate times the features of a token: a step changes a score by about the rate times the features. Best are
@@ -59,12 +58,12 @@ class Allowed(NamedTuple):
 
     @property
     def while_learning(self) -> Constraints | None:
-        """What a solver may assume of the gold labels."""
+        """The constraints that a solver may assume of the gold labels."""
         return None if self.broken.size else self.constraints
 
 
 def is_auto(given: Any) -> bool:
-    """Whether a setting is left to the data."""
+    """Return whether a setting is left to the data."""
     return isinstance(given, str) and given == "auto"
 
 
@@ -72,7 +71,7 @@ def is_auto(given: Any) -> bool:
 
 
 def chosen_templates(given: Any, X: Any, labels: Iterable[Any]) -> tuple[Any, str]:
-    """(what `make_features` takes, its name for people).
+    """Return (what `make_features` takes, its name for people).
 
     Words get the set `"entities"` where labels mark phrases, else `"pos"`; a second column adds the set `"tags"`,
     any other its values in a window of one. Where no word has a capital letter, templates in lower case would double
@@ -96,7 +95,7 @@ def chosen_templates(given: Any, X: Any, labels: Iterable[Any]) -> tuple[Any, st
 
 
 def _has_case(X: Columns) -> bool:
-    """Whether any word has a capital letter."""
+    """Return whether any word has a capital letter."""
     return X.n_tokens > 0 and any(str(word) != str(word).lower() for word in X.distinct("w")[1])
 
 
@@ -104,7 +103,7 @@ def _has_case(X: Columns) -> bool:
 
 
 def chosen_constraints(given: Any, classes: Any, y: Ints, offsets: Ints) -> Allowed:
-    """The constraints that `constraints=` means for these labels and gold sequences."""
+    """Return the constraints that `constraints=` means for these labels and gold sequences."""
     schemes = schemes_for(given, [str(label) for label in classes.tolist()])
     broken = {name: broken_sentences(allowed, y, offsets) for name, allowed in schemes.items()}
     found = chosen_scheme(given, schemes, broken, offsets.size - 1)
@@ -113,7 +112,7 @@ def chosen_constraints(given: Any, classes: Any, y: Ints, offsets: Ints) -> Allo
 
 
 def schemes_for(given: Any, names: list[str]) -> dict[str, Constraints]:
-    """The schemes that `constraints=` may mean for these labels, in the order in which they are preferred."""
+    """Return the schemes that `constraints=` may mean for these labels, in the order in which they are preferred."""
     if given is None:
         return {}
     if isinstance(given, Constraints):
@@ -132,7 +131,7 @@ def schemes_for(given: Any, names: list[str]) -> dict[str, Constraints]:
 
 
 def chosen_scheme(given: Any, schemes: dict[str, Constraints], broken: dict[str, Ints], sentences: int) -> Allowed:
-    """The scheme that fewest sentences break, where there are few enough, or the one that was given."""
+    """Return the scheme that fewest sentences break, where there are few enough, or the one that was given."""
     few = [name for name in schemes if not is_auto(given) or broken[name].size <= BROKEN * sentences]
     if not few:
         return Allowed(None, None, np.empty(0, dtype=np.int64))
@@ -141,19 +140,9 @@ def chosen_scheme(given: Any, schemes: dict[str, Constraints], broken: dict[str,
 
 
 def broken_sentences(constraints: Constraints, y: Ints, offsets: Ints) -> Ints:
-    """The sentences whose gold labels the constraints do not allow."""
-    some = np.flatnonzero(np.diff(offsets) > 0)
-    if some.size == 0:
-        return some
+    """Return the sentences whose gold labels the constraints do not allow."""
     forbidden = forbidden_scores(constraints, constraints.begin.size)
-    if y.min() < 0:
-        return np.array([i for i in some if not agrees(forbidden, y[offsets[i] : offsets[i + 1]])], dtype=np.int64)
-    bad = np.zeros(y.size, dtype=bool)
-    bad[1:] = forbidden[y[:-1], y[1:]] < 0
-    first, last, k = offsets[some], offsets[some + 1] - 1, constraints.begin.size
-    bad[first] = forbidden[k, y[first]] < 0
-    bad[last] |= forbidden[k + 1, y[last]] < 0
-    return np.unique(np.searchsorted(offsets, np.flatnonzero(bad), side="right") - 1)
+    return np.unique(np.searchsorted(offsets, broken_tokens(forbidden, y, offsets), side="right") - 1)
 
 
 def report_broken(found: Allowed, known: bool = True) -> None:
@@ -232,12 +221,12 @@ def chosen_step(given: Any, tokens: Tokens, penalty: Any, update: str) -> Any:
 
 
 def rate_for(features: float) -> AdaGrad:
-    """AdaGrad's rate where a token has so many features in the mean."""
+    """Return AdaGrad's rate for this mean number of features per token."""
     return AdaGrad(min(HIGHEST, max(LOWEST, RATE / max(features, 1.0))), delta=0.1)
 
 
 def in_words(templates: str, loss: str, penalty: Any, epochs: int, scheme: str | None) -> str:
-    """The settings in one line."""
+    """Return the settings in one line."""
     text = re.sub(r"strength=([\d.e+-]+)", lambda found: f"{float(found[1]):.2g}", repr(penalty))
     parts = [f"templates {templates}", f"loss {loss}", f"penalty {text}", f"{epochs} epochs"]
     return "; ".join([*parts, f"constraints {scheme}" if scheme else "no constraints"])
@@ -258,7 +247,7 @@ WIDTH, CONFUSED = 32, 0.002
 
 
 def candidates_for(tagger: Any, labels: int, y: Ints, step: Any) -> Candidates | None:
-    """What `OnlineChain` takes for many labels; None for few, and for settings that need a weight for every label."""
+    """Return the candidates of `OnlineChain` for many labels; None for few, or where each label needs a weight."""
     exact = tagger.solver == "batch" or tagger.tol is not None
     chosen = tagger.prune is not None or tagger.max_weights is not None
     plain = tagger.loss_ in LOSSES and tagger.penalty_.elastic() is not None and tagger.average in (False, "auto")

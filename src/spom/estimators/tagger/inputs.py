@@ -21,6 +21,7 @@ from spom.data.columns import Columns
 from spom.data.treebank import Treebank
 from spom.errors import DataError, ModelFileError, Unsupported
 from spom.estimators.tagger.weights import check_sample_weight, weighted
+from spom.estimators.training import digest
 from spom.features.dicts import DictFeatures
 from spom.features.matrices import MatrixFeatures
 from spom.features.rows import Blocks, Rows
@@ -49,28 +50,28 @@ class Features(Protocol):
         ...
 
     def fit(self, X: Any) -> Rows:
-        """Learn the features, and give the rows."""
+        """Learn the features, and return the rows."""
         ...
 
     def transform(self, X: Any) -> Rows:
-        """The rows of features that are known."""
+        """Return the rows of features that are known."""
         ...
 
     def compact(self, used: Any) -> Any:
-        """Only the features `used` (sorted), numbered anew in their order."""
+        """Return only the features `used` (sorted), numbered anew in their order."""
         ...
 
     def name(self, feature: int) -> str:
-        """A feature as text."""
+        """Return a feature as text."""
         ...
 
     def arrays(self) -> dict[str, Any]:
-        """Everything as arrays, for a model file."""
+        """Return everything as arrays, for a model file."""
         ...
 
 
 def as_columns(templates: Any, X: Any) -> Any:
-    """Sentences of words or of tuples as `Columns`, where templates are to be chosen by them; else as they are."""
+    """Return sentences of words or tuples as `Columns` where templates are chosen from them; else as they are."""
     if isinstance(X, Treebank):
         return X.columns
     if not (templates is None or templates == "auto") or isinstance(X, (str, Columns, Rows)):
@@ -85,7 +86,7 @@ def as_columns(templates: Any, X: Any) -> Any:
 
 
 def make_features(templates: Any, X: Any) -> Features:
-    """The kind that `templates=` and the sentences ask for; an object of the user's stays as it is, a copy learns."""
+    """Return the features for `templates=` and these sentences; an object that was given is copied, not changed."""
     if isinstance(templates, Blocks):
         return MatrixFeatures(templates)
     if isinstance(templates, Templates):
@@ -100,7 +101,7 @@ def make_features(templates: Any, X: Any) -> Features:
 
 
 def _vectors(X: Iterable[Any]) -> bool:
-    """Whether the sentences are matrices with one row for each token."""
+    """Return whether the sentences are matrices with one row for each token."""
     first = next(iter(X), None)
     return is_sparse(first) or (isinstance(first, np.ndarray) and first.ndim == 2)
 
@@ -111,7 +112,7 @@ Names = NDArray[Any]
 
 
 def split_labels(X: Any, y: Any) -> tuple[Any, Any]:
-    """(sentences, labels): the last column of `Columns` where y is left out, the column y where it names one.
+    """Return (sentences, labels): the last column of `Columns` where y is left out, the column y where it names one.
 
     A `Treebank` is its columns, and its labels are the parts of speech where y is left out.
     """
@@ -139,7 +140,7 @@ def label_names(y: Any) -> list[str]:
 
 
 def check_labels_fit(labels: int, features: int) -> None:
-    """An error with the estimate where the tables of so many labels and features need more memory than there is.
+    """Raise where the tables of this many labels and features need more memory than there is.
 
     Pairs of labels have sums, squares, scores, what is forbidden and the best chain; features sums and squares.
     """
@@ -149,7 +150,7 @@ def check_labels_fit(labels: int, features: int) -> None:
 
 
 def label_codes(y: Any, offsets: Ints, *, unknown: bool = False) -> tuple[Ints, Names]:
-    """(a number for each token, the sorted labels they stand for); labels must fit the sentences.
+    """Return (a number for each token, the sorted labels they stand for); labels must fit the sentences.
 
     With `unknown` a label may be None, and its number is -1.
 
@@ -176,7 +177,7 @@ def label_codes(y: Any, offsets: Ints, *, unknown: bool = False) -> tuple[Ints, 
 
 
 def _some_codes(flat: list[Any], offsets: Ints) -> tuple[Ints, Names]:
-    """The numbers of labels of which some are None, which is -1."""
+    """Return the numbers of labels; None is -1."""
     known = np.array([label is not None for label in flat], dtype=bool)
     labels = [label for label in flat if label is not None]
     if not labels:
@@ -212,7 +213,7 @@ def _sorted(codes: Ints, labels: Names) -> tuple[Ints, Names]:
 
 
 def recode(codes: Ints, labels: Names, classes: Names, offsets: Ints) -> Ints:
-    """The numbers of labels among `classes`; an error names the first that is missing."""
+    """Return the numbers of labels among `classes`; an error names the first that is missing."""
     known = {label: c for c, label in enumerate(classes.tolist())}
     place = np.array([known.get(label, -1) for label in labels.tolist()], dtype=np.int64)
     found = np.where(codes < 0, -1, place[codes]) if codes.size else codes
@@ -227,7 +228,7 @@ def recode(codes: Ints, labels: Names, classes: Names, offsets: Ints) -> Ints:
 
 
 def in_sentences(codes: Ints, classes: Names, offsets: Ints) -> list[list[Any]]:
-    """Lists of labels, one per sentence."""
+    """Return lists of labels, one per sentence."""
     flat = classes.astype(object)[codes].tolist() if codes.size else []
     return [flat[a:b] for a, b in pairwise(offsets.tolist())]
 
@@ -247,7 +248,7 @@ class TaggerParts:
 
     @classmethod
     def of(cls, state: dict[str, Any], arrays: dict[str, Any]) -> TaggerParts:
-        """The parts of a model file, checked: compiled code trusts them."""
+        """Read and check the parts of a model file: compiled code does not check them."""
         classes, kind = np.asarray(state["classes_"]), state["kind"]
         made = features_of(kind)
         if made is None:
@@ -272,7 +273,7 @@ class TaggerParts:
         return cls(features, weights, np.array(chain), np.array(forbidden), classes)
 
     def codes(self, X: Any) -> Ints:
-        """The number of the best label of each token."""
+        """Return the number of the best label of each token."""
         tokens = as_tokens(self.features.transform(X), self.weights.shape[0])
         return tag(tokens, self.weights, np.asarray(self.chain + self.forbidden))
 
@@ -286,7 +287,7 @@ def chain_arrays(chain: Floats, forbidden: Floats, many: bool) -> dict[str, Any]
 
 
 def chain_from(arrays: dict[str, Any], k: int) -> tuple[Floats, Floats]:
-    """What `chain_arrays` gave for many labels, checked."""
+    """Read and check the arrays that `chain_arrays` returns for many labels."""
     chain, forbidden = np.zeros((k + 2, k)), np.zeros((k + 2, k))
     places = check_indices(take(arrays, "chain.places", "i"), chain.size, "chain")
     chain.reshape(-1)[places] = check_shape(take(arrays, "chain.values", "f"), places.shape, "chain")
@@ -312,7 +313,7 @@ class Task:
     weight: Floats | None = None
 
     def weighted(self, sample_weight: Any) -> Task:
-        """The same with weights of sentences or tokens."""
+        """Return the same task with weights of sentences or tokens."""
         if sample_weight is None:
             return self
         weights = check_sample_weight(sample_weight, self.tokens.offsets)
@@ -320,18 +321,21 @@ class Task:
         return replace(self, tokens=tokens, y=y, weight=weight)
 
     def only(self, used: Ints) -> Task:
-        """The same with some of these features."""
+        """Return the same task with some of its features."""
         tokens, blocks = restricted(self.tokens, self.blocks, used)
         return replace(self, tokens=tokens, blocks=blocks, ids=used if self.ids is None else self.ids[used])
 
-    def rows_of(self, X: Any) -> Tokens:
-        """Other sentences under the same features."""
+    def held_out(self, dev: Any) -> tuple[Tokens, tuple[Ints, Names]]:
+        """Return development sentences under the same features, and their labels: numbers and names."""
+        X, y = split_labels(*dev) if isinstance(dev, tuple) and len(dev) == 2 else split_labels(dev, None)
         every = as_blocks(self.features.blocks)
         tokens = as_tokens(self.features.transform(X), every.total)
-        return tokens if self.ids is None else restricted(tokens, every, self.ids)[0]
-
-    def held_out(self, dev: Any) -> tuple[Tokens, tuple[Ints, Names]]:
-        """Development sentences under the same features, and their labels: numbers, and what they stand for."""
-        X, y = split_labels(*dev) if isinstance(dev, tuple) and len(dev) == 2 else split_labels(dev, None)
-        tokens = self.rows_of(X)
+        tokens = tokens if self.ids is None else restricted(tokens, every, self.ids)[0]
         return tokens, label_codes(y, tokens.offsets)
+
+    def digest_of(self, dev: Any) -> str | None:
+        """Return a hash of development sentences for the fingerprint of a checkpoint."""
+        if dev is None:
+            return None
+        tokens, gold = self.held_out(dev)
+        return digest(*tokens, *gold)

@@ -40,11 +40,11 @@ class KernelScores:
         return Blocks(("scores",), np.array([0, self.labels], dtype=np.int64))
 
     def fit(self, X: Any) -> Rows:
-        """A fitted machine does not learn again."""
+        """Raise: scores of a fitted machine are not learnt again."""
         raise Unsupported("a tagger with kernels learns from all sentences at once: use fit")
 
     def transform(self, X: Any) -> Rows:
-        """The scores of each token."""
+        """Return the scores of each token."""
         sentences, parts = split_pair(X, self.features is not None)
         V, offsets = stacked(parts)
         scores = self.model.scores(V)
@@ -74,15 +74,15 @@ class KernelScores:
         return found
 
     def compact(self, used: Any) -> KernelScores:
-        """Every label keeps its score."""
+        """Return the same scores: every label keeps its own."""
         return self
 
     def name(self, feature: int) -> str:
-        """The score of a label."""
+        """Return the score of a label."""
         return f"score[{feature}]"
 
     def arrays(self) -> dict[str, Any]:
-        """Everything as arrays, for a model file."""
+        """Return everything as arrays, for a model file."""
         state, arrays = self.model.packed()
         own: dict[str, Any] = {f"model.{name}": a for name, a in arrays.items()}
         encoder = Encoder(own, "state.")
@@ -95,7 +95,7 @@ class KernelScores:
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, Any]) -> KernelScores:
-        """The machine of `arrays()`."""
+        """Read the arrays that `arrays()` returns."""
         from spom.estimators.tagger.inputs import features_of
 
         spec = json.loads(np.asarray(arrays["spec"]).tobytes())
@@ -110,7 +110,7 @@ class KernelScores:
 
 
 def is_pair(X: Any) -> bool:
-    """Whether X is (sentences, one matrix of vectors for each sentence).
+    """Return whether X is (sentences, one matrix of vectors for each sentence).
 
     >>> is_pair(([["a", "b"]], [np.zeros((2, 3))])), is_pair([np.zeros((1, 3)), np.zeros((2, 3))])
     (True, False)
@@ -123,7 +123,7 @@ def is_pair(X: Any) -> bool:
 
 
 def split_pair(X: Any, templates: bool) -> tuple[Any, Any]:
-    """(sentences, vectors): a pair has both, else X has the vectors alone; with templates X must be a pair."""
+    """Return (sentences, vectors): a pair has both, else X has the vectors alone; with templates X must be a pair."""
     if is_pair(X):
         return X[0], X[1]
     if templates:
@@ -132,7 +132,7 @@ def split_pair(X: Any, templates: bool) -> tuple[Any, Any]:
 
 
 def stacked(parts: Any) -> tuple[Any, Ints]:
-    """(all vectors, offsets of sentences); matrices may be dense or sparse."""
+    """Return (all vectors, offsets of sentences); matrices may be dense or sparse."""
     listed = list(parts)
     for i, part in enumerate(listed):
         shape = part.shape if hasattr(part, "shape") else _shape(part)
@@ -156,7 +156,7 @@ def stacked(parts: Any) -> tuple[Any, Ints]:
 
 
 def _shape(part: Any) -> tuple[int, ...]:
-    """The shape of nested lists of numbers; () where they are not that."""
+    """Return the shape of nested lists of numbers; () where they are not that."""
     try:
         return np.asarray(part, dtype=np.float64).shape
     except (TypeError, ValueError):
@@ -164,13 +164,13 @@ def _shape(part: Any) -> tuple[int, ...]:
 
 
 def check_same(one: Ints, other: Ints) -> None:
-    """Sentences and vectors have the same lengths."""
+    """Raise where sentences and vectors differ in length."""
     if one.shape != other.shape or (one != other).any():
         raise DataError("the sentences and the vectors do not have the same numbers of tokens")
 
 
 def template_blocks(rows: Rows, blocks: Blocks) -> list[ExplicitBlock]:
-    """A block of explicit features for each template."""
+    """Return a block of explicit features for each template."""
     token = np.repeat(np.arange(rows.n_tokens), np.diff(rows.indptr))
     of = blocks.of(rows.indices)
     found = []
@@ -232,5 +232,5 @@ def fit_kernel_chain(
 
 
 def block_names(kernels: Sequence[Any], templates: Sequence[str] = ()) -> tuple[str, ...]:
-    """The names of the blocks: the kernels as they are written, then the templates."""
+    """Return the names of the blocks: the kernels as they are written, then the templates."""
     return (*(repr(kernel) for kernel in as_kernels(kernels)), *templates)

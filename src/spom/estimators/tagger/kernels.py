@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -31,7 +30,7 @@ from spom.solvers.structured.chains.solver import forbidden_scores
 
 
 def check_options(tagger: Any) -> None:
-    """What has no meaning with kernels is refused before any work."""
+    """Raise for settings that have no meaning with kernels."""
     if tagger.solver not in ("auto", *SOLVERS):
         raise Unsupported(f"there is no solver {tagger.solver!r} for kernels; there are: {', '.join(SOLVERS)}")
     for name in ("prune", "max_weights"):
@@ -41,14 +40,8 @@ def check_options(tagger: Any) -> None:
         raise Unsupported(f"there is no update {tagger.update!r} for kernels; there are: {', '.join(UPDATES)}")
 
 
-def fit_with_kernels(
-    tagger: Any,
-    data: tuple[Any, Any, Any],
-    classes: Any,
-    dev: Any,
-    make_trainer: Callable[[Callable[[], dict[str, Any]]], Trainer],
-) -> None:
-    """Learn from (X, y, sample_weight), and set what a fitted tagger has; `dev` chooses the best pass."""
+def fit_with_kernels(tagger: Any, data: tuple[Any, Any, Any], classes: Any, dev: Any, watch: dict[str, Any]) -> None:
+    """Learn from (X, y, sample_weight), and set the attributes of a fitted tagger; `dev` chooses the best pass."""
     X, y, sample_weight = data
     if y is None:
         raise ValueError("y is missing: with kernels X has vectors, and y the labels of each sentence")
@@ -93,7 +86,7 @@ def fit_with_kernels(
         _keep(model, found, features, blocks)
         return float(model.score(*dev))
 
-    trainer = make_trainer(contents)
+    trainer = Trainer(tagger, contents, **watch)
     with trainer.running():
         words = Words(vectors, offsets, codes, k, rows, blocks, weight)
         options = _options(tagger, trainer)
@@ -104,7 +97,7 @@ def fit_with_kernels(
 
 
 def _weights(sample_weight: Any, offsets: Ints) -> Floats | None:
-    """One weight per sentence, with mean one."""
+    """Return one weight per sentence, with mean one."""
     if sample_weight is None:
         return None
     found = check_sample_weight(sample_weight, offsets)
@@ -114,7 +107,7 @@ def _weights(sample_weight: Any, offsets: Ints) -> Floats | None:
 
 
 def _options(tagger: Any, trainer: Trainer) -> Options:
-    """What a tagger says of learning; with kernels `"auto"` is the hinge loss, 20 passes and a penalty of kernels."""
+    """Return the options of a tagger; with kernels `"auto"` is the hinge loss, 20 passes and a penalty of kernels."""
     simple = tagger.penalty is None or isinstance(tagger.penalty, str)
     penalty = tagger.penalty if simple else operator("penalty", tagger.penalty)
     output = "auto" if tagger.average == "auto" else "average" if tagger.average else "last"

@@ -59,7 +59,7 @@ class TaggerModel(Saving, BaseEstimator):  # type: ignore[misc]  # scikit-learn 
     _going: Any
 
     def predict(self, X: Any, given: Any = None) -> Any:
-        """The best labels of each sentence, as lists.
+        """Return the best labels of each sentence, as lists.
 
         `given` has a list per sentence with the labels that are known and None for the others: the best sequence that
         agrees with them is found. An iterator of sentences gives an iterator of labels: they are tagged as they come,
@@ -130,7 +130,7 @@ class TaggerModel(Saving, BaseEstimator):  # type: ignore[misc]  # scikit-learn 
         return found
 
     def score(self, X: Any, y: Any = None) -> float:
-        """The F1 of phrases or the accuracy of tokens, as `scoring` says."""
+        """Return the F1 of phrases or the accuracy of tokens, as `scoring` says."""
         found = self.evaluate(X, y)
         return found.f1 if metric(self.scoring, self.classes_.tolist()) == "f1" else found.accuracy
 
@@ -147,7 +147,7 @@ class TaggerModel(Saving, BaseEstimator):  # type: ignore[misc]  # scikit-learn 
         return evaluate(gold, labels, found, self.classes_, tokens.offsets)
 
     def _measure(self, tokens: Tokens, gold: tuple[Ints, Names], weights: tuple[Any, Floats]) -> float:
-        """The score of other weights than the fitted ones, on development sentences."""
+        """Return the score of the given weights on development sentences."""
         W, chain = weights
         found = tag(tokens, W, chain + self._forbidden)
         counts = evaluate(*gold, found, self.classes_, tokens.offsets)
@@ -157,7 +157,7 @@ class TaggerModel(Saving, BaseEstimator):  # type: ignore[misc]  # scikit-learn 
         return as_tokens(self._features.transform(X), self.weights_.shape[0])
 
     def _codes(self, tokens: Tokens) -> Ints:
-        """The number of the best label of each token."""
+        """Return the number of the best label of each token."""
         if not is_sparse(self.weights_):
             return tag(tokens, self.weights_, self._scores_of_chain())
         ready = vars(self).get("_ready")
@@ -187,7 +187,7 @@ class TaggerModel(Saving, BaseEstimator):  # type: ignore[misc]  # scikit-learn 
         return int(np.count_nonzero(entries(self.weights_, 0, self.weights_.shape[0])))
 
     def features(self, label: Any = None, count: int = 20) -> list[tuple[str, Any, float]]:
-        """The `count` largest weights by size, as (feature, label, weight); of one label, or of all."""
+        """Return the `count` largest weights by size, as (feature, label, weight); of one label, or of all."""
         check_is_fitted(self)
         W = self.weights_[:, : self.classes_.size]
         names = self.classes_.tolist()
@@ -204,7 +204,7 @@ class TaggerModel(Saving, BaseEstimator):  # type: ignore[misc]  # scikit-learn 
     # --- as a model file: labels, the features that have a weight, and the weights that are not zero ------------
 
     def model_state(self) -> tuple[dict[str, Any], Arrays]:
-        """What `spom.models` writes."""
+        """Return the state and the arrays of a model file."""
         check_is_fitted(self)
         features, W = self._features, self.weights_[:, : self.classes_.size]
         if self._going is not None:
@@ -227,7 +227,7 @@ class TaggerModel(Saving, BaseEstimator):  # type: ignore[misc]  # scikit-learn 
 
     @classmethod
     def from_model_state(cls, state: dict[str, Any], arrays: Arrays) -> Self:
-        """The tagger again."""
+        """Return the tagger of a model file."""
         model, parts = cls(**state["params"]), TaggerParts.of(state, arrays)
         norms = check_shape(take(arrays, "block_norms", "f"), (len(state["blocks_"]),), "block_norms")
         model.__dict__.update({name: state[name] for name in _FITTED})
@@ -259,7 +259,7 @@ class TaggerModel(Saving, BaseEstimator):  # type: ignore[misc]  # scikit-learn 
 
 
 def _word(token: Any) -> str:
-    """What stands for a token in an explanation: its word, its first field, or its first feature."""
+    """Return how an explanation shows a token: by its word, its first field, or its first feature."""
     if isinstance(token, str):
         return token
     if isinstance(token, dict):

@@ -27,16 +27,16 @@ class FieldLearner(BatchLearner):
     """Rounds of a `BatchChain` for the trainer: the model is the weights of features (`W`) and of the chain."""
 
     def entry(self, state: State) -> dict[str, Any]:
-        """An entry of `history_`, with the features' weights that are not zero."""
+        """Return an entry of `history_`, with the features' weights that are not zero."""
         return {**super().entry(state), "nonzeros": int(np.count_nonzero(self.solver.W))}
 
     def model(self, state: State) -> Arrays:
-        """The weights now."""
+        """Return the weights now."""
         W, chain = self.solver.weights()
         return {"W": W, "chain": chain}
 
     def like(self, state: State | None) -> Arrays:
-        """Empty tables of the right shape."""
+        """Return empty tables of the right shape."""
         k, features = self.solver.labels, self.solver.blocks.total
         return {"W": np.zeros((features, padded(k)), dtype=np.float32), "chain": np.zeros((k + 2, k))}
 
@@ -52,7 +52,7 @@ def check_options_of_batch(tagger: Any) -> None:
 
 
 def gap_at(tokens: Tokens, y: Ints, blocks: Blocks, weights: Any, tagger: Any) -> float:
-    """The duality gap of the log loss at weights of a tagger's task: NaN where the chain has no penalty."""
+    """Return the duality gap of the log loss at weights of a tagger's task: NaN where the chain has no penalty."""
     if not has_bound(tagger.penalty_, len(blocks), tagger.transitions):
         return np.nan
     W, chain = weights
@@ -84,7 +84,7 @@ class TaggerPath:
 def solve_path(
     make: Callable[[Any, Any], BatchChain], penalty: Any, strengths: Floats, tol: float | None
 ) -> TaggerPath:
-    """One problem for each strength, each from the solution of the one before."""
+    """Solve the problem for each strength, from the solution of the one before."""
     start: Any = None
     rows: list[tuple[float, float, int, int]] = []
     kept, weights = [], []

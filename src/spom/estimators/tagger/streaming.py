@@ -12,11 +12,10 @@ from spom.core.state import State
 from spom.errors import Unsupported
 from spom.estimators.tagger import defaults
 from spom.estimators.tagger.inputs import as_columns, label_names, make_features, split_labels
-from spom.estimators.tagger.tagger import NONE, ChainLearner
+from spom.estimators.tagger.tagger import ChainLearner
 from spom.estimators.training import Trainer, described
 from spom.estimators.training.streams import Stream, windows_of
 from spom.features.templates import Templates
-from spom.solvers.steps import InverseSqrtEpoch, LinearDecay
 from spom.solvers.structured.chains.solver import OnlineChain
 
 # Slots for the features of all templates, where templates do not say how many.
@@ -32,25 +31,20 @@ class StreamChain(ChainLearner):
         self.epochs: int | None = None
         self.windows, self.encode, self.seen = windows, encode, 0
 
-    def states(self, start: State | None, done: int) -> Iterator[State]:
-        """One state for each window; those before a resume are read again, and dropped."""
-        if start is not None:
-            self._made = self.make(start)
-        solver = self.solver
+    def _losses(self, done: int) -> Iterator[float]:
+        """Make a pass over each window; those before a resume are read again and dropped."""
         for window in islice(self.windows, done, None):
-            solver.feed(*self.encode(window))
-            self.seen += solver.tokens.total
-            loss = solver.one_pass().loss
-            self._weights = None
-            yield State(k=solver.done, theta=NONE, loss=loss)
+            self.solver.feed(*self.encode(window))
+            self.seen += self.solver.tokens.total
+            yield self.solver.one_pass().loss
 
     def entry(self, state: State) -> dict[str, Any]:
-        """As for a pass; the speed counts what was read."""
+        """Return the entry of a window; the speed counts the tokens that were read."""
         return {**super().entry(state), "per_second": self.seen / max(self.solver.seconds, 1e-9)}
 
 
-def fit_stream(tagger: Any, stream: Stream, classes: Any, dev: Any, make_trainer: Callable[..., Trainer]) -> None:
-    """Fit a tagger to a stream; constraints, labels and what else is `"auto"` follow from the first window."""
+def fit_stream(tagger: Any, stream: Stream, classes: Any, dev: Any, watch: dict[str, Any]) -> None:
+    """Fit a tagger to a stream; constraints, labels and all other `"auto"` settings follow from the first window."""
     for name in ("kernels", "prune", "max_weights"):
         if getattr(tagger, name) is not None:
             raise Unsupported(f"{name}= needs all sentences at once: a stream is read once")
@@ -73,22 +67,15 @@ def fit_stream(tagger: Any, stream: Stream, classes: Any, dev: Any, make_trainer
     if tagger._allowed.constraints is not None:
         # Sentences to come may break the scheme: learning does without it, tagging keeps it.
         tagger._allowed = tagger._allowed._replace(broken=np.zeros(1, dtype=np.int64))
-    trainer = make_trainer(lambda: {"data": "stream", "labels": described(tagger.classes_.tolist())})
+    trainer = Trainer(tagger, lambda: {"data": "stream", "labels": described(tagger.classes_.tolist())}, **watch)
     seed = trainer.seed(tagger._seed)
-
-    def made(start: State | None) -> OnlineChain:
-        solver: OnlineChain = tagger._solver(task, 1, seed, start)
-        if isinstance(solver.step, LinearDecay):
-            # A stream has no end that a step could fall to zero for.
-            solver.step = InverseSqrtEpoch(solver.step.eta0)
-        return solver
 
     def encoded(window: Any) -> tuple[Any, Any]:
         X, y = labelled(window)
         rows = task.features.transform(as_columns(tagger.templates, X))
         return rows, tagger._labels(y, rows.offsets, None, tagger.classes_)[0]
 
-    learner = StreamChain(made, chain([first], windows), encoded)
+    learner = StreamChain(lambda start: tagger._solver(task, None, seed, start), chain([first], windows), encoded)
     learner.dev, learner.scores = tagger._dev(dev, task), dev is not None
     with trainer.running():
         found = trainer.run(learner)
@@ -98,7 +85,7 @@ def fit_stream(tagger: Any, stream: Stream, classes: Any, dev: Any, make_trainer
 
 
 def labelled(window: Any) -> tuple[Any, Any]:
-    """(sentences, labels) of a window."""
+    """Return (sentences, labels) of a window."""
     if isinstance(window, tuple) and len(window) == 3 and window[2] is not None:
         raise Unsupported("streams of sentences take no sample weights: leave them out")
     found: tuple[Any, Any] = split_labels(*window[:2]) if isinstance(window, tuple) else split_labels(window, None)
@@ -106,7 +93,7 @@ def labelled(window: Any) -> tuple[Any, Any]:
 
 
 def hashed(given: Any, X: Any, y: Any) -> Templates:
-    """The templates that were given or chosen, with a slot for every feature that may come."""
+    """Return the templates that were given or chosen, with a slot for every feature that may come."""
     X = as_columns(given, X)
     features = make_features(defaults.chosen_templates(given, X, label_names(y))[0], X)
     if not isinstance(features, Templates):

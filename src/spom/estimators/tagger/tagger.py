@@ -48,7 +48,7 @@ from spom.estimators.tagger.pruning import (
     share_of,
     without_small,
 )
-from spom.estimators.training import Learner, Trainer, all_or_nothing, described, digest
+from spom.estimators.training import Learner, Trainer, all_or_nothing, described, digest, shares
 from spom.estimators.training.goal import Goal
 from spom.estimators.training.streams import as_stream, is_iterator
 from spom.solvers.batch.path import check_grid
@@ -98,15 +98,15 @@ class SequenceTagger(TakesPenalty, TakesCallbacks, TaggerModel):
         sentences say that a smaller model is good enough, see `spom.estimators.tagger.pruning`), a
         number of templates, a strength (a float), or `{"false_discovery_rate": 0.1}`: those that stand out against
         knockoffs, so that at most that share of them is expected to be noise (`solvers.structured.chains.knockoffs`).
-        `pruning_` tells which went, and why.
-    max_weights : at most so many weights of features: the largest are kept, and learnt again alone, under a penalty of
+        `pruning_` says which were dropped, and why.
+    max_weights : the largest number of feature weights: the largest are kept and learnt again, under a penalty of
         single weights by dual averaging. None: as many as the penalty leaves.
     constraints : `"BIO"`, `"IOB1"`, `"BIOES"`, `"BILOU"`, `Constraints`, None (any label may follow any other), or
         `"auto"`: the scheme that the labels are of, if any. Gold labels that break it are reported and left alone.
     patience : with `dev=` in `fit`, stop after that many epochs without a better score there; None makes all epochs.
     scoring : what `score` and `dev` measure: `"f1"` of phrases, `"accuracy"` of tokens, or `"auto"`: F1 where labels
         are those of a scheme such as BIO.
-    random_state, verbose, callbacks : as everywhere; see `spom.core.callbacks`.
+    random_state, verbose, callbacks : as in other estimators; see `spom.core.callbacks`.
     memory : what Gram matrices of kernels may take; see `MKLClassifier`.
 
     Attributes
@@ -206,29 +206,26 @@ class SequenceTagger(TakesPenalty, TakesCallbacks, TaggerModel):
         or `Columns`: the epoch with the best score there is kept. With y left out, X may also be a stream: an iterator
         of (sentence, labels), of blocks of them or of `Columns`, or a `spom.scale.Stream`; features are then hashed
         (into 2**20 slots, unless templates say otherwise), and `penalty="auto"` is no penalty.
-        `checkpoint` is a file for the state of the run, written every so many epochs, or seconds ("60s"), or only where
+        `checkpoint` is a file for the state of the run, written every N epochs, every N seconds ("60s"), or only where
         the run was stopped ("stop"); with `resume` the run continues from there, to the same bits.
         """
         self._check()
-
-        def make_trainer(contents: Callable[[], dict[str, Any]]) -> Trainer:
-            watch: dict[str, Any] = {"checkpoint": checkpoint, "every": checkpoint_every, "resume": resume}
-            return Trainer(self, contents, patience=self.patience, **watch)
-
+        watch: dict[str, Any] = {"checkpoint": checkpoint, "every": checkpoint_every, "resume": resume}
+        watch["patience"] = self.patience
         with all_or_nothing(self):
             if y is None and is_iterator(X):
                 from spom.estimators.tagger.streaming import fit_stream
 
-                fit_stream(self, as_stream(X), classes, dev, make_trainer)
+                fit_stream(self, as_stream(X), classes, dev, watch)
                 return self
             if self.kernels is not None:
                 from spom.estimators.tagger.kernels import fit_with_kernels
 
-                fit_with_kernels(self, (X, y, sample_weight), classes, dev, make_trainer)
+                fit_with_kernels(self, (X, y, sample_weight), classes, dev, watch)
                 return self
             task = self._first_task(*split_labels(X, y), classes).weighted(sample_weight)
             whole = task
-            trainer = make_trainer(lambda: self._contents(whole, dev))
+            trainer = Trainer(self, lambda: self._contents(whole, dev), **watch)
             with trainer.running():
                 weights, task = self._learn(task, trainer, dev)
             self.gap_ = self._gap(task, weights)
@@ -263,7 +260,7 @@ class SequenceTagger(TakesPenalty, TakesCallbacks, TaggerModel):
                 if rows.n_tokens == 0:
                     return self
                 task = self._task(self._features, rows, codes, labels)
-            solver = self._going_on(task.weighted(sample_weight), before)
+            solver = self._next_pass(task.weighted(sample_weight), before)
             trainer = Trainer(self)
             if not first:
                 trainer.history = list(self.history_)
@@ -300,7 +297,7 @@ class SequenceTagger(TakesPenalty, TakesCallbacks, TaggerModel):
     def _labels(
         self, y: Any, offsets: Ints, classes: ArrayLike | None, before: Names | None = None
     ) -> tuple[Ints, Names]:
-        """(numbers of labels, all classes): those that were there come first, in their order, then what is new."""
+        """Return (label numbers, all classes): known classes first, in their order, then new ones."""
         codes, labels = label_codes(y, offsets, unknown=True)
         if classes is None and before is None:
             return codes, labels
@@ -310,7 +307,7 @@ class SequenceTagger(TakesPenalty, TakesCallbacks, TaggerModel):
         return recode(codes, labels, every, offsets), every
 
     def _first_task(self, X: Any, y: Any, classes: ArrayLike | None, features: Any = None) -> Task:
-        """Sentences with their features and labels, and what is chosen by them."""
+        """Encode sentences and labels, and choose the settings that depend on them."""
         X = as_columns(self.templates, X)
         templates, self.templates_ = defaults.chosen_templates(self.templates, X, label_names(y))
         found = make_features(templates if features is None else features, X)
@@ -347,50 +344,53 @@ class SequenceTagger(TakesPenalty, TakesCallbacks, TaggerModel):
     def _solver(
         self,
         task: Task,
-        epochs: int,
+        epochs: int | None,
         seed: Any,
         start: State | None = None,
-        penalty: Any = None,
         candidates: Candidates | None = None,
     ) -> OnlineChain:
-        penalty = self.penalty_ if penalty is None else penalty
+        """Return the solver for a task; `epochs` is None where no pass is known to be the last."""
         if candidates is None:
             check_labels_fit(self.classes_.size, task.blocks.total)
-        return OnlineChain(
+        solver = OnlineChain(
             task.tokens,
             task.y,
             self.classes_.size,
             blocks=task.blocks,
             loss=self.loss_,
-            penalty=penalty,
+            penalty=self.penalty_,
             update=self.update,
-            step=defaults.chosen_step(self.step, task.tokens, penalty, self.update),
+            step=defaults.chosen_step(self.step, task.tokens, self.penalty_, self.update),
             candidates=candidates,
             transitions=self.transitions,
             constraints=self._allowed.while_learning,
             cost=self.cost,
             average=self.average,
-            epochs=epochs,
+            epochs=1 if epochs is None else epochs,
             shuffle=self.shuffle,
             random_state=seed,
             start=start,
             weight=task.weight,
         )
+        if epochs is None and isinstance(solver.step, LinearDecay):
+            # A step cannot fall to zero at an end that is unknown.
+            solver.step = InverseSqrtEpoch(solver.step.eta0)
+        return solver
 
     def _many(self, task: Task) -> Candidates | None:
-        """How many labels are learnt; None where they are few."""
+        """Return the candidates of a task with many labels, or None where labels are few."""
         step = defaults.chosen_step(self.step, task.tokens, self.penalty_, self.update)
         return candidates_for(self, self.classes_.size, task.y, step)
 
     def _seed(self) -> int:
-        """The seed of a run: `random_state` itself where it is a number."""
+        """Return the seed of a run: `random_state` itself where it is a number."""
         given = self.random_state
         if isinstance(given, (int, np.integer)):
             return int(given)
         return int(check_random_state(given).randint(2**31))
 
     def _learn(self, task: Task, trainer: Trainer, dev: Any) -> tuple[Weights, Task]:
-        """Choose templates where that is asked for, learn, and keep the largest weights where that is asked for."""
+        """Choose templates (`prune`), learn, and keep only the largest weights (`max_weights`)."""
         self.pruning_ = chosen_pruning(self, task)
         if self.pruning_ is not None:
             task = task.only(task.blocks.ids(self.pruning_.selection.kept))
@@ -433,7 +433,7 @@ class SequenceTagger(TakesPenalty, TakesCallbacks, TaggerModel):
         return (found.model["W"], found.model["chain"]), fewer
 
     def _batch(self, task: Task, start: Any, penalty: Any = None) -> BatchChain:
-        """The batch solver for a task."""
+        """Return the batch solver for a task."""
         if task.weight is not None or (task.y.size and task.y.min() < 0):
             raise Unsupported("solver='batch' takes no sample weights and no unknown labels: use solver='online'")
         return BatchChain(
@@ -448,7 +448,7 @@ class SequenceTagger(TakesPenalty, TakesCallbacks, TaggerModel):
         )
 
     def _gap(self, task: Task, weights: Weights) -> float:
-        """The duality gap of a task at these weights; NaN where none is known."""
+        """Return the duality gap of a task at these weights; NaN where none is known."""
         if self.loss_ != "log" or self.update == "select":
             return np.nan
         if task.weight is not None or task.y.min() < 0 or is_sparse(weights[0]):
@@ -479,24 +479,17 @@ class SequenceTagger(TakesPenalty, TakesCallbacks, TaggerModel):
         return solve_path(lambda penalty, start: tagger._batch(task, start, penalty), tagger.penalty_, grid, self.tol)
 
     def _contents(self, task: Task, dev: Any) -> dict[str, Any]:
-        """What the fingerprint of a checkpoint says of the sentences."""
+        """Return the part of a checkpoint's fingerprint that describes the sentences."""
         tokens = task.tokens
-        weights = {} if task.weight is None else {"weights": digest(task.weight)}
+        sizes = {"sentences": len(tokens), "tokens": int(tokens.total), "features": int(task.blocks.total)}
         return {
-            **weights,
-            "data": {
-                **{"sentences": len(tokens), "tokens": int(tokens.total), "features": int(task.blocks.total)},
-                "digest": digest(*tokens),
-            },
+            **({} if task.weight is None else {"weights": digest(task.weight)}),
+            "data": {**sizes, "digest": digest(*tokens)},
             "targets": digest(task.y),
             "labels": described(self.classes_.tolist()),
             "templates": list(self.blocks_),
-            "dev": None if dev is None else self._dev_digest(dev, task),
+            "dev": task.digest_of(dev),
         }
-
-    def _dev_digest(self, dev: Any, task: Task) -> str:
-        tokens, gold = task.held_out(dev)
-        return digest(*tokens, *gold)
 
     def _dev(self, dev: Any, task: Task) -> Any:
         if dev is None:
@@ -505,17 +498,14 @@ class SequenceTagger(TakesPenalty, TakesCallbacks, TaggerModel):
         check_dev(gold[1], self.classes_)
         return lambda weights: self._measure(tokens, gold, weights)
 
-    def _going_on(self, task: Task, before: Names | None) -> OnlineChain:
-        """A solver for one more pass that goes on where the last call ended."""
+    def _next_pass(self, task: Task, before: Names | None) -> OnlineChain:
+        """Return a solver for one more pass, from where the last call ended."""
         going = getattr(self, "_going", None)
         given = self.random_state
         seed = given if isinstance(given, np.random.Generator) else self._seed()
         # What the first call chose stays: later ones add labels and pairs.
         many = self._many(task) if before is None else Candidates() if is_sparse(self.weights_) else None
-        solver = self._solver(task, 1, seed, candidates=many)
-        if isinstance(solver.step, LinearDecay):
-            # There is no last call that a step could fall to zero for.
-            solver.step = InverseSqrtEpoch(solver.step.eta0)
+        solver = self._solver(task, None, seed, candidates=many)
         if before is None:
             return solver
         place, k = np.arange(before.size), self.classes_.size
@@ -560,18 +550,19 @@ NONE: Floats = np.zeros(0)
 
 
 class Certifying:
-    """The gap of each epoch's weights, and the end of the run where it is at most `tol` times the objective."""
+    """The gap of each epoch's weights; the run ends where it is at most `tol` times the objective."""
 
     def __init__(self, gap: Callable[[Weights], float], tol: float) -> None:
         self.gap, self.tol, self.last = gap, tol, np.nan
 
-    def entry(self, weights: Weights, found: dict[str, Any]) -> dict[str, Any]:
-        """The entry of an epoch with its gap; the gap of an epoch that was loaded is not asked for again."""
+    def entry(self, weights: Weights | None, found: dict[str, Any]) -> dict[str, Any]:
+        """Return the entry of an epoch with its gap."""
+        assert weights is not None
         self.last = self.gap(weights) / max(abs(found["objective"]), 1e-300)
         return {**found, "gap": self.last * max(abs(found["objective"]), 1e-300)}
 
     def __call__(self, state: State) -> bool:
-        """Whether to stop."""
+        """Return whether to stop."""
         return bool(self.last <= self.tol)
 
 
@@ -601,60 +592,57 @@ class ChainLearner(Learner):
         return self._made
 
     def states(self, start: State | None, done: int) -> Iterable[State]:
-        """One state for each pass; without theta, which would be a copy of all weights."""
+        """Yield a state for each pass, without theta, which would be a copy of all weights."""
         if start is not None:
             self._made = self.make(start)
-        return self._states()
-
-    def _states(self) -> Iterator[State]:
-        for epoch in self.solver.passes():
+        for loss in self._losses(done):
             self._weights = None
-            yield State(k=epoch.epoch, theta=NONE, loss=epoch.loss)
+            yield State(k=self.solver.done, theta=NONE, loss=loss)
+
+    def _losses(self, done: int) -> Iterator[float]:
+        """Make the passes after the first `done`, and yield the mean loss of each."""
+        return (epoch.loss for epoch in self.solver.passes())
 
     def entry(self, state: State) -> dict[str, Any]:
-        """The objective is the mean of the losses met in the epoch plus the penalty at its end."""
+        """Return the entry of an epoch; its objective is the mean loss of its rounds plus the penalty at its end."""
         solver = self.solver
         if self.scores or self.certifying is not None:
             self._weights = solver.weights()
         found = solver.engine.summary() if self._weights is None else summarised(*self._weights, solver.blocks.starts)
-        total = found.norms.sum()
         entry = {
             "epoch": state.k,
             "objective": state.loss + penalty_value(solver.penalty, found, solver.transitions),
             "loss": state.loss,
-            "blocks_kept": int(np.count_nonzero(found.norms)),
+            **shares(found.norms),
             "nonzeros": found.nonzeros,
             "per_second": state.k * solver.tokens.total / max(solver.seconds, 1e-9),
-            "block_weights": found.norms / total if total > 0 else found.norms,
         }
-        return (
-            entry if self._weights is None or self.certifying is None else self.certifying.entry(self._weights, entry)
-        )
+        return entry if self.certifying is None else self.certifying.entry(self._weights, entry)
 
     def model(self, state: State) -> Arrays:
-        """The weights now."""
+        """Return the weights now."""
         W, chain = self.solver.weights() if self._weights is None else self._weights
         return {"W": W.data if isinstance(self.solver.engine, PairEngine) else W, "chain": chain}
 
     def weights_of(self, model: Arrays) -> Weights:
-        """What `model` gave, as weights."""
+        """Return the weights of the arrays that `model` returns."""
         engine, W = self.solver.engine, model["W"]
         return engine.matrix(W) if isinstance(engine, PairEngine) else W, model["chain"]
 
     def like(self, state: State | None) -> Arrays:
-        """Empty tables of the right shape."""
+        """Return empty tables of the right shape."""
         k, engine = self.solver.labels, self.solver.engine
         dense = (self.solver.blocks.total, padded(k))
         shape = engine.table.sums.shape if isinstance(engine, PairEngine) else dense
         return {"W": np.zeros(shape, dtype=np.float32), "chain": np.zeros((k + 2, k))}
 
     def score(self, model: Arrays) -> float:
-        """The score on development sentences."""
+        """Return the score on development sentences."""
         assert self.dev is not None
         return self.dev(self.weights_of(model))
 
     def snapshot(self, state: State, copy: bool = True) -> State:
-        """The tables of the solver; the weights follow from them."""
+        """Return the tables of the solver, from which the weights follow."""
         solver = self.solver
         internal: Arrays = {f"engine.{n}": a.copy() if copy else a for n, a in solver.engine.pack().items()}
         return State(

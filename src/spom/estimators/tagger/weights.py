@@ -22,7 +22,7 @@ from spom.solvers.structured.chains.data import Tokens
 
 
 def check_sample_weight(sample_weight: Any, offsets: Ints) -> list[Floats]:
-    """One array per sentence, of one weight or of one per token.
+    """Return one array per sentence, of one weight or of one per token.
 
     >>> check_sample_weight([2, [1, 0.5]], np.array([0, 3, 5]))
     [array([2.]), array([1. , 0.5])]
@@ -47,17 +47,17 @@ def check_sample_weight(sample_weight: Any, offsets: Ints) -> list[Floats]:
 
 
 def is_per_token(weights: list[Floats]) -> bool:
-    """Whether the tokens of some sentence differ."""
+    """Return whether the tokens of some sentence differ."""
     return any(w.size > 1 and bool((w != w[0]).any()) for w in weights)
 
 
 def sentence_weights(weights: list[Floats]) -> Floats:
-    """One weight per sentence, where its tokens do not differ."""
+    """Return one weight per sentence, where its tokens do not differ."""
     return np.array([w[0] if w.size else 0.0 for w in weights])
 
 
 def levels(weights: Floats, y: Ints) -> list[tuple[Ints, float]]:
-    """(labels, weight) of each level: labels of tokens below it are unknown.
+    """Return (labels, weight) of each level: labels of tokens below it are unknown.
 
     >>> levels(np.array([1.0, 3.0]), np.array([0, 1]))
     [(array([0, 1]), 1.0), (array([-1,  1]), 2.0)]
@@ -67,7 +67,7 @@ def levels(weights: Floats, y: Ints) -> list[tuple[Ints, float]]:
 
 
 def weighted(tokens: Tokens, y: Ints, weights: list[Floats]) -> tuple[Tokens, Ints, Floats]:
-    """(tokens, labels, weights of sentences): sentences whose tokens differ are there once for each level."""
+    """Return (tokens, labels, weights of sentences): sentences whose tokens differ are there once for each level."""
     if not is_per_token(weights):
         return tokens, y, sentence_weights(weights)
     which: list[int] = []

@@ -3,7 +3,7 @@
 from spom.core.arrays import Arrays
 from spom.estimators.training.checkpoint import KIND, Checkpoint
 from spom.estimators.training.fingerprint import Fingerprint, described, digest, digest_of_file
-from spom.estimators.training.trainer import Learner, Outcome, Trainer, all_or_nothing, kept_epoch, last_entry
+from spom.estimators.training.trainer import Learner, Outcome, Trainer, all_or_nothing, kept_epoch, last_entry, shares
 
 __all__ = [
     "KIND",
@@ -19,4 +19,5 @@ __all__ = [
     "digest_of_file",
     "kept_epoch",
     "last_entry",
+    "shares",
 ]

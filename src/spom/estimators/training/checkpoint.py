@@ -40,7 +40,7 @@ class Checkpoint:
     done: dict[str, Arrays] = field(default_factory=dict)
     # Whether patience or a rule has ended a stage.
     converged: bool = False
-    # How many epochs a stage that is over was asked for.
+    # The number of epochs that each finished stage was to make.
     asked: dict[str, int | None] = field(default_factory=dict)
 
     def write(self, path: Path) -> None:
@@ -74,7 +74,7 @@ class Checkpoint:
 
     @classmethod
     def read(cls, path: Path) -> Checkpoint:
-        """The checkpoint at `path`, or the one before it where that is damaged; a clear error where there is none."""
+        """Read the checkpoint at `path`, or the one before it where that is damaged; raise where there is none."""
         if not path.exists() and not previous(path).exists():
             raise DataError("there is no checkpoint to resume from; start without resume", str(path))
         try:
@@ -116,7 +116,7 @@ class Checkpoint:
 
 
 def check_like(given: Arrays, like: Arrays, path: Path) -> Arrays:
-    """`given`, where it has arrays of the names, shapes and dtypes of `like`, with finite numbers.
+    """Return `given`, or raise where its names, shapes or dtypes are not those of `like`, or numbers are not finite.
 
     An array that is empty in `like` may have any length.
     """
@@ -132,7 +132,7 @@ def check_like(given: Arrays, like: Arrays, path: Path) -> Arrays:
 
 
 def _written(entry: dict[str, Any], prefix: str) -> list[list[Any]]:
-    """An entry of a history as JSON takes it: arrays by their names, numbers that are not finite as hex.
+    """Return an entry of a history as JSON takes it: arrays by their names, numbers that are not finite as hex.
 
     Pairs, because headers are sorted by key, and the last entry goes into the model file in its own order.
     """

@@ -21,7 +21,7 @@ SHOWN = 3
 
 
 def digest(*parts: Any) -> str:
-    """A short hash of the contents of arrays (dense or CSR), text and None.
+    """Return a short hash of the contents of arrays (dense or CSR), text and None.
 
     >>> digest(np.arange(3)) == digest(np.arange(3)), digest(np.arange(3)) == digest(np.arange(3.0))
     (True, False)
@@ -46,14 +46,14 @@ def _add(found: Any, array: np.ndarray[Any, Any]) -> None:
 
 
 def digest_of_file(path: Any) -> dict[str, Any]:
-    """The size of a file and a hash of its bytes."""
+    """Return the size of a file and a hash of its bytes."""
     with open(path, "rb") as file:
         found = hashlib.file_digest(file, "sha256").hexdigest()[:32]
         return {"bytes": file.tell(), "digest": found}
 
 
 def described(value: Any) -> Any:
-    """A parameter as JSON that is the same in every process: operators by class and parameters, arrays by digest.
+    """Return a parameter as JSON, the same in every process: operators by class and parameters, arrays by digest.
 
     >>> from spom.penalties import L1
     >>> described(L1(0.5))
@@ -78,7 +78,7 @@ def described(value: Any) -> Any:
 
 
 def fingerprint_of(estimator: Any, contents: Callable[[], dict[str, Any]]) -> Fingerprint:
-    """All fields for an estimator and the contents that it learns from."""
+    """Return all fields for an estimator and the contents that it learns from."""
     from spom import __version__
 
     params = {k: v for k, v in estimator.get_params(deep=False).items() if k not in NOT_COMPARED}
@@ -92,7 +92,7 @@ def fingerprint_of(estimator: Any, contents: Callable[[], dict[str, Any]]) -> Fi
 
 
 def target() -> str:
-    """The instructions that kernels are compiled for: others may round otherwise."""
+    """Return the instructions that kernels are compiled for: others may round otherwise."""
     from spom.core.compiled.key import level
     from spom.core.jit import switched_off
 
@@ -100,7 +100,7 @@ def target() -> str:
 
 
 def differences(kept: Any, now: Any, where: str = "") -> Iterator[str]:
-    """The fields that differ, each as a sentence."""
+    """Yield the fields that differ, each as a sentence."""
     if isinstance(kept, dict) and isinstance(now, dict):
         for name in dict.fromkeys([*kept, *now]):
             if name not in kept or name not in now:
@@ -117,7 +117,7 @@ def _short(value: Any) -> str:
 
 
 def check_same_run(path: Any, kept: Fingerprint, now: Fingerprint) -> None:
-    """A `DataError` that names what differs, where the checkpoint is of another run."""
+    """Raise a `DataError` that names what differs where the checkpoint is of another run."""
     found = list(differences(kept, now))
     if found:
         more = f"; and {len(found) - SHOWN} more" if len(found) > SHOWN else ""

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from spom.core.state import State
-from spom.estimators.training.trainer import Learner
+from spom.estimators.training.trainer import Learner, shares
 
 # Rounds of a batch solver before it gives up.
 MOST = 50
@@ -26,7 +26,7 @@ class Goal:
         self._before = np.inf
 
     def __call__(self, state: State) -> bool:
-        """Whether this state is good enough, or the last there is to be."""
+        """Return whether to stop at this state."""
         gap = float(state.internal["gap"]) if "gap" in state.internal else np.nan
         gained, self._before = self._before - state.objective, state.objective
         enough = gap <= self.tol * abs(state.objective)
@@ -35,26 +35,19 @@ class Goal:
 
 
 class BatchLearner(Learner):
-    """Rounds of a solver that `make` builds, from its beginning or from a state; kinds of models build on it."""
+    """Rounds of a batch solver that `make` builds, from its beginning or from a state."""
 
     def __init__(self, make: Callable[[State | None], Any], goal: Goal) -> None:
         self.make, self.rule, self.epochs = make, goal, None
         self.solver = make(None)
 
     def states(self, start: State | None, done: int) -> Iterable[State]:
-        """The solver, from its beginning or from a state."""
+        """Return the solver, from its beginning or from a state."""
         if start is not None:
             self.solver = self.make(start)
         return self.solver  # type: ignore[no-any-return]  # solvers of chains and of trees are iterables of states
 
     def entry(self, state: State) -> dict[str, Any]:
-        """An entry of `history_`."""
-        norms = np.zeros(0) if state.block_norms is None else state.block_norms
-        return {
-            "epoch": state.k,
-            "objective": state.objective,
-            "loss": state.loss,
-            "gap": float(state.internal["gap"]),
-            "blocks_kept": int(np.count_nonzero(norms)),
-            "block_weights": norms / norms.sum() if norms.any() else norms,
-        }
+        """Return an entry of `history_`."""
+        found = {"epoch": state.k, "objective": state.objective, "loss": state.loss}
+        return {**found, "gap": float(state.internal["gap"]), **shares(state.block_norms)}

@@ -47,7 +47,7 @@ class Stream:
         return self.windows(0)
 
     def windows(self, number: int) -> Iterator[Any]:
-        """The windows of the pass with this number."""
+        """Return the windows of a pass, by its number."""
         return ahead(self._windows(np.random.default_rng([self.seed, number])))
 
     def _windows(self, random: np.random.Generator) -> Iterator[Any]:
@@ -71,7 +71,7 @@ class Stream:
 
 
 def windows_of(stream: Stream, passes: int) -> Iterator[Any]:
-    """The windows of so many passes, of one where the stream can be read only once."""
+    """Yield the windows of all passes; of one pass where the stream can be read only once."""
     count = 0
     for number in range(1 if stream.once else passes):
         for block in stream.windows(number):
@@ -82,12 +82,12 @@ def windows_of(stream: Stream, passes: int) -> Iterator[Any]:
 
 
 def is_iterator(X: Any) -> bool:
-    """Whether sentences or trees come one after another, not as a whole."""
+    """Return whether sentences or trees come one after another, not as a whole."""
     return isinstance(X, Stream) or (hasattr(X, "__next__") and not hasattr(X, "__len__"))
 
 
 def as_stream(X: Any) -> Stream:
-    """The stream itself, or one of this iterable."""
+    """Return the stream itself, or one of this iterable."""
     return X if isinstance(X, Stream) else Stream(X)
 
 
@@ -95,7 +95,7 @@ def as_stream(X: Any) -> Stream:
 
 
 def is_example(item: Any) -> bool:
-    """Whether an item is one example: a row and its target, tokens and their labels, the words of a tree."""
+    """Return whether an item is one example: a row and its target, tokens and their labels, the words of a tree."""
     if isinstance(item, tuple) and len(item) in (2, 3):
         X, y = item[0], item[1]
         if hasattr(X, "shape"):
@@ -105,7 +105,7 @@ def is_example(item: Any) -> bool:
 
 
 def _blocks(source: Iterable[Any], window: int) -> Iterator[Any]:
-    """The blocks of a source; single examples are put together."""
+    """Yield the blocks of a source; single examples are joined to blocks."""
     held: list[Any] = []
     for item in source:
         if not is_example(item):
@@ -131,7 +131,7 @@ def _block(examples: list[Any]) -> Any:
 
 
 def size_of(block: Any) -> int:
-    """How many examples a block has."""
+    """Return how many examples a block has."""
     X = block[0] if isinstance(block, tuple) else block
     if isinstance(block, tuple) and len(block) not in (2, 3):
         raise DataError(f"expected (X, y) or (X, y, sample_weight) in a stream, found a tuple of {len(block)}")
@@ -141,14 +141,14 @@ def size_of(block: Any) -> int:
 
 
 def part_of(block: Any, begin: int, end: int) -> Any:
-    """Some examples in a row."""
+    """Return the examples from `begin` to `end`."""
     if begin == 0 and end == size_of(block):
         return block
     return tuple(_some(part, slice(begin, end)) for part in block) if isinstance(block, tuple) else block[begin:end]
 
 
 def taken(block: Any, index: Any) -> Any:
-    """The examples of these numbers."""
+    """Return the examples with these indices."""
     return tuple(_some(part, index) for part in block) if isinstance(block, tuple) else block[index]
 
 
@@ -161,7 +161,7 @@ def _some(part: Any, index: Any) -> Any:
 
 
 def as_one(parts: list[Any]) -> Any:
-    """Several blocks as one."""
+    """Join several blocks."""
     first = parts[0]
     if len(parts) == 1:
         return first
@@ -192,7 +192,7 @@ def _stacked(parts: list[Any]) -> Any:
 
 
 def ahead(items: Iterable[T]) -> Iterator[T]:
-    """The same items, made in a thread of their own, one before it is asked for."""
+    """Yield the same items, made one ahead in a thread."""
     box: queue.Queue[tuple[str, Any]] = queue.Queue(maxsize=1)
     stop = threading.Event()
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from spom.core.arrays import Arrays
+from spom.core.arrays import Arrays, Floats
 from spom.core.atomic import check_writable, remove_stale
 from spom.core.callbacks import LOG, Callbacks, Tasks, as_callbacks
 from spom.core.compiled.pool import cores
@@ -26,20 +26,19 @@ from spom.solvers.iterate import Rule, period, progress
 
 # Above this many blocks their weights are not kept for every epoch: the history would be larger than the model.
 MANY_BLOCKS = 2000
-# Of a run of unknown length so many entries are kept at most.
+# The largest number of entries of a run of unknown length.
 MANY_ENTRIES = 1024
 NONE: np.ndarray[Any, Any] = np.zeros(0)
-# What a learner raises where the numbers of a checkpoint are finite and make no sense.
+# What a learner raises where a checkpoint has finite numbers that make no sense.
 DAMAGE = (ArithmeticError, AttributeError, LookupError, MemoryError, TypeError, ValueError)
 
 
 class Learner:
-    """What the trainer runs: a solver, and what an epoch of it is called, weighs and scores.
+    """What the trainer runs: a solver, with the entry, the weights and the score of each of its epochs.
 
-    `epochs` is how many states there will be, those before a resume included, or None where it is unknown. `rule` stops
-    the run after a state, as those of `spom.solvers.iterate` do; after a resume it is asked about the earlier states
-    again, which then have `k`, `objective` and the gap, where the entry has one, alone. `columns` are the names that
-    every entry has.
+    `epochs` is the number of states, including those before a resume, or None where it is unknown. `rule` stops the run
+    after a state, as those of `spom.solvers.iterate` do; after a resume it is called with the earlier states again,
+    with only `k`, `objective` and, where the entry has one, the gap. `columns` are the names that every entry has.
     """
 
     epochs: int | None = None
@@ -52,19 +51,19 @@ class Learner:
         raise NotImplementedError
 
     def entry(self, state: State) -> dict[str, Any]:
-        """What the history and callbacks say of an epoch; the trainer adds `epoch`, `seconds` and the score."""
+        """Return the entry of an epoch for the history; the trainer adds `epoch`, `seconds` and the score."""
         raise NotImplementedError
 
     def model(self, state: State) -> Arrays:
-        """The weights after this epoch, as arrays that later epochs do not touch."""
+        """Return the weights after this epoch, as arrays that later epochs do not touch."""
         raise NotImplementedError
 
     def score(self, model: Arrays) -> float:
-        """The score of a model on development data, larger is better; asked for where `scores` is True."""
+        """Return the score of a model on development data, larger is better; called where `scores` is True."""
         raise NotImplementedError
 
     def snapshot(self, state: State, copy: bool = True) -> State:
-        """The state as it is written to a checkpoint; a copy, unless no later epoch will touch its arrays."""
+        """Return the state as it is written to a checkpoint; a copy, unless no later epoch will touch its arrays."""
         if not copy:
             return state
         internal = {name: a.copy() for name, a in state.internal.items()}
@@ -72,21 +71,20 @@ class Learner:
         return replace(state, theta=state.theta.copy(), internal=internal, block_norms=norms)
 
     def scored(self, score: float) -> dict[str, Any]:
-        """What the history says of a score."""
+        """Return the fields of an entry for a score."""
         return {"dev": score}
 
     def like(self, state: State | None) -> Arrays:
-        """Arrays of the shape and dtype that `model` gives: what a checkpoint holds is compared with them."""
+        """Return arrays of the shape and dtype that `model` gives: what a checkpoint holds is compared with them."""
         raise NotImplementedError
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """The weights that are kept: those of the best epoch on development data, or of the last one."""
+    """The weights of the best epoch on development data, or of the last epoch, and why the stage ended."""
 
     model: Arrays
     stopped: str
-    epochs: int
 
 
 @dataclass
@@ -109,8 +107,8 @@ class Trainer:
 
     Parameters
     ----------
-    estimator : whose `callbacks`, `verbose` and parameters count; the checkpoint carries its name.
-    contents : gives the fields of the fingerprint for data, labels and templates; called only where a
+    estimator : has `callbacks`, `verbose` and the parameters; its name is in the checkpoint.
+    contents : returns the fields of the fingerprint for data, labels and templates; called only where a
         checkpoint is written or read.
     patience : stop a stage after this many epochs in a row without a strictly better score (one that is better by more
         than `tol`); None makes all epochs.
@@ -168,7 +166,7 @@ class Trainer:
         return self.callbacks.stopped or self.stopped == "interrupted"
 
     def seed(self, draw: Callable[[], int]) -> int:
-        """The number that seeds the run: that of the checkpoint, or a new one."""
+        """Return the seed of the run: that of the checkpoint, or a new one."""
         if self._seed is None:
             self._seed = int(draw())
         return self._seed
@@ -196,32 +194,29 @@ class Trainer:
         if self._writer is None:
             # The state is not needed again: free its memory for the next stage.
             self._stage, self._learner = _Stage(stage), None
-        return Outcome(model, reason, begun.epochs)
+        return Outcome(model, reason)
 
     @contextmanager
     def running(self) -> Iterator[Trainer]:
-        """Around all stages: however the block ends, wait for what is being written, and call the callbacks."""
+        """Run all stages inside: however the block ends, wait for the checkpoint and call the callbacks."""
         with self._tasks.running():
-            yield from self._around()
-
-    def _around(self) -> Iterator[Trainer]:
-        try:
-            yield self
-        except BaseException as error:
+            try:
+                yield self
+            except BaseException as error:
+                if self._writer is not None:
+                    self._writer.join()
+                self.callbacks.end("interrupted" if isinstance(error, KeyboardInterrupt) else "error")
+                self._blame_checkpoint(error)
+                raise
             if self._writer is not None:
+                if not self._stage.saved and not self._writer.on_stop and not self._closed:
+                    self._save(copy=False)
                 self._writer.join()
-            self.callbacks.end("interrupted" if isinstance(error, KeyboardInterrupt) else "error")
-            self._blame_checkpoint(error)
-            raise
-        if self._writer is not None:
-            if not self._stage.saved and not self._writer.on_stop and not self._closed:
-                self._save(copy=False)
-            self._writer.join()
-            self._tell_of_failure(self.over)
-        self.callbacks.end(self.stopped)
+                self._tell_of_failure(self.over)
+            self.callbacks.end(self.stopped)
 
     def _blame_checkpoint(self, error: BaseException) -> None:
-        """A `ModelFileError` in the place of an error of a run that was resumed, unless a callback raised it."""
+        """Raise a `ModelFileError` instead of an error of a resumed run, unless a callback raised it."""
         ours = isinstance(error, DAMAGE) and not isinstance(error, SpomError) and error is not self.callbacks.raised
         if self._from is not None and ours:
             what = f"the run cannot resume from this checkpoint ({error}); it is damaged: start without resume"
@@ -230,7 +225,7 @@ class Trainer:
     # --- a stage -------------------------------------------------------------------------------------------
 
     def _begun(self, learner: Learner, stage: str) -> _Stage | Outcome:
-        """A stage at its beginning, or where the checkpoint left it, or what came out where it is over."""
+        """Return a stage at its beginning or as the checkpoint has it, or its outcome where it is over."""
         kept = self._resumed
         if kept is None:
             return _Stage(stage)
@@ -252,10 +247,10 @@ class Trainer:
             raise DataError(f"{what}; it cannot continue to {learner.epochs}: start without resume", str(path))
         self._asked[stage] = learner.epochs
         self._done[stage] = check_like(kept.done[stage], learner.like(None), path)
-        return Outcome(self._done[stage], "end", 0)
+        return Outcome(self._done[stage], "end")
 
     def _was_over(self, learner: Learner) -> bool:
-        """Whether patience or a rule had ended the stage when the checkpoint was written."""
+        """Return whether patience or a rule had ended the stage when the checkpoint was written."""
         stop = False
         if self._stage.state is not None and learner.rule is not None:
             # Entries before these are of other stages.
@@ -269,7 +264,7 @@ class Trainer:
         return self.patience is not None and self._stage.best is not None and self._stage.bad >= self.patience
 
     def _passes(self, learner: Learner, states: Iterable[State]) -> str:
-        """The epochs; why they ended."""
+        """Make the epochs, and return why they ended."""
         stage, reason = self._stage, "end"
         if self.verbose:
             left = None if learner.epochs is None else max(0, learner.epochs - stage.epochs)
@@ -305,7 +300,7 @@ class Trainer:
         return "converged" if converged or self._too_long() else "end"
 
     def _note(self, learner: Learner, state: State) -> None:
-        """One more epoch: its entry, its score, and whether it is the best."""
+        """Record an epoch: its entry, its score, and whether it is the best."""
         stage = self._stage
         stage.state, stage.epochs, stage.saved, stage.between = state, stage.epochs + 1, False, True
         entry = {"epoch": stage.epochs, **learner.entry(state)}
@@ -354,20 +349,30 @@ class Trainer:
         stage.saved = True
 
     def _tell_of_failure(self, raises: bool) -> None:
-        """A checkpoint that was not written does not end the run, unless it was the one to resume from."""
+        """Report a checkpoint that was not written; raise only where the run is to be resumed from it."""
         assert self._writer is not None
         error, self._writer.failed = self._writer.failed, None
         if error is None:
             return
         if raises:
             raise error
-        text = f"the checkpoint {self._writer.path} was not written ({error}); training goes on"
+        text = f"the checkpoint {self._writer.path} was not written ({error}); training continues"
         LOG.warning("%s: %s", self.label, text)
         self.callbacks.problem(text)
 
 
+def shares(norms: Floats | None) -> dict[str, Any]:
+    """Return what the history says of blocks: how many are on, and their shares of the sum of the norms.
+
+    >>> shares(np.array([3.0, 0.0, 1.0]))
+    {'blocks_kept': 2, 'block_weights': array([0.75, 0.  , 0.25])}
+    """
+    found = np.zeros(0) if norms is None else norms
+    return {"blocks_kept": int(np.count_nonzero(found)), "block_weights": found / found.sum() if found.any() else found}
+
+
 def _short(entry: dict[str, Any]) -> dict[str, Any]:
-    """An entry as the history keeps it: without the weights of very many blocks."""
+    """Return an entry as the history keeps it: without the weights of very many blocks."""
     weights = entry.get("block_weights")
     if weights is None or np.size(weights) <= MANY_BLOCKS:
         return entry
@@ -375,7 +380,7 @@ def _short(entry: dict[str, Any]) -> dict[str, Any]:
 
 
 def kept_epoch(history: list[dict[str, Any]]) -> dict[str, Any]:
-    """The entry of the epoch whose weights were kept: the first with the best score on development data, or the last.
+    """Return the entry of the epoch whose weights were kept: the first with the best score, or the last.
 
     >>> kept_epoch([{"epoch": 1, "dev": 0.5}, {"epoch": 2, "dev": 0.75}, {"epoch": 3, "dev": 0.625}])
     {'epoch': 2, 'dev': 0.75}
@@ -387,7 +392,7 @@ def kept_epoch(history: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def last_entry(history: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The last entry of a history without what is long and what is timed: the same seed must give the same bytes."""
+    """Return the last entry of a history without its long and timed fields: the same seed must give the same bytes."""
     dropped = ("block_weights", "per_second", "seconds")
     return [{k: v for k, v in entry.items() if k not in dropped} for entry in history[-1:]]
 
@@ -460,7 +465,7 @@ class Writer:
         self._finished = False
 
     def due(self) -> bool:
-        """Whether a checkpoint falls due at the end of this epoch."""
+        """Return whether a checkpoint falls due at the end of this epoch."""
         self._collect()
         self.count += 1
         now = time.perf_counter()
@@ -469,7 +474,7 @@ class Writer:
         return now - self.mark >= self.period if self.by_time else self.count >= self.period
 
     def write(self, make: Callable[[], Checkpoint], copied: float = 0.0) -> None:
-        """Write what `make` gives (called in the thread), while training goes on; `copied` seconds were spent on it."""
+        """Write the checkpoint that `make` returns in the thread; `copied` seconds were spent on its copy."""
         self.join()
         self.mark, self.count = time.perf_counter(), 0
 

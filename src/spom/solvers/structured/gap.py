@@ -38,11 +38,6 @@ class Certificate(NamedTuple):
         """primal - dual."""
         return self.primal - self.dual
 
-    @property
-    def relative(self) -> float:
-        """(primal - dual) / primal."""
-        return self.gap / max(abs(self.primal), 1e-300)
-
 
 class Part(NamedTuple):
     """Rows of weights with their mean gradient, and their penalty: an elastic form, and one of the norms of blocks.

@@ -61,7 +61,7 @@ def is_sum(code: int) -> bool:
 
 
 def loss_code(name: Any, names: Sequence[str], what: str) -> int:
-    """The number of a loss; an error that lists those there are for `what`.
+    """Return the number of a loss; raise an error that lists the losses of `what`.
 
     >>> loss_code("log", ("hinge", "log"), "chains") == LOG
     True
@@ -116,7 +116,7 @@ def residual(structure: Structure, loss: Loss, scores: Parts, gold: Ints, scratc
 
 
 def scratch_size(tokens: int, labels: int) -> int:
-    """How many numbers chains need to work in, for sentences of up to so many tokens."""
+    """Return the size of the scratch memory of chains, for sentences of up to `tokens` tokens."""
     return 2 * tokens * labels + (labels + 2) * labels
 
 
@@ -290,7 +290,7 @@ def partial_best(scores: Parts, gold: Ints, scratch: Floats, out: Parts) -> floa
 
 
 def agrees(forbidden: Floats, y: Ints) -> bool:
-    """Whether some sequence has these labels (-1: any) and no forbidden step, beginning or end.
+    """Return whether some sequence has these labels (-1: any) and no forbidden step, beginning or end.
 
     `forbidden` (k + 2, k) is -inf at steps from each label, beginnings and ends that are not allowed.
 
@@ -425,7 +425,7 @@ KINDS = {
 
 
 def chain_kind(y: Ints) -> str:
-    """The kind of structure for the gold labels of chains, of which -1 is an unknown one."""
+    """Return the kind of structure for the gold labels of chains, of which -1 is an unknown one."""
     return "partial-chain" if y.size and y.min() < 0 else "quick-chain"
 
 

@@ -148,7 +148,6 @@ class NaiveLearner:
         self.templates, self.loss, self.step, self.penalty, self.radius = templates, loss, step, penalty, radius
         self.theta: dict[str, float] = defaultdict(float)
         self.total: dict[str, float] = defaultdict(float)
-        self.progress = dict.fromkeys(templates, 0.0)
         self.rounds = 0
 
     def all_features(self, sentence: Sentence, h: int, m: int, guide: list[int]) -> list[str]:
@@ -204,8 +203,6 @@ class NaiveLearner:
 
     def round(self, sentence: Sentence, gold: list[int], guide: list[int], step: float) -> None:
         change, size = self.change(sentence, gold, guide, step)
-        for f, c in change.items():
-            self.progress[f.split("|")[0]] += c * self.theta[f]
         for f, c in change.items():
             self.theta[f] += size * c
         if self.penalty is not None:

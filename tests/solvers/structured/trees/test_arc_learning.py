@@ -47,7 +47,7 @@ def solver_for(bank: Any, names: list[str], guide: Any = None, **more: Any) -> A
     codes = templates.fit(bank)
     gold = with_roots(bank.heads, codes)
     guides = None if guide is None else with_roots(guide, codes)
-    found = ArcSolver(templates, codes, gold, guides=guides, shuffle=False, ranking=True, **more)
+    found = ArcSolver(templates, codes, gold, guides=guides, shuffle=False, **more)
     # The naive learner has no filter.
     found.limits[:] = 30000
     return found
@@ -83,8 +83,6 @@ def compare(solver: ArcSolver, naive: NaiveLearner, bank: Any, guide: Any = None
             seen = [-1, *(bank.heads if guide is None else guide)[part].tolist()]
             expected = naive.scores(words_of(bank, s), seen, theta)
             np.testing.assert_allclose(model.scores(solver.codes, s, guides), expected, atol=tolerance)
-    progress = [naive.progress[name] for name in solver.templates.blocks]
-    np.testing.assert_allclose(solver.progress, progress, atol=1e-4)
     norms = np.zeros(len(solver.templates.blocks))
     for f, w in naive.theta.items():
         norms[solver.templates.blocks.index(f.split("|")[0])] += w * w
@@ -247,17 +245,6 @@ def test_what_is_not_there_is_said() -> None:
         solver_for(bank, SOME, penalty=L1(1.0))
     with pytest.raises(ValueError, match="step must be"):
         solver_for(bank, SOME, step=0.0)
-
-
-def test_the_score_that_ranks_templates_is_summed_only_on_request() -> None:
-    bank = random_bank(3)
-    ranked, plain = (solver_for(bank, SOME, loss="mira") for _ in range(2))
-    plain.ranking = False
-    for solver in (ranked, plain):
-        solver.epoch()
-    np.testing.assert_array_equal(ranked.weights, plain.weights)
-    assert np.any(ranked.progress != 0.0)
-    assert not np.any(plain.progress)
 
 
 def test_templates_that_are_kept_score_as_before() -> None:

@@ -136,8 +136,6 @@ def test_a_state_has_the_iterate_and_resumes_to_the_same_bits(tmp_path: Path) ->
 def test_what_is_not_there_is_said() -> None:
     with pytest.raises(Unsupported, match="no penalty of single weights"):
         sparse_for(tagged_bank(3), NAMES, GroupLasso(0.1))
-    with pytest.raises(Unsupported, match="ranking"):
-        sparse_for(tagged_bank(3), NAMES, L1(0.1), ranking=True)
 
 
 # --- the estimator -----------------------------------------------------------------------------------------------

@@ -3,8 +3,8 @@ r"""Dual averaging of chains coordinate by coordinate, plain or with AdaGrad's r
     theta_j = -eta soft(G_j, l1 t) / (S_j + eta l2 t),
     S_j = delta + sqrt(sum of g_sj^2), or 1 for plain dual averaging,
 
-with G_j the sum of all gradients of t rounds. A weight is a function of G, S and t, so that nothing has to be caught
-up with. Squares are summed token by token: the gradients of two tokens of one sentence count as two.
+with G_j the sum of all gradients of t rounds. A weight is a function of G, S and t, so that there are no updates
+to make up for. Squares are summed token by token: the gradients of two tokens of one sentence count as two.
 """
 
 from __future__ import annotations
@@ -197,7 +197,7 @@ class AdaptiveEngine:
         return float(result[0]), float(result[1])
 
     def _project(self) -> None:
-        """Into the ball, if there is one."""
+        """Project onto the ball, if there is one."""
         if self.rates.radius < np.inf:
             self.rates = self.rates._replace(inside=1.0)
             self.rates = self.rates._replace(inside=factor_inside(self.summary(), self.rates.radius))
@@ -207,13 +207,13 @@ class AdaptiveEngine:
         return Shrink(np.float32(rates.l1 * t), np.float32(eta * rates.l2 * t), np.float32(rates.inside * eta))
 
     def weights(self) -> tuple[Singles, Floats]:
-        """(features, padded labels) and (k + 2, k) weights now."""
+        """Return (features, padded labels) and (k + 2, k) weights now."""
         out = np.empty((self.sums.table.shape[0], padded(self.k)), dtype=np.float32)
         adaptive_weights(self.sums.table, self._shrink(), out)
         return out, self._chain()
 
     def summary(self) -> Summary:
-        """What the weights are now, without a copy of them."""
+        """Summarise the weights now, without a copy of them."""
         sums, count = np.zeros((len(self.blocks), 2)), 0
         for m, (low, high) in enumerate(pairwise(self.blocks.starts.tolist())):
             count += int(block_summary(self.sums.table, self._shrink(), low, high, sums[m]))

@@ -24,7 +24,7 @@ _WHOLE, _MISFIT = -1, -2
 
 
 def padded(k: int) -> int:
-    """The least multiple of LANES that holds k labels."""
+    """Return the least multiple of LANES that holds k labels."""
     return -(-k // LANES) * LANES
 
 
@@ -48,7 +48,7 @@ class Tokens(NamedTuple):
         return int(self.offsets[-1])
 
     def part(self, sentences: ArrayLike) -> Tokens:
-        """The sentences of these numbers, in this order."""
+        """Return the sentences with these indices, in this order."""
         tokens, offsets = gather(self.offsets, np.asarray(sentences, dtype=np.int64))
         entries, indptr = gather(self.indptr, tokens)
         values = self.values[entries] if self.values.size else self.values
@@ -121,7 +121,7 @@ class Summary:
 
 
 def entries(W: Any, low: int, high: int) -> Singles:
-    """The weights of some rows of a table, one after another; of a CSR matrix those that it has."""
+    """Return the weights of some rows of a table, one after another; of a CSR matrix those that it has."""
     found = W.data[W.indptr[low] : W.indptr[high]] if is_sparse(W) else W[low:high].reshape(-1)
     return np.asarray(found, dtype=np.float32)
 
@@ -143,7 +143,7 @@ def renumber(tokens: Tokens, place: Ids, out: Tokens) -> int:
 
 
 def restricted(tokens: Tokens, blocks: Blocks, ids: Ints) -> tuple[Tokens, Blocks]:
-    """Only the features `ids` (sorted), numbered anew; all blocks stay, some of them empty."""
+    """Return only the features `ids` (sorted), numbered anew; all blocks stay, some of them empty."""
     place = np.full(blocks.total, -1, dtype=np.int32)
     place[ids] = np.arange(ids.size, dtype=np.int32)
     indptr, indices, values = np.zeros_like(tokens.indptr), np.empty_like(tokens.indices), np.empty_like(tokens.values)
@@ -153,7 +153,7 @@ def restricted(tokens: Tokens, blocks: Blocks, ids: Ints) -> tuple[Tokens, Block
 
 
 def of_features(blocks: Blocks) -> Ids:
-    """The block of each feature."""
+    """Return the block of each feature."""
     return np.repeat(np.arange(len(blocks), dtype=np.int32), blocks.sizes)
 
 

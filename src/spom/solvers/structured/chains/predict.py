@@ -79,7 +79,7 @@ def _checked(bad: int) -> None:
 
 
 def tag(tokens: Tokens, table: Any, chain: Floats) -> Ints:
-    """The number of the best label of each token."""
+    """Return the number of the best label of each token."""
     if is_sparse(table):
         return SparseWeights.of(table, chain).tag(tokens)
     out = np.empty(tokens.total, dtype=np.int64)
@@ -88,7 +88,7 @@ def tag(tokens: Tokens, table: Any, chain: Floats) -> Ints:
 
 
 def marginals(tokens: Tokens, table: Any, chain: Floats) -> Floats:
-    """(tokens, labels): the probability of each label at each token."""
+    """Return (tokens, labels): the probability of each label at each token."""
     out = np.empty((tokens.total, chain.shape[1]))
     if is_sparse(table):
         _checked(int(marginals_of(scores(tokens, table, chain.shape[1]), tokens.offsets, chain, out)))
@@ -98,7 +98,7 @@ def marginals(tokens: Tokens, table: Any, chain: Floats) -> Floats:
 
 
 def scores(tokens: Tokens, table: Any, labels: int) -> Floats:
-    """(tokens, labels): the score of each label at each token, without the chain's."""
+    """Return (tokens, labels): the score of each label at each token, without the chain's."""
     if is_sparse(table):
         return SparseWeights.of(table, np.zeros((labels + 2, labels))).scores(tokens)
     out = np.empty((tokens.total, labels))
@@ -107,7 +107,7 @@ def scores(tokens: Tokens, table: Any, labels: int) -> Floats:
 
 
 def compacted(W: Any) -> tuple[Ints, Any]:
-    """(the features with a weight that is not zero, their rows)."""
+    """Return (the features with a weight that is not zero, their rows)."""
     if is_sparse(W):
         W = W.copy()
         W.eliminate_zeros()

@@ -47,7 +47,7 @@ class BlockEngine:
         return float(result[0]), float(result[1])
 
     def _settle(self) -> None:
-        """Norms summed up afresh and, in forward-backward, scales of one: a saved run resumes from the same bits."""
+        """Sum norms afresh and, in forward-backward, set scales to one: a saved run resumes to the same bits."""
         now = self.scaled
         if not self.rule.dual:
             for m in range(len(self.blocks)):
@@ -61,7 +61,7 @@ class BlockEngine:
         now.numbers[PEAK] = now.numbers[SQUARED]
 
     def weights(self) -> tuple[Singles, Floats]:
-        """(features, padded labels) and (k + 2, k) weights now: the mean of all iterates where that was asked for."""
+        """Return the weights now, (features, padded labels) and (k + 2, k): with `average` the mean of all iterates."""
         now, which = self.scaled, SUM if self.averaged else SCALE
         rows, last = now.numbers[which, :-1].astype(np.float32)[now.block], now.numbers[which, -1]
         W, chain = now.table * rows[:, None], now.chain * last
@@ -70,7 +70,7 @@ class BlockEngine:
         return W, chain
 
     def summary(self) -> Summary:
-        """What the weights are now; the sum of their sizes, which no penalty of blocks asks for, is left out."""
+        """Summarise the weights now, without the sum of their sizes, which no penalty of blocks needs."""
         now, scale = self.scaled, self.numbers[SCALE]
         W, chain = self.weights() if self.averaged else (now.table, now.chain * scale[-1])
         on = np.ones(len(self.blocks), dtype=bool) if self.averaged else scale[:-1] != 0.0

@@ -276,7 +276,7 @@ def block_rounds(rounds: Rounds, to: Scaled, rule: BlockRule) -> tuple[float, fl
 
 
 def at_zero(blocks: Any, block: Ids, forbidden: Floats, lanes: int, average: bool) -> Scaled:
-    """All blocks at zero with the scale one."""
+    """Return all blocks at zero with the scale one."""
     k = forbidden.shape[1]
     numbers = np.zeros((4, len(blocks) + 1))
     numbers[SCALE] = 1.0

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from spom.core.arrays import Floats, Ints
+from spom.data.columns import gather
 from spom.features.rows import Blocks
 from spom.penalties import GroupLasso
 from spom.penalties.forms import compiled_prox
@@ -68,7 +69,7 @@ def select(
     random_state: Any = None,
     part: Ints | None = None,
 ) -> Selection:
-    """The blocks to keep: `how` is `"auto"`, a number of blocks (an integer), or a strength (a float).
+    """Return the blocks to keep: `how` is `"auto"`, a number of blocks (an integer), or a strength (a float).
 
     It looks at the sentences `part`, by default at some that are drawn.
     """
@@ -88,7 +89,7 @@ def select(
 
 
 def _some(n: int, random: np.random.Generator) -> Ints:
-    """The sentences that a selection looks at."""
+    """Return the sentences that a selection looks at."""
     return np.sort(random.permutation(n)[: min(n, max(LEAST, int(SHARE * n)))])
 
 
@@ -99,14 +100,7 @@ def sample_run(
     if part is None:
         part = _some(len(tokens), np.random.default_rng(chain.seed))
     sample, few = _sample(tokens, blocks, part)
-    return Selecting(sample, y[_tokens_of(tokens, part)], few, weights, chain)
-
-
-def _tokens_of(tokens: Tokens, part: Ints) -> Ints:
-    """The tokens of some sentences."""
-    inside = np.zeros(len(tokens), dtype=bool)
-    inside[part] = True
-    return np.flatnonzero(np.repeat(inside, np.diff(tokens.offsets)))
+    return Selecting(sample, y[gather(tokens.offsets, part)[0]], few, weights, chain)
 
 
 def _sample(tokens: Tokens, blocks: Blocks, part: Ints) -> tuple[Tokens, Blocks]:
@@ -140,12 +134,12 @@ class Selecting:
         self.chain = chain
 
     def auto(self) -> Selection:
-        """The strength by rule."""
+        """Return the selection at the strength that the rule gives."""
         noise = self.noise()
         return replace(self.at(UNITS * noise / np.sqrt(max(1, len(self.tokens)))), noise=noise)
 
     def noise(self) -> float:
-        """The rms norm of a sentence's gradient after one pass over a few of them, without a penalty."""
+        """Return the rms norm of a sentence's gradient after one pass over a few of them, without a penalty."""
         few = np.random.default_rng(self.chain.seed).permutation(len(self.tokens))[:SAMPLE]
         engine = self._engine(0.0)
         self._pass(engine, few)
@@ -169,7 +163,7 @@ class Selecting:
         engine.run(Rounds(self.tokens, self.y, order, steps, kind, loss, SKIP, engine.rounds))
 
     def at(self, strength: float) -> Selection:
-        """The selection at a strength."""
+        """Return the selection at a strength."""
         engine, random = self._engine(strength), np.random.default_rng(self.chain.seed)
         for _ in range(EPOCHS):
             self._pass(engine, random.permutation(len(self.tokens)))

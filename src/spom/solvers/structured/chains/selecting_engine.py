@@ -64,7 +64,7 @@ class SelectingEngine:
         self.second = AdaptiveEngine(fewer, self.forbidden, self.rates)
 
     def weights(self) -> tuple[Singles, Floats]:
-        """(features, padded labels) and (k + 2, k) weights now."""
+        """Return (features, padded labels) and (k + 2, k) weights now."""
         if self.second is None:
             return self.first.weights()
         rows, chain = self.second.weights()
@@ -73,7 +73,7 @@ class SelectingEngine:
         return W, chain
 
     def summary(self) -> Summary:
-        """What the weights are now."""
+        """Summarise the weights now."""
         if self.second is not None:
             return self.second.summary()
         sizes = float(np.abs(self.first.weights()[0]).sum(dtype=np.float64))

@@ -134,7 +134,7 @@ def sentence_losses(rounds: Rounds, table: Singles, chain: Floats, out: Floats) 
 
 
 def losses(tokens: Tokens, y: Ints, order: Ints, weights: tuple[Singles, Floats], loss: Loss) -> Floats:
-    """(sentences, 2): the loss, and norm(expected - gold)^2 over tokens: that of a block without repetitions."""
+    """Return (sentences, 2): the loss, and norm(expected - gold)^2 over tokens: that of a block without repetitions."""
     out = np.empty((order.size, 2))
     rounds = Rounds(tokens, y, order, np.empty(0), structure(chain_kind(y), loss), loss, 1.0, 0)
     sentence_losses(rounds, *weights, out)

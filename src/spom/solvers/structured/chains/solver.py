@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -16,15 +16,13 @@ from spom.core.registry import make, register
 from spom.core.state import Counters, State
 from spom.decoders.schemes import Constraints
 from spom.errors import DataError, Diverged, Unsupported
-from spom.features.rows import Blocks
 from spom.penalties import Zero
-from spom.penalties.forms import compiled_prox, fixed_strength, of_norms, runs_on_norms, selection_form
+from spom.penalties.forms import Elastic, compiled_prox, fixed_strength, of_norms, runs_on_norms, selection_form
 from spom.solvers import examples
 from spom.solvers.steps import DIAGONAL, PLAIN, AdaGrad, Auto, Constant, InverseSqrt, LinearDecay, Step, Theory, as_step
 from spom.solvers.structured.chains.adaptive_engine import AdaptiveEngine, Rates
 from spom.solvers.structured.chains.data import (
     Summary,
-    Tokens,
     as_blocks,
     as_tokens,
     block_weights,
@@ -62,7 +60,7 @@ class Epoch:
 
 
 def forbidden_scores(constraints: Constraints | None, k: int) -> Floats:
-    """(k + 2, k): -inf for steps, beginnings and ends that are not allowed, else 0."""
+    """Return (k + 2, k): -inf for steps, beginnings and ends that are not allowed, else 0."""
     out = np.zeros((k + 2, k))
     if constraints is not None:
         allowed = np.vstack([constraints.transition, constraints.begin[None], constraints.end[None]])
@@ -70,6 +68,23 @@ def forbidden_scores(constraints: Constraints | None, k: int) -> Floats:
             raise ValueError(f"constraints are for {allowed.shape[1]} labels, there are {k}")
         out[~allowed] = -np.inf
     return out
+
+
+def broken_tokens(forbidden: Floats, y: Ints, offsets: Ints) -> Ints:
+    """Return the tokens whose labels break a rule: by a forbidden step to the next, beginning or end.
+
+    Where some labels are unknown, these are the first tokens of the sentences whose known labels are not allowed.
+    """
+    some = np.flatnonzero(np.diff(offsets) > 0)
+    first, last, k = offsets[some], offsets[some + 1] - 1, forbidden.shape[1]
+    if y.size and y.min() < 0:
+        spans = zip(first.tolist(), last.tolist(), strict=True)
+        return np.array([a for a, b in spans if not agrees(forbidden, y[a : b + 1])], dtype=np.int64)
+    bad = np.zeros(y.size, dtype=bool)
+    bad[:-1] = forbidden[y[:-1], y[1:]] < 0
+    bad[last] = forbidden[k + 1, y[last]] < 0
+    bad[first] |= forbidden[k, y[first]] < 0
+    return np.flatnonzero(bad)
 
 
 @register(
@@ -112,7 +127,7 @@ class OnlineChain:
     radius : project onto the ball of this radius after each round (Algorithm 3 of SPOM), in dual averaging of single
         weights and in the second part of `"select"` after each pass. `spom.theory.structured_radius` has one that
         holds the optimum.
-    epochs, shuffle, random_state : as everywhere.
+    epochs, shuffle, random_state : as in other solvers.
     start : a state to resume from, to the same bits.
     candidates : `sparse.engine.Candidates`, for many labels: there are weights only for features and labels that were
         seen together, and expectations go over the labels of a token that score best. For the log loss and
@@ -182,37 +197,63 @@ class OnlineChain:
         single = on_coordinates(self.penalty, self.update)
         return margin and not single and type(self.step) in (Constant, InverseSqrt)
 
+    # --- the engine that runs the penalty, the update and the step ---------------------------------------
+
     def _engine(self) -> Engine:
-        asked = Combination(self.penalty, self.update, self.step, self.transitions, self.average, radius=self.radius)
+        """Return the engine at zero."""
+        if self.transitions not in TRANSITIONS:
+            raise Unsupported(f"transitions must be 'fixed', 'learnt' or None; it is {self.transitions!r}")
         if self.candidates is not None:
-            data = self.tokens, self.y
-            return make_pair_engine(data, self.blocks, self.forbidden, asked, self.candidates, (self.loss, self._loss))
+            return self._pair_engine(self.candidates)
+        count, penalty, on = len(self.blocks), self.penalty, self.transitions is not None
         if self.update == "select":
-            asked = asked._replace(metric=block_weights(self.tokens, self.blocks), selecting=len(self.tokens))
-        return make_engine(self.blocks, self.forbidden, asked)
+            form = selection_form(penalty, count)
+            metric = block_weights(self.tokens, self.blocks)
+            rule = BlockRule(compiled_prox(form.norms, count), count, metric, 0.0, True, on)
+            return SelectingEngine(self.blocks, self.forbidden, rule, self._rates(form.elastic), len(self.tokens))
+        if on_coordinates(penalty, self.update):
+            return AdaptiveEngine(self.blocks, self.forbidden, self._rates(penalty.elastic()))
+        learnt = self.transitions == "learnt"
+        count += learnt
+        prox, l2_chain = compiled_prox(of_norms(penalty, len(self.blocks), learnt), count), fixed_strength(penalty)
+        dual = self.update == "dual-averaging"
+        rule = BlockRule(prox, count, np.ones(count), 0.0 if learnt else l2_chain, dual, on, self.radius)
+        return BlockEngine(self.blocks, self.forbidden, rule, self.average)
+
+    def _rates(self, elastic: Elastic) -> Rates:
+        """Return how single weights are updated."""
+        if self.average:
+            raise Unsupported("dual averaging of single weights has no mean of iterates: it would undo the zeros")
+        adaptive, (l1, l2) = isinstance(self.step, AdaGrad), elastic
+        delta = check_positive(self.step.delta, "delta", zero=False) if isinstance(self.step, AdaGrad) else 1.0
+        chain_l1 = l1 if self.transitions == "learnt" else 0.0
+        return Rates(l1, l2, chain_l1, l2, delta, adaptive, self.transitions is not None, self.radius)
+
+    def _pair_engine(self, candidates: Candidates) -> PairEngine:
+        """Return the engine for many labels at zero."""
+        elastic, step, data = self.penalty.elastic(), self.step, (self.tokens, self.y)
+        if self.update != "dual-averaging" or elastic is None or not isinstance(step, AdaGrad):
+            raise Unsupported(
+                "many labels take dual averaging of single weights by AdaGrad: a penalty such as L1, or none"
+            )
+        if self._kind == "partial-chain":
+            raise Unsupported("with so many labels every token must have one: leave sentences with unknown labels out")
+        engine = PairEngine(data, self.blocks, self.forbidden, self._rates(elastic), candidates, self.loss)
+        if candidates.confused is not None:
+            engine.add_confused(*data, step.eta0, self._loss.cost)
+        return engine
 
     def _check_gold_allowed(self) -> None:
         if self.constraints is None:
             return
-        y, offsets, k = self.y, self.tokens.offsets, self.labels
-        if self._kind == "partial-chain":
-            for i, (a, b) in enumerate(pairwise(offsets.tolist())):
-                if b > a and not agrees(self.forbidden, y[a:b]):
-                    what = "the known labels break the constraints; correct them, or set constraints=None"
-                    raise DataError(f"sentence {i}: {what}")
-            return
-        bad = self.forbidden[y[:-1], y[1:]] < 0 if y.size else np.zeros(0, dtype=bool)
-        bad = np.append(bad, False)[: y.size]
-        some = np.flatnonzero(np.diff(offsets) > 0)
-        bad[offsets[some + 1] - 1] = self.forbidden[k + 1, y[offsets[some + 1] - 1]] < 0
-        bad[offsets[some]] |= self.forbidden[k, y[offsets[some]]] < 0
-        if bad.any():
-            token = int(np.argmax(bad))
-            i = int(np.searchsorted(offsets, token, side="right")) - 1
-            where = f"sentence {i}, token {token - int(offsets[i])}"
-            raise DataError(
-                f"{where}: the gold labels break the constraints there; correct them, or set constraints=None"
-            )
+        offsets = self.tokens.offsets
+        bad = broken_tokens(self.forbidden, self.y, offsets)
+        if bad.size:
+            i = int(np.searchsorted(offsets, bad[0], side="right")) - 1
+            what = f"sentence {i}, token {bad[0] - offsets[i]}: the gold labels break the constraints there"
+            if self._kind == "partial-chain":
+                what = f"sentence {i}: the known labels break the constraints"
+            raise DataError(f"{what}; correct them, or set constraints=None")
 
     def _set_up(self) -> None:
         self.random = np.random.default_rng(self.random_state)
@@ -240,12 +281,12 @@ class OnlineChain:
     # --- the run ---------------------------------------------------------------------------------------
 
     def passes(self) -> Iterator[Epoch]:
-        """Pass after pass up to `epochs`, those of the state to resume from included; nothing is copied."""
+        """Make passes up to `epochs`, including those before a resume; nothing is copied."""
         while self.done < self.epochs:
             yield self.one_pass()
 
     def one_pass(self) -> Epoch:
-        """One pass over the sentences."""
+        """Make one pass over the sentences."""
         begin, n = time.perf_counter(), len(self.tokens)
         order = self.random.permutation(n) if self.shuffle else np.arange(n)
         steps = self.step.sizes(self.rounds + 1, n, n)
@@ -271,14 +312,14 @@ class OnlineChain:
     # --- what it has learnt ----------------------------------------------------------------------------
 
     def weights(self) -> tuple[Any, Floats]:
-        """(features, labels padded to whole vectors) and (labels + 2, labels): what a tagger tags with.
+        """Return (features, labels padded to whole vectors) and (labels + 2, labels): what a tagger tags with.
 
         With `candidates` the first is a CSR matrix, (features, labels).
         """
         return self.engine.weights()
 
     def block_norms(self, W: Singles | None = None) -> Floats:
-        """The norm of each block of features now."""
+        """Return the norm of each block of features now."""
         return block_norms(self.weights()[0] if W is None else W, self.blocks.starts)
 
     def objective_now(self) -> float:
@@ -290,7 +331,7 @@ class OnlineChain:
         return omega + total / max(1, len(self.tokens))
 
     def state(self, epoch: Epoch | None = None) -> State:
-        """The run so far, as a copy that can be saved and resumed from."""
+        """Return the run so far, as a copy that can be saved and resumed from."""
         W, chain = self.weights()
         own = W.data if self.candidates else W[:, : self.labels].reshape(-1)
         theta = np.concatenate([own.astype(np.float64), chain.reshape(-1)])
@@ -315,30 +356,16 @@ def _features(rows: Any) -> int:
     return int(indices.max()) + 1 if indices.size else 0
 
 
-# --- which engine runs a penalty, an update and a step -------------------------------------------------------
-
-
-class Combination(NamedTuple):
-    """What a run is asked for: the penalty, how it is applied, by which steps, and what becomes of the chain."""
-
-    penalty: Any
-    update: str
-    step: Step
-    transitions: str | None
-    average: bool
-    # Of a selection: the metric of the blocks, and how many rounds it lasts.
-    metric: Floats | None = None
-    selecting: int = 0
-    radius: float = np.inf
+# --- the update and the step -----------------------------------------------------------------------------------
 
 
 def on_coordinates(penalty: Any, update: str) -> bool:
-    """Whether single weights are updated, each at a rate of its own."""
+    """Return whether single weights are updated, each at a rate of its own."""
     return update == "select" or (update == "dual-averaging" and penalty.elastic() is not None)
 
 
 def chain_step(step: Any, penalty: Any, update: str, loss: str, epochs: int) -> Step:
-    """The rule that `step=` stands for: also `"linear"`, and `"auto"` by what was measured on chunking.
+    """Return the rule for `step=`: also `"linear"`, and `"auto"` as measured on chunking.
 
     >>> from spom.penalties import L1, SparseMKL
     >>> chain_step("auto", L1(1e-4), "dual-averaging", "log", epochs=5)
@@ -390,61 +417,6 @@ def chain_update(update: str, penalty: Any, count: int) -> str:
     if update == "forward-backward" and not blocks:
         raise Unsupported(f"{penalty!r} needs update='dual-averaging', where single weights become exactly zero")
     return update
-
-
-def make_engine(blocks: Blocks, forbidden: Floats, asked: Combination) -> Engine:
-    """The engine at zero."""
-    if asked.transitions not in TRANSITIONS:
-        raise Unsupported(f"transitions must be 'fixed', 'learnt' or None; it is {asked.transitions!r}")
-    penalty, learnt, on = asked.penalty, asked.transitions == "learnt", asked.transitions is not None
-    count, form = len(blocks), selection_form(penalty, len(blocks)) if asked.update == "select" else None
-    elastic = form.elastic if form else penalty.elastic() if asked.update == "dual-averaging" else None
-    if elastic is not None:
-        if asked.average:
-            raise Unsupported("dual averaging of single weights has no mean of iterates: it would undo the zeros")
-        adaptive, delta = isinstance(asked.step, AdaGrad), 1.0
-        if isinstance(asked.step, AdaGrad):
-            delta = check_positive(asked.step.delta, "delta", zero=False)
-        l1, l2 = elastic
-        rates = Rates(l1, l2, l1 if learnt else 0.0, l2, delta, adaptive, on, asked.radius)
-        if form is None:
-            return AdaptiveEngine(blocks, forbidden, rates)
-        metric = np.ones(count) if asked.metric is None else asked.metric
-        rule = BlockRule(compiled_prox(form.norms, count), count, metric, 0.0, True, on)
-        return SelectingEngine(blocks, forbidden, rule, rates, asked.selecting)
-    rule = BlockRule(
-        compiled_prox(of_norms(penalty, count, learnt), count + learnt),
-        count + learnt,
-        np.ones(count + learnt),
-        0.0 if learnt else fixed_strength(penalty),
-        asked.update == "dual-averaging",
-        on,
-        asked.radius,
-    )
-    return BlockEngine(blocks, forbidden, rule, asked.average)
-
-
-def make_pair_engine(
-    data: tuple[Tokens, Ints],
-    blocks: Blocks,
-    forbidden: Floats,
-    asked: Combination,
-    candidates: Candidates,
-    loss: tuple[str, Loss],
-) -> PairEngine:
-    """The engine for many labels at zero."""
-    step, elastic = asked.step, asked.penalty.elastic()
-    if asked.update != "dual-averaging" or elastic is None or not isinstance(step, AdaGrad):
-        raise Unsupported("many labels take dual averaging of single weights by AdaGrad: a penalty such as L1, or none")
-    if data[1].size and data[1].min() < 0:
-        raise Unsupported("with so many labels every token must have one: leave sentences with unknown labels out")
-    l1, l2 = elastic
-    delta, on = check_positive(step.delta, "delta", zero=False), asked.transitions is not None
-    rates = Rates(l1, l2, l1 if asked.transitions == "learnt" else 0.0, l2, delta, True, on, asked.radius)
-    engine = PairEngine(data, blocks, forbidden, rates, candidates, loss[0])
-    if candidates.confused is not None:
-        engine.add_confused(*data, step.eta0, loss[1].cost)
-    return engine
 
 
 # --- the value of a penalty ----------------------------------------------------------------------------------

@@ -4,43 +4,36 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from spom.core.arrays import Floats, Ints, Singles, aligned_singles, check_restored, read_only
+from spom.core.arrays import Floats, Ints, Singles, aligned_singles, check_restored
+from spom.core.registry import register
 from spom.core.state import State
 from spom.errors import Unsupported
 from spom.features.arc_spaces import AT, START, WIDE, Shorts
 from spom.features.arcs import ArcCodes, ArcTemplates
-from spom.penalties import Zero
-from spom.penalties.forms import Split, compiled_prox
+from spom.penalties import L1, SparseMKL, Zero
+from spom.penalties.forms import Split
+from spom.solvers import examples
 from spom.solvers.structured.accelerated import Smooth, accelerate
 from spom.solvers.structured.gap import Part, block_norms, certify, soft
-from spom.solvers.structured.structures import LOG, Loss, structure
-from spom.solvers.structured.trees.gap import tree_expectations
-from spom.solvers.structured.trees.learning import ACTIVE, SCALE, Learnt, Task, TreeRule
-from spom.solvers.structured.trees.model import ArcModel, block_view, corpus_of
+from spom.solvers.structured.trees.gap import At, TreeField
+from spom.solvers.structured.trees.model import ArcModel, block_view
 from spom.solvers.structured.trees.select import count_arcs
-from spom.solvers.structured.trees.space import FILTER, arc_limits, layout_of
+from spom.solvers.structured.trees.space import arc_limits
 
 # Iterations of the accelerated method between two certificates. Not tuned.
 ROUNDS = 20
 
 
-class At(NamedTuple):
-    """The loss and the entropy of each sentence at some weights, and the mean gradient of the loss."""
-
-    losses: Floats
-    entropies: Floats
-    gradient: Floats
-
-    @property
-    def mean(self) -> float:
-        """The mean loss."""
-        return float(self.losses.sum()) / max(1, self.losses.size)
-
-
+@register(
+    "solver",
+    "batch-arcs",
+    examples=lambda: [BatchArcs(*examples.two_trees(), penalty=penalty) for penalty in (L1(1e-3), SparseMKL(1e-3))],
+    cost="O(templates) per arc, for each iteration of a round",
+)
 class BatchArcs:
     r"""min over theta of Omega(theta) + (1/N) sum_i (log Z_i(theta) - score_i(gold tree)), with a certificate.
 
@@ -75,10 +68,10 @@ class BatchArcs:
         if form is None:
             raise Unsupported(f"{penalty!r} is no exact sum of penalties of single weights and of block norms")
         self.form: Split = form
-        self.templates, self.codes, self.gold, self.projective = templates, codes, gold, projective
-        self.layout = templates.layout()
-        self.limits = arc_limits(codes, templates.columns.index(FILTER), templates.radix(FILTER), gold, limits)
-        self.table, self.unused = aligned_singles(self.layout.size), aligned_singles(self.layout.size)
+        self.templates, self.layout = templates, templates.layout()
+        self.limits = arc_limits(templates, codes, gold, limits)
+        self.field = TreeField(templates, codes, gold, self.limits, projective=projective)
+        self.count, self.table = max(1, codes.first.size), aligned_singles(self.layout.size)
         self.places, self.starts = self._alive()
         self.theta = np.zeros(self.places.size)
         self.k, self.seconds, self.best, self.curvature = 0, 0.0, 0.0, 1.0
@@ -89,10 +82,9 @@ class BatchArcs:
             self.theta = start[self.places].astype(np.float64)
 
     def _alive(self) -> tuple[Ints, Ints]:
-        """The places of weights that occur in arcs, template after template, and where each template begins."""
-        counts = self._learnt(aligned_singles(self.layout.size))
-        every = np.arange(self.codes.first.size)
-        count_arcs(self._task(), every, layout_of(self.templates, self.layout), counts)
+        """Return the places of weights that occur in arcs, template after template, and where each template begins."""
+        field, counts = self.field, self.field.table(aligned_singles(self.layout.size))
+        count_arcs(field.task, np.arange(field.sentences), field.layout, counts)
         found, starts = [], [0]
         for f, slot in self.templates.places:
             rows, columns = np.nonzero(block_view(counts.weights, self.layout, f, slot))
@@ -101,45 +93,29 @@ class BatchArcs:
             starts.append(starts[-1] + rows.size)
         return np.concatenate(found), np.array(starts)
 
-    def _task(self) -> Task:
-        return Task(corpus_of(self.codes, None), read_only(self.gold), read_only(self.limits))
-
-    def _learnt(self, table: Singles) -> Learnt:
-        """A table as compiled loops take it."""
-        blocks = np.zeros((5, len(self.templates.families), 3))
-        blocks[SCALE], blocks[ACTIVE] = 1.0, self.templates.active
-        # No scales are summed, so that nothing but zeros is added to the sums of a mean.
-        return Learnt(table, read_only(table), self.unused, blocks)
-
     def __iter__(self) -> Iterator[State]:
         """The state at the start, unless it is one to resume from, then one after each round of iterations."""
         if not self.resumed:
-            yield self._state(self.at(self.theta))
+            yield self._state(self._at(self.theta))
         while True:
             begin = time.perf_counter()
             problem = Smooth(self._loss, self._prox)
             self.theta, self.curvature = accelerate(problem, self.theta, self.curvature, ROUNDS)
             self.k += 1
-            found = self.at(self.theta)
+            found = self._at(self.theta)
             self.seconds += time.perf_counter() - begin
             yield self._state(found)
 
-    def at(self, theta: Floats) -> At:
-        """Losses, entropies and gradient at these weights: one pass over the sentences."""
+    def _at(self, theta: Floats) -> At:
         self.table[self.places] = theta
-        slopes, n = aligned_singles(self.layout.size), self.codes.first.size
-        gradient, loss = self._learnt(slopes), Loss(LOG, 0.0)
-        trees = structure("projective-tree" if self.projective else "tree", loss)
-        count, out = len(self.templates.blocks), np.zeros((n, 2))
-        places = read_only(np.array(self.templates.places, dtype=np.int64).reshape(-1, 2))
-        rule = TreeRule(trees, loss, compiled_prox(Zero(), count), places, False, False, np.inf)
-        layout = layout_of(self.templates, self.layout)
-        tree_expectations(self._task(), layout, rule, self._learnt(self.table), gradient, out)
-        return At(out[:, 0], out[:, 1], slopes[self.places].astype(np.float64) / max(1, n))
+        return self.field.at(self.table)
 
     def _loss(self, theta: Floats) -> tuple[float, Floats]:
-        found = self.at(theta)
-        return found.mean, found.gradient
+        found = self._at(theta)
+        return float(found.losses.sum()) / self.count, self._mean_gradient(found)
+
+    def _mean_gradient(self, found: At) -> Floats:
+        return np.asarray(found.gradient[self.places].astype(np.float64) / self.count)
 
     def _prox(self, theta: Floats, step: float) -> Floats:
         """First single weights, then block norms: the order that is exact."""
@@ -155,7 +131,7 @@ class BatchArcs:
 
     def _state(self, found: At) -> State:
         norms = None if isinstance(self.form.norms, Zero) else self.form.norms
-        part = Part(self.theta[:, None], found.gradient[:, None], self.form.elastic, norms, self.starts)
+        part = Part(self.theta[:, None], self._mean_gradient(found)[:, None], self.form.elastic, norms, self.starts)
         bounds = certify(found.losses, found.entropies, [part])
         self.best = max(self.best, bounds.dual)
         gap = np.array(max(bounds.primal - self.best, 0.0))
@@ -163,7 +139,7 @@ class BatchArcs:
             k=self.k,
             theta=self.theta.copy(),
             objective=bounds.primal,
-            loss=found.mean,
+            loss=float(found.losses.sum()) / self.count,
             block_norms=block_norms(self.theta, self.starts),
             seconds=self.seconds,
             internal={"gap": gap, "bounds": np.array([self.best, self.curvature])},
@@ -177,7 +153,7 @@ class BatchArcs:
         self.k, self.seconds = state.k, state.seconds
 
     def model(self) -> ArcModel:
-        """The weights as a model."""
+        """Return the weights as a model."""
         weights = aligned_singles(self.layout.size)
         weights[self.places] = self.theta
         return ArcModel(self.templates, self.layout, self.limits, weights)

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from spom.core.arrays import Floats, Ints, aligned_singles, read_only
+from spom.core.arrays import Floats, Ints, Singles, aligned_singles
 from spom.core.jit import kernel
 from spom.errors import Unsupported
-from spom.features.arc_spaces import HEAD_OF, MODIFIER_OF, longest_sentence, sentence_of
-from spom.features.arcs import ArcCodes
+from spom.features.arc_spaces import HEAD_OF, MODIFIER_OF, Shorts, longest_sentence, sentence_of
+from spom.features.arcs import ArcCodes, ArcTemplates
 from spom.penalties import Zero
-from spom.penalties.forms import NO_ELASTIC, Split, compiled_prox
+from spom.penalties.forms import NO_ELASTIC, Split
 from spom.solvers.structured.gap import Certificate, Part, certify
-from spom.solvers.structured.structures import LOG, Loss, Parts, residual, structure
-from spom.solvers.structured.trees.learning import ACTIVE, SCALE, Learnt, Task, TreeRule, change_arc, score_sentence
-from spom.solvers.structured.trees.model import ArcModel, block_view, corpus_of
+from spom.solvers.structured.structures import LOG, Loss, Parts, residual
+from spom.solvers.structured.trees.learning import Learnt, Task, TreeRule, change_arc, score_sentence
+from spom.solvers.structured.trees.model import ArcModel, block_view
 from spom.solvers.structured.trees.space import Layout, layout_of, make_space
 
 
@@ -42,8 +43,39 @@ def tree_expectations(task: Task, layout: Layout, rule: TreeRule, now: Learnt, g
             d = change.unary[h, m]
             if d != 0.0:
                 entropy -= scores.unary[h, m] * d
-                change_arc(layout, space, a, d, gradient, True)
+                change_arc(layout, space, a, d, gradient)
         out[i, 0], out[i, 1] = max(value, 0.0), max(entropy, 0.0)
+
+
+class At(NamedTuple):
+    """The loss and the entropy of each sentence at some weights, and the sum of the gradients of the losses."""
+
+    losses: Floats
+    entropies: Floats
+    gradient: Singles
+
+
+class TreeField:
+    """A random field over trees as a function of its weights."""
+
+    def __init__(
+        self, templates: ArcTemplates, codes: ArcCodes, gold: Ints, limits: Shorts, *, projective: bool
+    ) -> None:
+        layout = templates.layout()
+        self.templates, self.task, self.layout = templates, Task.of(codes, gold, limits), layout_of(templates, layout)
+        self.rule, self.sentences = TreeRule.of(templates, Loss(LOG, 0.0), projective), codes.first.size
+        # Scales are never summed, so that only zeros are added to these sums of a mean.
+        self._unused = aligned_singles(layout.size)
+
+    def table(self, weights: Singles) -> Learnt:
+        """Return weights as kernels take them."""
+        return Learnt.of(self.templates, weights, self._unused)
+
+    def at(self, weights: Singles) -> At:
+        """Return losses, entropies and gradient at these weights: one pass over the sentences."""
+        gradient, out = aligned_singles(weights.size), np.zeros((self.sentences, 2))
+        tree_expectations(self.task, self.layout, self.rule, self.table(weights), self.table(gradient), out)
+        return At(out[:, 0], out[:, 1], gradient)
 
 
 def tree_gap(model: ArcModel, codes: ArcCodes, gold: Ints, penalty: Any, projective: bool) -> Certificate:
@@ -51,24 +83,12 @@ def tree_gap(model: ArcModel, codes: ArcCodes, gold: Ints, penalty: Any, project
 
     Omega is a penalty of block norms, of single weights, or of both.
     """
-    templates, count = model.templates, len(model.templates.blocks)
-    form = penalty.split(count)
+    form = penalty.split(len(model.templates.blocks))
     if form is None:
         raise Unsupported(f"{penalty!r} is no penalty of the norms of templates and of single weights")
-    blocks = np.zeros((5, len(templates.families), 3))
-    blocks[SCALE], blocks[ACTIVE] = 1.0, templates.active
-    empty, sums = aligned_singles(model.weights.size), aligned_singles(model.weights.size)
-    now = Learnt(model.weights, read_only(model.weights), sums, blocks)
-    gradient = Learnt(empty, read_only(empty), sums, blocks.copy())
-    places = np.array(templates.places, dtype=np.int64).reshape(-1, 2)
-    loss = Loss(LOG, 0.0)
-    trees = structure("projective-tree" if projective else "tree", loss)
-    rule = TreeRule(trees, loss, compiled_prox(Zero(), count), read_only(places), False, False, np.inf)
-    task = Task(corpus_of(codes, None), read_only(gold), read_only(model.limits))
-    out = np.zeros((codes.first.size, 2))
-    tree_expectations(task, layout_of(templates, model.layout), rule, now, gradient, out)
-    total = ArcModel(templates, model.layout, model.limits, empty)
-    return certify(out[:, 0], out[:, 1], [_part(model, total, form, max(1, out.shape[0]))])
+    found = TreeField(model.templates, codes, gold, model.limits, projective=projective).at(model.weights)
+    part = _part(model, replace(model, stored=found.gradient), form, max(1, found.losses.size))
+    return certify(found.losses, found.entropies, [part])
 
 
 def _part(model: ArcModel, total: ArcModel, form: Split, sentences: int) -> Part:

@@ -19,9 +19,9 @@ from spom.core.jit import kernel
 from spom.features.arc_spaces import HEAD_OF, MODIFIER_OF, longest_sentence, sentence_of
 from spom.features.arcs import ArcCodes
 from spom.solvers.structured.trees.learning import Task
-from spom.solvers.structured.trees.model import ArcModel, corpus_of
+from spom.solvers.structured.trees.model import ArcModel
 from spom.solvers.structured.trees.scoring import score_arcs
-from spom.solvers.structured.trees.space import WEIGHTS, Layout, Space, layout_of, make_space, prepare
+from spom.solvers.structured.trees.space import WEIGHTS, Layout, Space, layout_of, make_space, places_of, prepare
 
 # Of each word the gold arc and those that score best are looked at; the others are never chosen.
 RIVALS = 6
@@ -63,9 +63,7 @@ def score_templates(
         f = places[b, 0]
         scales[:] = 0.0
         scales[0, places[b, 1]] = 1.0
-        one = Layout(
-            layout.ends, layout.atoms, layout.families[f : f + 1], layout.sets, layout.column, layout.upos, layout.rows
-        )
+        one = Layout(layout.ends, layout.atoms, layout.families[f : f + 1], layout.sets, layout.upos, layout.rows)
         part = Space(
             space.arcs, space.heads[f : f + 1], space.modifiers[f : f + 1], space.tags, space.counts, space.pairs
         )
@@ -129,8 +127,8 @@ def head_loss(scores: Singles, words: Ints, right: Any, count: int, out: Singles
 def template_contributions(
     model: ArcModel, codes: ArcCodes, gold: Ints, sentences: Ints
 ) -> tuple[Singles, Ints, NDArray[np.bool_], int]:
-    """(what each template adds to the arcs of some sentences, the word of each arc, which are gold, words)."""
-    places = np.array(model.templates.places, dtype=np.int64).reshape(-1, 2)
+    """Return (what each template adds to the arcs of some sentences, the word of each arc, which are gold, words)."""
+    places = places_of(model.templates)
     words = int(codes.sizes[sentences].sum())
     most = (RIVALS + 1) * words
     out = Rivals(
@@ -138,8 +136,8 @@ def template_contributions(
         np.empty(most, dtype=np.int64),
         np.empty(most, dtype=np.bool_),
     )
-    task = Task(corpus_of(codes), read_only(gold), read_only(model.limits))
     layout = layout_of(model.templates, model.layout)
+    task = Task.of(codes, gold, model.limits)
     count = contributions(task, sentences, layout, read_only(model.weights), places, out)
     return out.parts[:count], out.words[:count], out.right[:count], words
 
@@ -165,7 +163,7 @@ def garrote(
 
 
 def best_templates(model: ArcModel, codes: ArcCodes, gold: Ints, sentences: Ints, wanted: int) -> tuple[Floats, float]:
-    """(beta of each template, the strength), with `wanted` templates or more above zero where that can be."""
+    """Return (beta of each template, the strength), with `wanted` templates or more above zero where that can be."""
     parts, words, right, count = template_contributions(model, codes, gold, sentences)
     spread = parts.std(axis=0)
     parts /= np.maximum(spread, 1e-6)

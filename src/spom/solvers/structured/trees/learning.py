@@ -8,11 +8,11 @@ u. Before a scale goes into its weights, u takes what was summed so far (u - S w
 from __future__ import annotations
 
 import math
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
-from spom.core.arrays import Floats, Ints, Singles
+from spom.core.arrays import Floats, Ints, Singles, read_only
 from spom.core.jit import kernel
 from spom.features.arc_spaces import (
     AT,
@@ -36,14 +36,25 @@ from spom.features.arc_spaces import (
     longest_sentence,
     sentence_of,
 )
-from spom.penalties.forms import Prox
-from spom.solvers.structured.structures import MIRA, PERCEPTRON, Loss, Parts, Structure, is_sum, residual
+from spom.features.arcs import ArcCodes, ArcTemplates
+from spom.penalties import Zero
+from spom.penalties.forms import Prox, compiled_prox
+from spom.solvers.structured.structures import MIRA, PERCEPTRON, Loss, Parts, Structure, is_sum, residual, structure
 from spom.solvers.structured.trees.scoring import score_arcs, to_matrix
-from spom.solvers.structured.trees.space import WEIGHTS, Layout, Space, index_of, make_space, prepare
+from spom.solvers.structured.trees.space import (
+    WEIGHTS,
+    Layout,
+    Space,
+    corpus_of,
+    index_of,
+    make_space,
+    places_of,
+    prepare,
+)
 
-# Rows of `blocks[kind, family, slot]`: scale, sum of scales, squared norm of theta, progressive score, and 1 for a
-# template of the set.
-SCALE, SUM, NORM, PROGRESS, ACTIVE = range(5)
+# Rows of `blocks[kind, family, slot]`: scale, sum of scales, squared norm of theta, and 1 for a template of the set.
+# Row 3 is not used: checkpoints have it.
+SCALE, SUM, NORM, ACTIVE = 0, 1, 2, 4
 # An arc whose expectation is this near to the truth is left alone.
 SMALL = 1e-3
 # A scale below this goes into its weights: single precision would lose them.
@@ -58,6 +69,13 @@ class Learnt(NamedTuple):
     sums: Annotated[Singles, "float32[::1]"]
     blocks: Annotated[Floats, "float64[:, :, ::1]"]
 
+    @classmethod
+    def of(cls, templates: ArcTemplates, weights: Singles, sums: Singles) -> Learnt:
+        """Return weights with scales of one."""
+        blocks = np.zeros((5, len(templates.families), 3))
+        blocks[SCALE], blocks[ACTIVE] = 1.0, templates.active
+        return cls(weights, read_only(weights), sums, blocks)
+
 
 class Task(NamedTuple):
     """Sentences, their gold heads, and which arcs are scored."""
@@ -66,9 +84,14 @@ class Task(NamedTuple):
     gold: Annotated[Ints, VECTOR]
     limits: Annotated[Shorts, LIMITS]
 
+    @classmethod
+    def of(cls, codes: ArcCodes, gold: Ints, limits: Shorts, guides: Ints | None = None) -> Task:
+        """Return them as kernels take them."""
+        return cls(corpus_of(codes, guides), read_only(gold), read_only(limits))
+
 
 class TreeRule(NamedTuple):
-    """The trees, the loss, the prox on the norms of the templates at `places`, and whether progress is summed up.
+    """The trees, the loss, and the prox on the norms of the templates at `places`, taken where `penalised`.
 
     Each round ends with the projection onto the ball of `radius` (Algorithm 3 of SPOM).
     """
@@ -78,16 +101,21 @@ class TreeRule(NamedTuple):
     prox: Prox
     places: Annotated[Ints, TABLE]
     penalised: Annotated[bool, "boolean"]
-    ranking: Annotated[bool, "boolean"]
     radius: Annotated[float, "float64"]
 
+    @classmethod
+    def of(
+        cls, templates: ArcTemplates, loss: Loss, projective: bool, norms: Any = None, radius: float = np.inf
+    ) -> TreeRule:
+        """Return the rule for a loss, with a penalty of the templates' norms or None."""
+        places, trees = places_of(templates), structure("projective-tree" if projective else "tree", loss)
+        prox = compiled_prox(Zero() if norms is None else norms, len(places))
+        return cls(trees, loss, prox, read_only(places), norms is not None, radius)
 
-@kernel("void(Layout, Space, int64, float64, Learnt, boolean)")
-def change_arc(layout: Layout, space: Space, a: int, change: float, to: Learnt, apply: bool) -> None:
-    """Add `change` to theta at all features of arc a.
 
-    Without `apply` nothing moves; instead `change` times what each template scores goes to its progressive score.
-    """
+@kernel("void(Layout, Space, int64, float64, Learnt)")
+def change_arc(layout: Layout, space: Space, a: int, change: float, to: Learnt) -> None:
+    """Add `change` to theta at all features of arc a."""
     families, sets, arcs, pairs = layout.families, layout.sets, space.arcs, space.pairs
     heads, modifiers, tags, counts = space.heads, space.modifiers, space.tags, space.counts
     weights, sums, blocks = to.weights, to.sums, to.blocks
@@ -111,9 +139,6 @@ def change_arc(layout: Layout, space: Space, a: int, change: float, to: Learnt, 
                 j = i + families[f, AT + slot] + (0 if slot == 0 else arcs[1 + slot, a])
                 scale = blocks[SCALE, f, slot]
                 old, step = np.float64(weights[j]) * scale, change / scale
-                if not apply:
-                    blocks[PROGRESS, f, slot] += change * old
-                    continue
                 blocks[NORM, f, slot] += change * (2.0 * old + change)
                 weights[j] += np.float32(step)
                 sums[j] += np.float32(step * blocks[SUM, f, slot])
@@ -215,13 +240,13 @@ def step_size(layout: Layout, space: Space, count: int, most: float, value: floa
     return min(most, value / features) if loss.code == MIRA else most
 
 
-@kernel("void(Layout, Space, int64, float64, Parts, Learnt, boolean)")
-def change_arcs(layout: Layout, space: Space, count: int, step: float, change: Parts, to: Learnt, apply: bool) -> None:
-    """theta -= step * (expected - gold), arc by arc; without `apply` the progressive scores are summed up."""
+@kernel("void(Layout, Space, int64, float64, Parts, Learnt)")
+def change_arcs(layout: Layout, space: Space, count: int, step: float, change: Parts, to: Learnt) -> None:
+    """theta -= step * (expected - gold), arc by arc."""
     for a in range(count):
         d = change.unary[space.arcs[HEAD_OF, a], space.arcs[MODIFIER_OF, a]]
         if abs(d) > SMALL:
-            change_arc(layout, space, a, -step * d, to, apply)
+            change_arc(layout, space, a, -step * d, to)
 
 
 @kernel("float64(Task, int64[::1], float64[::1], Layout, TreeRule, Learnt)")
@@ -242,10 +267,7 @@ def learn(task: Task, order: Ints, steps: Floats, layout: Layout, rule: TreeRule
         step = step_size(layout, space, count, steps[t], value, rule.loss, change)
         if step > 0.0:
             total += value
-            # First what was known, then the step: an arc shares features with others of its sentence.
-            if rule.ranking:
-                change_arcs(layout, space, count, 1.0, change, to, False)
-            change_arcs(layout, space, count, step, change, to, True)
+            change_arcs(layout, space, count, step, change, to)
         if rule.penalised:
             proximal_step(layout, steps[t], rule, to)
         if rule.radius < np.inf:

@@ -12,19 +12,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from spom.core.arrays import Floats, Ints, Singles, aligned_singles, read_only
-from spom.features.arc_spaces import AT, LENGTHS, START, WIDE, Corpus, Shorts
+from spom.features.arc_spaces import AT, LENGTHS, START, WIDE, Shorts
 from spom.features.arcs import ArcCodes, ArcLayout, ArcTemplates
 from spom.solvers.structured.trees.scoring import parse_sentences
-from spom.solvers.structured.trees.space import Layout, layout_of
-
-NO_GUIDES: Ints = np.empty(0, dtype=np.int64)
-
-
-def corpus_of(codes: ArcCodes, guides: Ints | None = None) -> Corpus:
-    """Sentences as kernels take them."""
-    found = NO_GUIDES if guides is None else guides
-    first, sizes = read_only(codes.first), read_only(codes.sizes)
-    return Corpus(read_only(codes.codes), read_only(codes.kinds), first, sizes, read_only(found))
+from spom.solvers.structured.trees.space import Layout, corpus_of, layout_of
 
 
 class Entries(NamedTuple):
@@ -87,7 +78,7 @@ class ArcModel:
         return layout, weights
 
     def _parts(self, entries: Entries) -> Iterator[tuple[int, int, Ints, Ints, Singles]]:
-        """The family and slot of each template, and the rows, columns and values of its weights."""
+        """Yield the family and slot of each template, and the rows, columns and values of its weights."""
         begin, counts = 0, self.layout.counts
         for f, slot in self.templates.places:
             end = begin + counts[f] * LENGTHS[slot]
@@ -117,7 +108,7 @@ class ArcModel:
         return out, sum(in_threads(part, begin, end, n_jobs))
 
     def scores(self, codes: ArcCodes, sentence: int, guides: Ints | None = None) -> Floats:
-        """The scores of a sentence, head by modifier, -inf for what is no arc or is filtered out."""
+        """Return the scores of a sentence, head by modifier, -inf for what is no arc or is filtered out."""
         n = int(codes.sizes[sentence])
         matrix = np.full((n + 1, n + 1), -np.inf)
         if n:
@@ -126,12 +117,12 @@ class ArcModel:
         return matrix
 
     def block_norms(self) -> Floats:
-        """The Euclidean norm of the weights of each template."""
+        """Return the Euclidean norm of the weights of each template."""
         blocks = (block_view(self.weights, self.layout, f, slot) for f, slot in self.templates.places)
         return np.array([float(np.sqrt(np.einsum("ij,ij->", b, b, dtype=np.float64))) for b in blocks])
 
     def entries(self) -> Entries:
-        """All weights that are not zero, template after template, each row by row.
+        """Return all weights that are not zero, template after template, each row by row.
 
         Places do not depend on how weights lie in memory.
         """
@@ -148,7 +139,7 @@ class ArcModel:
         return Entries(np.concatenate(places), np.concatenate(values))
 
     def kept(self, blocks: Ints) -> ArcModel:
-        """The model of some templates alone: tables of families that have none of them are left out."""
+        """Return the model of some templates alone: tables of families that have none of them are left out."""
         templates = self.templates.keep(blocks)
         layout = templates.layout()
         weights = aligned_singles(layout.size)
@@ -187,13 +178,13 @@ def mean_into_ball(weights: Singles, sums: Singles, rounds: float, radius: float
 
 
 def block_view(weights: Singles, layout: ArcLayout, f: int, slot: int) -> Singles:
-    """The weights of one template, (rows, entries of its slot), without a copy."""
+    """Return the weights of one template, (rows, entries of its slot), without a copy."""
     rows = layout.counts[f]
     start, wide, at = (int(layout.families[f, k]) for k in (START, WIDE, AT + slot))
     return weights[start : start + rows * wide].reshape(rows, wide)[:, at : at + LENGTHS[slot]]
 
 
 def weight_count(templates: ArcTemplates, layout: ArcLayout) -> int:
-    """How many weights the templates have; padding does not count."""
+    """Return how many weights the templates have; padding does not count."""
     rows = layout.counts
     return sum(rows[f] * LENGTHS[slot] for f, slot in templates.places)

@@ -25,7 +25,7 @@ from spom.core.state import Counters, State
 from spom.features.arc_spaces import LINE
 from spom.features.arcs import ArcCodes, ArcLayout, ArcTemplates, words_of
 from spom.solvers import examples
-from spom.solvers.structured.trees.model import Entries, corpus_of, in_threads, mean_into_ball
+from spom.solvers.structured.trees.model import Entries, in_threads, mean_into_ball
 from spom.solvers.structured.trees.relation_kernels import (
     LabelSums,
     LabelTable,
@@ -34,7 +34,7 @@ from spom.solvers.structured.trees.relation_kernels import (
     learn_labels,
     mark_rows,
 )
-from spom.solvers.structured.trees.space import layout_of
+from spom.solvers.structured.trees.space import corpus_of, layout_of
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class LabelModel:
         return weights
 
     def entries(self) -> Entries:
-        """All weights that are not zero; a row has as many places as there are relations."""
+        """Return all weights that are not zero; a row has as many places as there are relations."""
         if isinstance(self.stored, Entries):
             return self.stored
         width, count = label_width(len(self.names)), len(self.names)
@@ -101,12 +101,12 @@ class LabelModel:
 
 
 def label_width(count: int) -> int:
-    """The entries of a row: the relations, up to whole cache lines."""
+    """Return the entries of a row: the relations, up to whole cache lines."""
     return -(-count // LINE) * LINE
 
 
 def rows_of(templates: ArcTemplates, codes: ArcCodes, trees: Ints) -> Ints:
-    """The rows of weights that learning from these trees can change."""
+    """Return the rows of weights that learning from these trees can change."""
     layout = templates.layout(apart=True)
     used = np.zeros(layout.rows, dtype=bool)
     mark_rows(corpus_of(codes, trees), codes.first.size, layout_of(templates, layout), used)
@@ -114,7 +114,7 @@ def rows_of(templates: ArcTemplates, codes: ArcCodes, trees: Ints) -> Ints:
 
 
 def relations_of(count: int, root: int = -1) -> Relations:
-    """The relations as kernels take them."""
+    """Return the relations as kernels take them."""
     return Relations(count, label_width(count), root)
 
 
@@ -211,7 +211,7 @@ class LabelLearner:
         restore_random(self.random, state.random)
 
     def epoch(self, codes: ArcCodes, trees: Ints, gold: Ints) -> float:
-        """One pass over all sentences in random order; the mean loss of a word."""
+        """Make one pass over all sentences in random order, and return the mean loss of a word."""
         self.k += 1
         order = self.random.permutation(codes.first.size)
         to = LabelSums(self.places, self.weights, read_only(self.weights), self.sums, self.step)
@@ -227,11 +227,16 @@ class LabelLearner:
         return float(loss) / max(words, 1)
 
     def model(self) -> LabelModel:
-        """The mean of the weights over all rounds."""
+        """Return the mean of the weights over all rounds."""
         mean = aligned_singles(self.weights.size)
         np.divide(self.sums, np.float32(max(self.rounds, 1.0)), out=mean)
         np.subtract(self.weights, mean, out=mean)
-        return LabelModel(self.templates, self.layout, self.names, mean, self.root)
+        return self.model_of(mean, self.root)
+
+    def model_of(self, weights: Singles, root: int) -> LabelModel:
+        """Return these weights as a model; a root that is no relation counts as none."""
+        root = root if -1 <= root < len(self.names) else -1
+        return LabelModel(self.templates, self.layout, self.names, weights, root)
 
     @property
     def root(self) -> int:

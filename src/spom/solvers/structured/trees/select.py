@@ -18,15 +18,14 @@ from typing import Any
 
 import numpy as np
 
-from spom.core.arrays import Floats, Ints, aligned_singles, read_only
+from spom.core.arrays import Floats, Ints, aligned_singles
 from spom.core.jit import kernel
 from spom.features.arc_spaces import longest_sentence, sentence_of
 from spom.features.arcs import ArcCodes, ArcTemplates
 from spom.penalties import ElasticNet
-from spom.penalties.forms import compiled_prox, selection_form
-from spom.solvers.structured.structures import LOG, Loss, Parts, residual, structure
+from spom.penalties.forms import selection_form
+from spom.solvers.structured.structures import LOG, Loss, Parts, residual
 from spom.solvers.structured.trees.learning import (
-    ACTIVE,
     NORM,
     SCALE,
     Learnt,
@@ -36,8 +35,7 @@ from spom.solvers.structured.trees.learning import (
     change_arcs,
     score_sentence,
 )
-from spom.solvers.structured.trees.model import corpus_of
-from spom.solvers.structured.trees.space import FILTER, Layout, arc_limits, layout_of, make_space, prepare
+from spom.solvers.structured.trees.space import Layout, arc_limits, layout_of, make_space, places_of, prepare
 
 # Sentences that a selection looks at, at least, and the share of a large treebank. Not tuned.
 LEAST, SHARE = 1500, 0.2
@@ -46,7 +44,7 @@ BITS = 14
 
 
 def looked_at(sentences: int) -> int:
-    """How many of so many sentences a selection looks at.
+    """Return the number of sentences that a selection looks at.
 
     >>> looked_at(400), looked_at(5000), looked_at(20_000)
     (400, 1500, 4000)
@@ -55,7 +53,7 @@ def looked_at(sentences: int) -> int:
 
 
 def after_selection(penalty: Any, count: int) -> Any:
-    """The part of a penalty that acts on the single weights of the templates that are left, or None.
+    """Return the part of a penalty that acts on the single weights of the templates that are left, or None.
 
     >>> from spom.penalties import GroupLasso, SparseGroupLasso
     >>> after_selection(SparseGroupLasso(0.5, l1_ratio=0.2), 69), after_selection(GroupLasso(0.5), 69)
@@ -89,7 +87,7 @@ def count_arcs(task: Task, order: Ints, layout: Layout, to: Learnt) -> None:
         sentence = sentence_of(task.corpus, order[t])
         if sentence.n > 0:
             for a in range(prepare(sentence, layout, task.limits, space)):
-                change_arc(layout, space, a, 1.0, to, True)
+                change_arc(layout, space, a, 1.0, to)
 
 
 @kernel("void(TreeRule, float64[::1], float64, float64, Learnt, Learnt)")
@@ -121,7 +119,7 @@ def select_rounds(
             count = score_sentence(sentence, layout, task, space, now, scores)
             gold = task.gold[at : at + n + 1].copy()
             residual(rule.structure, rule.loss, scores, gold, scratch, change)
-            change_arcs(layout, space, count, -1.0, change, sums, True)
+            change_arcs(layout, space, count, -1.0, change, sums)
         dual_scales(rule, metric, eta, t + 1.0, sums, now)
 
 
@@ -134,28 +132,22 @@ def select_arcs(
     trial = templates.keep(np.arange(count))
     trial.table_bits = min(templates.table_bits, BITS)
     arrays = trial.layout()
-    layout, places = layout_of(trial, arrays), np.array(trial.places, dtype=np.int64).reshape(-1, 2)
-    limits = arc_limits(codes, trial.columns.index(FILTER), trial.radix(FILTER), gold, None)
-    task = Task(corpus_of(codes, None), read_only(gold), read_only(limits))
+    layout, places = layout_of(trial, arrays), places_of(trial)
+    task = Task.of(codes, gold, arc_limits(trial, codes, gold))
     total = codes.first.size
     order = np.random.default_rng(seed).permutation(total)[: looked_at(total)]
-    blocks = np.zeros((5, len(trial.families), 3))
-    blocks[SCALE], blocks[ACTIVE] = 1.0, trial.active
 
-    def table(numbers: Floats) -> Learnt:
-        weights = aligned_singles(arrays.size)
-        return Learnt(weights, read_only(weights), aligned_singles(arrays.size), numbers)
+    def table() -> Learnt:
+        return Learnt.of(trial, aligned_singles(arrays.size), aligned_singles(arrays.size))
 
-    counts = table(blocks.copy())
+    counts = table()
     count_arcs(task, order, layout, counts)
     root = np.maximum(counts.blocks[NORM][places[:, 0], places[:, 1]], 0.0) ** 0.25
     metric = np.where(root > 0.0, root, 1.0) / (root.mean() if root.any() else 1.0)
-    sums = table(blocks)
-    now = sums._replace(blocks=blocks.copy())
+    sums = table()
+    now = sums._replace(blocks=sums.blocks.copy())
     now.blocks[SCALE] = 0.0
-    loss = Loss(LOG, 0.0)
-    trees = structure("projective-tree" if projective else "tree", loss)
-    rule = TreeRule(trees, loss, compiled_prox(form.norms, count), read_only(places), True, False, np.inf)
+    rule = TreeRule.of(trial, Loss(LOG, 0.0), projective, form.norms)
     select_rounds(task, order, layout, rule, metric, 1.0 / count, sums, now)
     norms = np.sqrt(np.maximum(sums.blocks[NORM][places[:, 0], places[:, 1]], 0.0))
     kept = np.flatnonzero(now.blocks[SCALE][places[:, 0], places[:, 1]])

@@ -26,12 +26,11 @@ from spom.errors import Unsupported
 from spom.features.arc_spaces import AT, BASE, LENGTHS, START, WIDE, Shorts
 from spom.features.arcs import ArcCodes, ArcTemplates
 from spom.penalties import Zero
-from spom.penalties.forms import compiled_prox
 from spom.solvers import examples
-from spom.solvers.structured.structures import Loss, loss_code, structure
-from spom.solvers.structured.trees.learning import ACTIVE, NORM, PROGRESS, SCALE, SUM, Learnt, Task, TreeRule, learn
-from spom.solvers.structured.trees.model import ArcModel, corpus_of
-from spom.solvers.structured.trees.space import FILTER, Layout, arc_limits, layout_of
+from spom.solvers.structured.structures import Loss, loss_code
+from spom.solvers.structured.trees.learning import NORM, SCALE, SUM, Learnt, Task, TreeRule, learn
+from spom.solvers.structured.trees.model import ArcModel
+from spom.solvers.structured.trees.space import Layout, arc_limits, layout_of, places_of
 
 # The first step of each loss times the number of templates; for MIRA the largest step. How flat the
 # optimum is was not recorded.
@@ -69,12 +68,10 @@ class ArcSolver:
     `loss` is `"mira"` (the smallest step that makes the cost-augmented hinge zero, at most `step`), `"hinge"`,
     `"perceptron"` or `"log"` (a random field over trees). `penalty` is None or one of the block norms (`SparseMKL`:
     SPOM, `GroupLasso`, `LqMKL`, `ElasticNetMKL`, ...), each template a block. `step` defaults to a multiple of one over
-    the number of templates, and falls as one over the square root of the epoch for all losses but MIRA. With `ranking`
-    the progressive score of each template is summed up on the way (`progress`). Each round ends with the projection
-    onto the ball of `radius` (Algorithm 3 of SPOM); `spom.theory.structured_radius` has one that holds the optimum.
-    Iterating yields a
-    `State` after each epoch, without end: its `theta` is the iterate (a copy unless `copies=False`), `internal` has
-    the sums of the average. `start` resumes from a state, to the same bits.
+    the number of templates, and falls as one over the square root of the epoch for all losses but MIRA. Each round
+    ends with the projection onto the ball of `radius` (Algorithm 3 of SPOM); `spom.theory.structured_radius` has one
+    that holds the optimum. Iterating yields a `State` after each epoch, without end: its `theta` is the iterate (a copy
+    unless `copies=False`), `internal` has the sums of the average. `start` resumes from a state, to the same bits.
 
     >>> from spom.solvers import examples
     >>> solver = ArcSolver(*examples.two_trees(), seed=0)
@@ -99,26 +96,24 @@ class ArcSolver:
         limits: Shorts | None = None,
         shuffle: bool = True,
         seed: Any = 0,
-        ranking: bool = False,
         radius: float = np.inf,
         copies: bool = True,
         start: State | None = None,
     ) -> None:
         loss_code(loss, list(STEPS), "trees")
         self.templates, self.codes, self.gold = templates, codes, gold
-        self.loss, self.projective, self.shuffle, self.ranking, self.copies = loss, projective, shuffle, ranking, copies
+        self.loss, self.projective, self.shuffle, self.copies = loss, projective, shuffle, copies
         self.layout = templates.layout()
-        self.places = np.array(templates.places, dtype=np.int64).reshape(-1, 2)
+        self.places = places_of(templates)
         self.cost, self.radius = check_positive(cost, "cost"), check_radius(radius)
         self.step = STEPS[loss] / len(self.places) if step is None else check_positive(step, "step", zero=False)
         self.guides = guides
-        self.limits = arc_limits(codes, templates.columns.index(FILTER), templates.radix(FILTER), gold, limits)
+        self.limits = arc_limits(templates, codes, gold, limits)
         self.penalty, self.on_norms = penalty, _on_norms(penalty, len(self.places))
         self.random = np.random.default_rng(seed)
         self.weights = aligned_singles(self.layout.size)
         self.sums = aligned_singles(self.layout.size)
-        self.blocks = np.zeros((5, len(templates.families), 3))
-        self.blocks[SCALE], self.blocks[ACTIVE] = 1.0, templates.active
+        self.blocks = Learnt.of(templates, self.weights, self.sums).blocks
         self.k, self.rounds, self.seconds = 0, 0, 0.0
         if start is not None:
             self.restore(start)
@@ -128,7 +123,7 @@ class ArcSolver:
             yield self.epoch()
 
     def epoch(self, only: Ints | None = None) -> State:
-        """One pass over all sentences, or over some, in a new random order."""
+        """Make one pass over all sentences, or over some, in a new random order."""
         if self.templates.guided and self.guides is None:
             raise Unsupported("templates of a second stage need the tree of a first one: second_stage=True has its own")
         begin = time.perf_counter()
@@ -142,8 +137,8 @@ class ArcSolver:
         return self._state(loss / max(order.size, 1), size)
 
     def _pass(self, order: Ints, size: float) -> float:
-        """One round for each sentence of `order`; the sum of the losses."""
-        task = Task(corpus_of(self.codes, self.guides), read_only(self.gold), read_only(self.limits))
+        """Make one round for each sentence of `order`, and return the sum of the losses."""
+        task = Task.of(self.codes, self.gold, self.limits, self.guides)
         return float(learn(task, order, np.full(order.size, size), self._compiled(), self._rule(), self._learnt()))
 
     def _compiled(self) -> Layout:
@@ -154,34 +149,27 @@ class ArcSolver:
 
     def _rule(self) -> TreeRule:
         loss = Loss(loss_code(self.loss, list(STEPS), "trees"), self.cost)
-        trees = structure("projective-tree" if self.projective else "tree", loss)
-        prox = compiled_prox(self.on_norms, len(self.places))
-        return TreeRule(trees, loss, prox, read_only(self.places), self.penalty is not None, self.ranking, self.radius)
+        norms = None if self.penalty is None else self.on_norms
+        return TreeRule.of(self.templates, loss, self.projective, norms, self.radius)
 
     def feed(self, codes: ArcCodes, gold: Ints, guides: Ints | None = None) -> None:
         """Learn from other sentences, of the same words and templates."""
-        column = self.templates.columns.index(FILTER)
-        self.limits = arc_limits(codes, column, self.templates.radix(FILTER), gold, self.limits)
+        self.limits = arc_limits(self.templates, codes, gold, self.limits)
         self.codes, self.gold, self.guides = codes, gold, guides
 
     def model(self, averaged: bool = True) -> Any:
-        """The weights as a model: their mean over all rounds, or the last ones."""
+        """Return the weights as a model: their mean over all rounds, or the last ones."""
         return self.model_of(self.mean(float(self.rounds) if averaged else 0.0))
 
     def model_of(self, weights: Singles) -> Any:
-        """These weights as a model."""
+        """Return these weights as a model."""
         return ArcModel(self.templates, self.layout, self.limits, weights)
 
     def mean(self, rounds: float) -> Singles:
-        """The mean of theta over the rounds; with no rounds, theta."""
+        """Return the mean of theta over the rounds; with no rounds, theta."""
         out = aligned_singles(self.weights.size)
         averages(self._compiled(), self._learnt(), rounds, out)
         return out
-
-    @property
-    def progress(self) -> Floats:
-        """The progressive score of each template: sum over rounds of (what it had learnt) . (minus its gradient)."""
-        return cast("Floats", self.blocks[PROGRESS][self.places[:, 0], self.places[:, 1]])
 
     @property
     def norms(self) -> Floats:
@@ -229,7 +217,7 @@ class ArcSolver:
 
 
 def _on_norms(penalty: Any, count: int) -> Any:
-    """The penalty as a function of block norms."""
+    """Return the penalty as a function of block norms."""
     found = Zero() if penalty is None else penalty.on_norms(count)
     if found is None:
         name = type(penalty).__name__

@@ -1,4 +1,4 @@
-"""Compiled: the arcs of one sentence that are worth scoring, and what scoring and learning know of them."""
+"""Compiled: the arcs of one sentence that are worth scoring, with the data that scoring and learning read."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from spom.features.arc_spaces import (
     PAIR,
     TABLE,
     VECTOR,
+    Corpus,
     Sentence,
     Shorts,
     addends,
@@ -28,8 +29,7 @@ from spom.features.arcs import ArcCodes, ArcLayout, ArcTemplates
 
 Places = NDArray[np.uint64]
 WEIGHTS = "Array(float32, 1, 'C', readonly=True)"
-# The column that the filter of arcs reads.
-FILTER = "upos"
+NO_GUIDES: Ints = np.empty(0, dtype=np.int64)
 
 
 class Layout(NamedTuple):
@@ -39,7 +39,6 @@ class Layout(NamedTuple):
     atoms: Annotated[Ints, TABLE]
     families: Annotated[Ints, TABLE]
     sets: Annotated[Ints, VECTOR]
-    column: Annotated[int, "int64"]
     upos: Annotated[int, "int64"]
     rows: Annotated[int, "int64"]
 
@@ -58,11 +57,23 @@ class Space(NamedTuple):
     pairs: Annotated[Ints, "int64[:, ::1]"]
 
 
+def corpus_of(codes: ArcCodes, guides: Ints | None = None) -> Corpus:
+    """Return sentences as kernels take them."""
+    found = NO_GUIDES if guides is None else guides
+    first, sizes = read_only(codes.first), read_only(codes.sizes)
+    return Corpus(read_only(codes.codes), read_only(codes.kinds), first, sizes, read_only(found))
+
+
 def layout_of(templates: ArcTemplates, layout: ArcLayout) -> Layout:
-    """The layout as kernels take it."""
-    columns, sets = templates.columns, np.array(layout.columns, dtype=np.int64)
+    """Return a layout as kernels take it."""
+    sets = read_only(np.array(layout.columns, dtype=np.int64))
     ends, atoms, families = read_only(layout.ends), read_only(layout.atoms), read_only(layout.families)
-    return Layout(ends, atoms, families, read_only(sets), columns.index(FILTER), columns.index("upos"), layout.rows)
+    return Layout(ends, atoms, families, sets, templates.columns.index("upos"), layout.rows)
+
+
+def places_of(templates: ArcTemplates) -> Ints:
+    """Return the family and the slot of each template."""
+    return np.array(templates.places, dtype=np.int64).reshape(-1, 2)
 
 
 @kernel("Space(int64, int64, int64)")
@@ -83,7 +94,7 @@ def make_space(longest: int, families: int, sets: int) -> Any:
 def prepare(sentence: Sentence, layout: Layout, limits: Shorts, space: Space) -> int:
     """Everything that scoring a sentence needs, in `space`; returns how many arcs there are."""
     prepare_words(sentence, layout, space)
-    count = int(candidates(sentence, layout.column, limits, space.arcs))
+    count = int(candidates(sentence, layout.upos, limits, space.arcs))
     prepare_pairs(sentence, layout, count, space)
     return count
 
@@ -137,11 +148,12 @@ def widen_limits(codes: Codes, column: int, first: Ints, sizes: Ints, gold: Ints
             limits[side, tag, other] = max(limits[side, tag, other], min(d, ANY))
 
 
-def arc_limits(codes: ArcCodes, column: int, radix: int, gold: Ints, known: Shorts | None = None) -> Shorts:
-    """The limits that let every arc of these trees pass, and of `known`; unknown tags have none.
+def arc_limits(templates: ArcTemplates, codes: ArcCodes, gold: Ints, known: Shorts | None = None) -> Shorts:
+    """Return the limits that let every arc of these trees pass, widened from `known`; unknown tags have none.
 
     `gold` is laid out as the codes are, with any number at the places of roots.
     """
+    column, radix = templates.columns.index("upos"), templates.radix("upos")
     limits = np.zeros((2, radix, radix), dtype=np.int16) if known is None else known.copy()
     limits[:, 0, :] = limits[:, :, 0] = ANY
     widen_limits(codes.codes, column, codes.first, codes.sizes, gold, limits)

@@ -14,7 +14,7 @@ from typing import Annotated, Any, NamedTuple, cast
 
 import numpy as np
 
-from spom.core.arrays import Floats, Ints, Singles, check_restored, read_only
+from spom.core.arrays import Floats, Ints, Singles, check_restored
 from spom.core.jit import kernel
 from spom.core.registry import register
 from spom.core.state import State
@@ -41,7 +41,6 @@ from spom.penalties.forms import Elastic
 from spom.solvers import examples
 from spom.solvers.structured.structures import MIRA, Parts, residual
 from spom.solvers.structured.trees.learning import SUM, Learnt, Task, TreeRule, change_arcs, step_size
-from spom.solvers.structured.trees.model import corpus_of
 from spom.solvers.structured.trees.scoring import find_places, to_matrix
 from spom.solvers.structured.trees.solver import ArcSolver
 from spom.solvers.structured.trees.space import WEIGHTS, Layout, Places, Space, index_of, make_space, prepare
@@ -160,7 +159,7 @@ def sparse_rounds(
         step = step_size(layout, space, count, steps[t], value, rule.loss, change)
         if step > 0.0:
             total += value
-            change_arcs(layout, space, count, step, change, to, True)
+            change_arcs(layout, space, count, step, change, to)
         passed[STEPS] += step if rule.loss.code == MIRA else steps[t]
         passed[STEP_SUM] += passed[STEPS]
         to.blocks[SUM] += 1.0
@@ -195,15 +194,13 @@ class SparseArcSolver(ArcSolver):
         found = penalty.elastic()
         if found is None:
             raise Unsupported(f"{penalty!r} is no penalty of single weights, such as L1 or ElasticNet")
-        if self.ranking:
-            raise Unsupported("dual averaging sums no progressive scores up: leave ranking= out")
         self.penalty, self.elastic = penalty, Elastic(float(found.l1), float(found.l2))
         self.passed = np.array([0.0, 0.0, 1.0])
         if start is not None:
             self.restore(start)
 
     def _pass(self, order: Ints, size: float) -> float:
-        task = Task(corpus_of(self.codes, self.guides), read_only(self.gold), read_only(self.limits))
+        task = Task.of(self.codes, self.gold, self.limits, self.guides)
         steps, rule, to, (l1, l2) = np.full(order.size, size), self._rule(), self._learnt(), self.elastic
         found = sparse_rounds(task, order, steps, self._compiled(), rule, (l1, l2), to, self.passed)
         if self.radius < np.inf:
@@ -217,7 +214,7 @@ class SparseArcSolver(ArcSolver):
         return min(1.0, self.radius / size) if size > 0.0 else 1.0
 
     def mean(self, rounds: float) -> Singles:
-        """The weights of the mean sums over the rounds; with no rounds, theta."""
+        """Return the weights of the mean sums over the rounds; with no rounds, theta."""
         out = super().mean(rounds)
         steps = self.passed[STEP_SUM] / rounds if rounds > 0.0 else self.passed[STEPS]
         factor = (1.0 if rounds > 0.0 else self.passed[INSIDE]) / (1.0 + self.elastic.l2 * steps)

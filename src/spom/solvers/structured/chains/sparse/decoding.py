@@ -253,7 +253,7 @@ class SparseWeights:
         return Frozen(pairs, values, self.chain, into, np.ascontiguousarray(steps.max(axis=1)))
 
     def tag(self, tokens: Tokens) -> Ints:
-        """The number of the best label of each token; ties go to the lower label."""
+        """Return the number of the best label of each token; ties go to the lower label."""
         out = np.empty(tokens.total, dtype=np.int64)
         search = make_search(longest(tokens), self.chain.shape[1], part_count(self.pairs.parts))
         bad = int(tag_all(tokens, self.frozen, search, out))
@@ -262,17 +262,17 @@ class SparseWeights:
         return out
 
     def scores(self, tokens: Tokens) -> Floats:
-        """(tokens, labels): the score of each label at each token, without the chain's."""
+        """Return (tokens, labels): the score of each label at each token, without the chain's."""
         out = np.empty((tokens.total, self.chain.shape[1]))
         frozen_rows(tokens, self.frozen, np.empty(part_count(self.pairs.parts), dtype=np.float32), out)
         return out
 
     def used(self) -> Ints:
-        """The features that have a weight."""
+        """Return the features that have a weight."""
         return np.flatnonzero(np.diff(self.pairs.starts))
 
     def only(self, features: Ints) -> SparseWeights:
-        """The weights of some features, numbered anew in their order; all other features must have none."""
+        """Return the weights of some features, numbered anew in their order; all other features must have none."""
         sizes = np.diff(self.pairs.starts)[features]
         starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
         return SparseWeights(Pairs(starts, self.pairs.labels, self.pairs.parts), self.values, self.chain)

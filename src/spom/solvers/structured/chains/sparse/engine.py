@@ -107,7 +107,7 @@ class PairEngine:
         return float(found[0]), float(found[1])
 
     def _project(self) -> None:
-        """Into the ball, if there is one."""
+        """Project onto the ball, if there is one."""
         if self.rates.radius < np.inf:
             self.rates = self.rates._replace(inside=1.0)
             self.rates = self.rates._replace(inside=factor_inside(self.summary(), self.rates.radius))
@@ -115,7 +115,7 @@ class PairEngine:
     # --- weights -------------------------------------------------------------------------------------------
 
     def values(self) -> tuple[Singles, Singles]:
-        """The weights of the pairs and of the chain now."""
+        """Return the weights of the pairs and of the chain now."""
         t, table, rates = float(self.rounds), self.table, self.rates
         values, chain = np.empty_like(table.sums), np.empty_like(table.chain_sums)
         places = ((table.sums, table.rates, values), (table.chain_sums, table.chain_rates, chain))
@@ -126,7 +126,7 @@ class PairEngine:
         return values, chain
 
     def weights(self) -> tuple[Any, Floats]:
-        """(features, labels) as a CSR matrix and (labels + 2, labels): the weights now."""
+        """Return (features, labels) as a CSR matrix and (labels + 2, labels): the weights now."""
         values, chain = self.values()
         return self.matrix(values), chain.astype(np.float64)
 
@@ -201,7 +201,7 @@ class PairEngine:
 
 
 def checked_parts(parts: Any, labels: int) -> Ids:
-    """The parts of each label, one row for each label; none by default."""
+    """Return the parts of each label, one row for each label; none by default."""
     found = np.zeros((labels, 0)) if parts is None else np.asarray(parts)
     if found.shape[0] != labels or (found.size and found.min() < labels):
         raise ValueError(f"parts must have a row for each of {labels} labels, with numbers from {labels} on")

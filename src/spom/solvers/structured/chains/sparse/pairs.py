@@ -115,7 +115,7 @@ def read_marks(marks: Marks, total: int, out: Ids) -> None:
 
 
 def seen_pairs(tokens: Tokens, y: Ints, features: int, parts: Ids) -> Pairs:
-    """The pairs of features and labels (or parts of labels) that occur together in some sentences."""
+    """Return the pairs of features and labels (or parts of labels) that occur together in some sentences."""
     starts, rows = np.zeros(features + 1, dtype=np.int64), tokens
     total = part_count(parts)
     if total <= FEWEST:
@@ -145,7 +145,7 @@ def widen(pairs: Pairs, starts: Ints, labels: Ids, place: Ints) -> None:
 
 
 def dense_rows(pairs: Pairs) -> tuple[Pairs, Ints]:
-    """(the pairs with all labels for a feature that has many, the place of each pair among them).
+    """Return (the pairs with all labels for a feature that has many, the place of each pair among them).
 
     A row of all labels and parts is added up without looking at its labels, many at a time.
     """
@@ -160,5 +160,5 @@ def dense_rows(pairs: Pairs) -> tuple[Pairs, Ints]:
 
 
 def part_count(parts: Ids) -> int:
-    """The number of labels and parts together."""
+    """Return the number of labels and parts together."""
     return max(int(parts.shape[0]), int(parts.max(initial=-1)) + 1)

@@ -85,11 +85,11 @@ class SparseChain:
         return self.chain.passes()
 
     def one_pass(self) -> Epoch:
-        """One pass over the sentences."""
+        """Make one pass over the sentences."""
         return self.chain.one_pass()
 
     def weights(self) -> SparseWeights:
-        """The weights now; pairs whose weight is zero are left out."""
+        """Return the weights now; pairs whose weight is zero are left out."""
         values, chain = self.engine.values()
         pairs, kept = self.engine.table.pairs, values != 0.0
         before = np.concatenate([[0], np.cumsum(kept)]).astype(np.int64)

@@ -154,8 +154,8 @@ def learn_parts(
                 total += value
                 for w in range(n):
                     if mine.arcs[w] != wanted.arcs[w]:
-                        change_arc(layout, space, mine.arcs[w], -step, to, True)
-                        change_arc(layout, space, wanted.arcs[w], step, to, True)
+                        change_arc(layout, space, mine.arcs[w], -step, to)
+                        change_arc(layout, space, wanted.arcs[w], step, to)
                 for k in range(wanted.parts.size):
                     if mine.parts[k] != wanted.parts[k]:
                         change_part(templates, parts, mine.parts[k], -step, rounds, parts_to)

@@ -11,10 +11,11 @@ import numpy as np
 from spom.core.arrays import Ints, Singles, aligned_singles, read_only
 from spom.features.arc_spaces import Shorts
 from spom.features.arcs import ArcCodes
-from spom.solvers.structured.trees.model import ArcModel, Entries, corpus_of, in_threads, weight_count
+from spom.solvers.structured.trees.model import ArcModel, Entries, in_threads, weight_count
 from spom.solvers.structured.trees.second_order.learning import PartModel, parse_parts
 from spom.solvers.structured.trees.second_order.pruning import Beam, Filter, leave_all
 from spom.solvers.structured.trees.second_order.templates import PartTemplates
+from spom.solvers.structured.trees.space import corpus_of
 
 # Scores are in units of the cost of a wrong head. On EWT's dev set 2.5 heads a word are left, .974 of the gold ones
 # among them. A parser is surer of the trees that it learnt from, so that a wider beam leaves the arcs to learn from:
@@ -70,7 +71,7 @@ class SecondOrderModel:
         return PartModel(layout, weights, self.templates.compiled, read_only(self.parts))
 
     def entries(self) -> Entries:
-        """All weights that are not zero: those of arcs as `ArcModel` has them, then those of parts."""
+        """Return all weights that are not zero: those of arcs as `ArcModel` has them, then those of parts."""
         if isinstance(self.stored, Entries):
             return self.stored
         places, values = self.arcs.entries()
@@ -83,31 +84,24 @@ class SecondOrderModel:
         }
 
     def parse(
-        self,
-        codes: ArcCodes,
-        projective: bool,
-        first: ArcModel,
-        n_jobs: int = 1,
-        bounds: tuple[int, int] | None = None,
-        beam: Beam = BEAM,
+        self, codes: ArcCodes, projective: bool, first: ArcModel, n_jobs: int = 1, beam: Beam = BEAM
     ) -> tuple[Ints, int]:
-        """(the heads, laid out as the codes are; how many arcs `first` left); trees are projective always."""
+        """Return the heads, laid out as the codes are, and how many arcs `first` left; trees are always projective."""
         out, corpus, by = np.zeros(codes.codes.shape[1], dtype=np.int64), corpus_of(codes), filter_of(first, beam)
 
         def part(bounds: tuple[int, int]) -> int:
             return int(parse_parts(corpus, np.arange(*bounds), by, self.compiled, out))
 
-        begin, end = (0, codes.first.size) if bounds is None else bounds
-        return out, sum(in_threads(part, begin, end, n_jobs))
+        return out, sum(in_threads(part, 0, codes.first.size, n_jobs))
 
 
 def filter_of(first: ArcModel, beam: Beam) -> Filter:
-    """A first-order model as a filter of arcs."""
+    """Return a first-order model as a filter of arcs."""
     return Filter(*first.compiled, beam)
 
 
 def left_heads(first: ArcModel, codes: ArcCodes, beam: Beam = LEARNING) -> Shorts:
-    """The heads to learn from that a model leaves of each word, laid out as the codes are, -1 after the last."""
+    """Return the heads to learn from that a model leaves of each word, laid out as the codes are, -1 after the last."""
     out = np.full((codes.codes.shape[1], beam.most), -1, dtype=np.int16)
     leave_all(corpus_of(codes), np.arange(codes.first.size), filter_of(first, beam), out)
     return out

@@ -14,12 +14,13 @@ from spom.features.arcs import ArcCodes, ArcTemplates
 from spom.solvers import examples
 from spom.solvers.structured.structures import Loss, loss_code
 from spom.solvers.structured.trees.learning import NORM, SUM, Learnt
-from spom.solvers.structured.trees.model import corpus_of, mean_into_ball
+from spom.solvers.structured.trees.model import mean_into_ball
 from spom.solvers.structured.trees.second_order.learning import Lessons, PartModel, learn_parts
 from spom.solvers.structured.trees.second_order.model import SecondOrderModel
 from spom.solvers.structured.trees.second_order.parts import PartWeights
 from spom.solvers.structured.trees.second_order.templates import PARTS, PartTemplates
 from spom.solvers.structured.trees.solver import STEPS, ArcSolver
+from spom.solvers.structured.trees.space import corpus_of
 
 LOSSES = ("mira", "hinge", "perceptron")
 
@@ -98,11 +99,11 @@ class SecondOrderSolver(ArcSolver):
         self.kept = guides
 
     def model_of(self, weights: Singles) -> SecondOrderModel:
-        """These weights as a model."""
+        """Return these weights as a model."""
         return SecondOrderModel(self.parts, weights, self.limits)
 
     def mean(self, rounds: float) -> Singles:
-        """The mean of theta over the rounds; with no rounds, theta."""
+        """Return the mean of theta over the rounds; with no rounds, theta."""
         out, size = super().mean(rounds), self.layout.size
         out[size:] = self.weights[size:] - self.sums[size:] / np.float32(rounds) if rounds else self.weights[size:]
         return out

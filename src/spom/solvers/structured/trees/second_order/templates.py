@@ -101,7 +101,7 @@ class PartTemplates:
 
 
 def parse_part(name: str, columns: Sequence[str] = COLUMNS) -> list[tuple[tuple[str, int], ...]]:
-    """The atoms (column, offset) of the third word, of the head and of the modifier.
+    """Return the atoms (column, offset) of the third word, of the head and of the modifier.
 
     >>> parse_part("g.upos h.upos m+1.lemma")
     [(('upos', 0),), (('upos', 0),), (('lemma', 1),)]
