@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from spom.cli.vectors import as_text
+from spom.errors import DataError
+
+
+def check_labels(found: Iterable[str], known: Iterable[str], whose: str, path: str) -> None:
+    """A `DataError` where no label of a file is known: it is of another task."""
+    sets = set(found), set(known)
+    if not sets[0] & sets[1]:
+        shown = [", ".join(sorted(labels)[:5]) for labels in sets]
+        raise DataError(f"the labels ({shown[0]}) are of another set than {whose} ({shown[1]}); see --label", path)
 
 
 @dataclass(frozen=True)
@@ -113,8 +125,6 @@ def confusion_counts(gold: NDArray[Any], predicted: NDArray[Any]) -> tuple[list[
     values, codes = np.unique(np.concatenate([gold, predicted]), return_inverse=True)
     n = values.size
     pairs = codes[: gold.size] * n + codes[gold.size :]
-    from spom.cli.vectors import as_text
-
     return as_text(values), np.bincount(pairs, minlength=n * n).reshape(n, n)
 
 

@@ -13,6 +13,7 @@ from spom.core.arrays import Ints
 from spom.core.container import read_file
 from spom.data.columns import Columns
 from spom.data.conll import spliced
+from spom.data.opening import not_empty
 from spom.errors import DataError, ModelFileError, Unsupported
 from spom.estimators.tagger.inputs import TaggerParts
 from spom.models.loading import decode
@@ -77,9 +78,7 @@ def read_tagged(
         items = read_items(path)
         return Tagged(items.X, items.y, kind, path, len(items.X), sum(map(len, items.X)))
     if kind == "conllu":
-        from spom.data.conllu import read_conllu
-
-        columns = read_conllu(path).columns
+        columns = read_trees(path).columns
         at = columns.column(_column(label or "upos"))
         wanted = [columns.column(_column(name)) for name in names or ["form"]]
     else:
@@ -94,6 +93,23 @@ def read_tagged(
         raise DataError("expected sentences, found none", path)
     X, y = columns.select(wanted), columns.select([at])
     return Tagged(X, y, kind, path, len(columns), columns.n_tokens, X.names, columns.names[at], at)
+
+
+def read_trees(path: str) -> Any:
+    """The sentences of a CoNLL-U file, at least one."""
+    from spom.data.conllu import read_conllu
+
+    bank = read_conllu(path)
+    if len(bank) == 0:
+        raise DataError("expected sentences, found none", path)
+    return bank
+
+
+def label_set(y: Any) -> set[str]:
+    """The labels that occur in sentences."""
+    if hasattr(y, "distinct"):
+        return {str(label) for label in y.distinct(0)[1]}
+    return {label for sentence in y for label in sentence}
 
 
 def _column(text: str) -> int | str:
@@ -127,12 +143,9 @@ def tag_blocks(
     """(sentences, what turns their numbers of labels into bytes to write) for each block of a file, in order."""
     kind = format_of(path, given)
     _same_kind(kind, training, path)
-    empty = True
-    for X, text in {"items": _items, "conllu": _conllu, "conll": _conll}[kind](path, training, classes):
-        empty = False
+    blocks = {"items": _items, "conllu": _conllu, "conll": _conll}[kind](path, training, classes)
+    for X, text in not_empty(blocks, "sentences", path):
         yield X, (_only(X, classes) if only else text)
-    if empty:
-        raise DataError("expected sentences, found none", "standard input" if path == "-" else path)
 
 
 def _same_kind(kind: str, training: dict[str, Any], path: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 from spom.errors import DataError, Unsupported
@@ -11,9 +12,10 @@ FORMATS = ("text", "words", "conllu")
 _BLOCK = 1 << 18
 
 
-def predicted_text(model: str, format: str | None, encoding: str, jobs: int) -> Callable[[str], Iterator[bytes]]:
+def predicted_text(model: Path, format: str | None, encoding: str, jobs: int) -> Callable[[str], Iterator[bytes]]:
     """A function of a file: its sentences as CoNLL-U, block by block. Without a format, .conllu decides, else text."""
-    from spom.data.conllu import conllu_text
+    from spom.data.conllu import conllu_text, iter_conllu
+    from spom.data.opening import not_empty
     from spom.models.loading import load_model
 
     if format is not None and format not in FORMATS:
@@ -26,7 +28,7 @@ def predicted_text(model: str, format: str | None, encoding: str, jobs: int) -> 
         kind = format or ("conllu" if name.endswith(".conllu") else "text")
         if kind == "text":
             return (conllu_text(bank) for bank in pipeline.predict_blocks(text_blocks(source, encoding)))
-        blocks = word_blocks(source) if kind == "words" else conllu_blocks(source)
+        blocks = word_blocks(source) if kind == "words" else not_empty(iter_conllu(source), "sentences", source)
         return (conllu_text(pipeline.predict(bank)) for bank in blocks)
 
     return parts
@@ -108,18 +110,6 @@ def _sentence(words: list[str], number: int) -> str:
     """
     rows = [f"{k}\t{word}" + "\t_" * 8 for k, word in enumerate(words, 1)]
     return "\n".join([f"# sent_id = {number}", f"# text = {' '.join(words)}", *rows, "", ""])
-
-
-def conllu_blocks(source: str) -> Iterator[Any]:
-    """The sentences of a CoNLL-U file, block by block."""
-    from spom.data.conllu import iter_conllu
-
-    empty = True
-    for bank in iter_conllu(source):
-        empty = False
-        yield bank
-    if empty:
-        raise DataError("expected sentences, found none", _name(source))
 
 
 def _name(source: str) -> str:

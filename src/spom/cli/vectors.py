@@ -59,14 +59,22 @@ class Layout:
         return found
 
     @classmethod
-    def of_model(cls, estimator: Any, training: Mapping[str, Any]) -> Self:
-        """The layout that a fitted model expects; `training` is what its file says of the files it was learnt from."""
+    def of_model(
+        cls, estimator: Any, training: Mapping[str, Any], format: str | None = None, encoding: str = "utf-8"
+    ) -> Self:
+        """The layout that a fitted model expects; `training` is what its file says of the files it was learnt from.
+
+        Another `encoding` than utf-8 goes before that of those files.
+        """
         columns = None if "table" not in training else TableFeatures.from_dict(training["table"])
         names = getattr(estimator, "feature_names_in_", None)
         csv = training.get("csv") or {}
+        if encoding == "utf-8":
+            encoding = str(csv.get("encoding", "utf-8"))
         return cls(
+            format=format,
             target=training.get("target"),
-            form=CsvForm(bool(csv.get("header", True)), str(csv.get("encoding", "utf-8"))),
+            form=CsvForm(bool(csv.get("header", True)), encoding),
             zero_based=bool(training.get("zero_based")) if names is None else None,
             columns=columns,
             names=None if names is None or columns is not None else tuple(str(name) for name in names),
@@ -78,13 +86,15 @@ class Layout:
         """Whether a model was learnt from a table, and not from svmlight lines."""
         return self.columns is not None or self.names is not None
 
-    def wanted(self) -> str:
-        """What files a fitted model takes, in words."""
-        if not self.wants_table:
-            return "svmlight files, whose features have numbers"
+    def check_format(self, path: str) -> str:
+        """The format of a file for a fitted model, or an error where the model was learnt from another kind of file."""
+        found = format_of(path, self.format)
+        if self.wants_table != (found == "svmlight"):
+            return found
         known = self.names or tuple(c.name for c in (self.columns.columns if self.columns else ()))
         shown = ", ".join(known[:8]) + (", ..." if len(known) > 8 else "")
-        return f"tables with the columns {shown}"
+        wanted = f"tables with the columns {shown}" if known else "svmlight files, whose features have numbers"
+        raise DataError(f"the model was learnt from {wanted}; this is {found}", path)
 
 
 @dataclass(frozen=True)
@@ -224,9 +234,7 @@ class Lines:
 
 def blocks_to_predict(path: str, layout: Layout) -> Iterator[tuple[Any, Table | Lines]]:
     """(X, the block as it is in the file) for each block of a file, in order."""
-    found = format_of(path, layout.format)
-    if layout.wants_table == (found == "svmlight"):
-        raise DataError(f"the model was learnt from {layout.wanted()}; this is {found}", path)
+    found = layout.check_format(path)
     if found == "svmlight":
         yield from _svmlight_blocks(path, layout)
         return

@@ -6,10 +6,10 @@ import gzip
 import io
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from spom.errors import DataError
 
@@ -17,6 +17,7 @@ from spom.errors import DataError
 MOST_RATIO = 500.0
 ALWAYS = 64 << 20
 PIECE = 1 << 22
+T = TypeVar("T")
 
 
 @contextmanager
@@ -109,3 +110,18 @@ class _Checked:
         if self.given > limit * max(1, taken):
             what = f"{taken} bytes became more than {self.given}, over {limit:g} times as many"
             raise DataError(f"{what}; set SPOM_MAX_RATIO to a larger number to read it anyway", self.name)
+
+
+def not_empty(blocks: Iterable[T], what: str, source: Any) -> Iterator[T]:
+    """The blocks of a source, or a `DataError` where there is none.
+
+    >>> list(not_empty([], "sentences", "-"))
+    Traceback (most recent call last):
+    spom.errors.DataError: standard input: expected sentences, found none
+    """
+    empty = True
+    for block in blocks:
+        empty = False
+        yield block
+    if empty:
+        raise DataError(f"expected {what}, found none", "standard input" if source == "-" else str(source))
