@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from spom.data.opening import opened, read_all
+from spom.data.opening import last_line, not_empty, opened, pieces, read_all
 from spom.data.svmlight import STARTS_AT_ZERO, read_svmlight
 from spom.data.tables import PLAIN_CSV, CsvForm, Table, labels, read_table, read_table_fast
 from spom.errors import DataError, Unsupported
@@ -198,10 +198,7 @@ def _read_svmlight(path: str, layout: Layout) -> tuple[Any, Any, bool]:
                 raise
             return _read_svmlight(path, replace(layout, zero_based=True))
     zero = bool(layout.zero_based)
-    with opened(path) as (name, file):
-        blocks = list(read_svmlight(_Named(file, name), zero_based=zero))
-    if not blocks:
-        raise DataError("expected lines of label index:value ..., found none", name)
+    blocks = list(not_empty(read_svmlight(path, zero_based=zero), "lines of label index:value ...", path))
     n = max(X.shape[1] for X, _ in blocks) if layout.width is None else layout.width
     X = sparse.vstack([fitted(X, n) for X, _ in blocks], format="csr")
     return X, np.concatenate([y for _, y in blocks]), zero
@@ -212,13 +209,6 @@ def fitted(X: Any, width: int) -> Any:
     if X.shape[1] > width:
         return X[:, :width]
     return sparse.csr_matrix((X.data, X.indices, X.indptr), shape=(X.shape[0], width)) if X.shape[1] < width else X
-
-
-class _Named:
-    """A file under the name that errors should give."""
-
-    def __init__(self, file: Any, name: str) -> None:
-        self.read, self.name = file.read, name
 
 
 # --- in blocks --------------------------------------------------------------------------------------
@@ -243,21 +233,14 @@ def blocks_to_predict(path: str, layout: Layout) -> Iterator[tuple[Any, Table | 
 
 
 def _svmlight_blocks(path: str, layout: Layout) -> Iterator[tuple[Any, Lines]]:
-    rest, before, empty = b"", 0, True
+    before, empty = 0, True
     with opened(path) as (name, file):
-        while True:
-            more = file.read(_CHUNK)
-            rest += more
-            cut = rest.rfind(b"\n") + 1 if more else len(rest)
-            piece, rest = rest[:cut], rest[cut:]
-            if piece:
-                lines = piece.removesuffix(b"\n").split(b"\n")
-                rows = [i for i, line in enumerate(lines) if line.partition(b"#")[0].strip()]
-                empty = empty and not rows
-                yield _parsed_lines(piece, name, before, layout), Lines(lines, rows)
-                before += len(lines)
-            if not more:
-                break
+        for piece in pieces(file.read, _CHUNK, last_line):
+            lines = piece.removesuffix(b"\n").split(b"\n")
+            rows = [i for i, line in enumerate(lines) if line.partition(b"#")[0].strip()]
+            empty = empty and not rows
+            yield _parsed_lines(piece, name, before, layout), Lines(lines, rows)
+            before += len(lines)
     if empty:
         raise DataError("expected lines of label index:value ..., found none", name)
 
