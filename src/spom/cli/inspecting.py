@@ -145,15 +145,10 @@ def _linear(model: Any, top: int) -> dict[str, Any]:
 
     weights = model.block_weights_
     order = np.argsort(-weights, kind="stable")[:MOST_BLOCKS]
-    kept = order[weights[order] > 0]
-    names = _few_names(model, kept) if weights.size > MOST_BLOCKS else None
-    every = block_names(model) if names is None else []
-    blocks = [
-        {"name": every[i] if names is None else names[j], "weight": float(weights[i])}
-        for j, i in enumerate(kept.tolist())
-    ]
-    if weights.size <= MOST_BLOCKS:
-        blocks += [{"name": every[i], "weight": 0.0} for i in range(weights.size) if weights[i] == 0]
+    kept = order[weights[order] > 0].tolist()
+    off = np.flatnonzero(weights == 0).tolist() if weights.size <= MOST_BLOCKS else []
+    names = block_names(model, [*kept, *off])
+    blocks = [{"name": name, "weight": float(weights[m])} for name, m in zip(names, [*kept, *off], strict=True)]
     coef = model.coef_ if sparse.issparse(model.coef_) else np.atleast_2d(model.coef_)
     return {
         "blocks": blocks,
@@ -164,16 +159,6 @@ def _linear(model: Any, top: int) -> dict[str, Any]:
         "intercept": np.atleast_1d(model.intercept_).tolist(),
         "top": _top(model, coef, top),
     }
-
-
-def _few_names(model: Any, which: Any) -> list[str]:
-    names = getattr(model, "feature_names_in_", None)
-    blocks = model.blocks_
-    found = []
-    for m in which.tolist():
-        members = blocks[m]
-        found.append("+".join(str(names[i]) if names is not None else str(int(i) + 1) for i in members[:4]))
-    return found
 
 
 def _top(model: Any, coef: Any, top: int) -> dict[str, list[list[Any]]]:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from spom.cli.vectors import as_text
 from spom.errors import DataError
+from spom.metrics.confusion import confusion_counts
 
 
 def check_labels(found: Iterable[str], known: Iterable[str], whose: str, path: str) -> None:
@@ -91,7 +92,10 @@ def class_scores(gold: NDArray[Any], predicted: NDArray[Any], unit: str = "rows"
     >>> class_scores(np.array([0, 0, 1]), np.array([0, 1, 1])).flat["macro_f1"]
     0.6666666666666666
     """
-    labels, counts = confusion_counts(gold, predicted)
+    if gold.dtype.kind != predicted.dtype.kind and "U" in (gold.dtype.kind, predicted.dtype.kind):
+        gold, predicted = gold.astype(str), predicted.astype(str)
+    values, counts = confusion_counts(gold, predicted)
+    labels = as_text(np.array(values))
     right = np.diag(counts).astype(float)
     support, guessed = counts.sum(axis=1), counts.sum(axis=0)
     precision = np.divide(right, guessed, out=np.zeros_like(right), where=guessed > 0)
@@ -116,16 +120,6 @@ def class_scores(gold: NDArray[Any], predicted: NDArray[Any], unit: str = "rows"
     lines.append(f"accuracy {flat['accuracy']:.4f} ({int(right.sum())} of {total})")
     kept = {"labels": labels, "counts": counts.tolist()} if len(labels) <= MANY_LABELS else None
     return Scores(flat, "\n".join(lines), kept)
-
-
-def confusion_counts(gold: NDArray[Any], predicted: NDArray[Any]) -> tuple[list[str], NDArray[np.int64]]:
-    """(labels as text, how often each gold label, a row, was predicted as each, a column)."""
-    if gold.dtype.kind != predicted.dtype.kind and "U" in (gold.dtype.kind, predicted.dtype.kind):
-        gold, predicted = gold.astype(str), predicted.astype(str)
-    values, codes = np.unique(np.concatenate([gold, predicted]), return_inverse=True)
-    n = values.size
-    pairs = codes[: gold.size] * n + codes[gold.size :]
-    return as_text(values), np.bincount(pairs, minlength=n * n).reshape(n, n)
 
 
 def real_scores(gold: NDArray[Any], predicted: NDArray[Any]) -> Scores:

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
 # Sentences of the dev data whose trees, gold and predicted, the record keeps.
 EXAMPLES = 8
-_LONGEST = 25
 
 TREES = {
     "labels": option("--labels/--no-labels", bool, True, "Learn relations too."),
@@ -146,21 +145,12 @@ def _templates(text: str) -> Any:
 
 def examples(gold: Any, found: Any) -> list[dict[str, Any]]:
     """A few sentences that are neither very short nor very long, with both trees."""
-    picked = []
-    for i in range(len(gold)):
-        words = gold[i]
-        if 6 <= len(words) <= _LONGEST:
-            guess = found[i]
-            picked.append(
-                {
-                    "words": [word[1] for word in words],
-                    "tags": [word[3] for word in words],
-                    "heads": [int(word[6]) for word in words],
-                    "relations": [word[7] for word in words],
-                    "predicted_heads": [int(word[6]) for word in guess],
-                    "predicted_relations": [word[7] for word in guess],
-                }
-            )
-        if len(picked) == EXAMPLES:
-            break
-    return picked
+    from dataclasses import asdict
+
+    import numpy as np
+
+    from spom.report.fitted import LONGEST, SHORTEST, compared
+
+    sizes = np.diff(gold.offsets)
+    fit = np.flatnonzero((sizes >= SHORTEST) & (sizes <= LONGEST))[:EXAMPLES]
+    return [asdict(compared(gold[i], found[i])) for i in fit.tolist()]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -234,11 +235,11 @@ def _fit_batch(estimator: Any, data: Vectors, run: Run) -> None:
     run.stopped = "converged" if estimator.converged_ else "end"
 
 
-def block_names(model: Any) -> list[str]:
-    """The names of a linear model's blocks: its features, or those of its groups joined."""
-    names = getattr(model, "feature_names_in_", None)
-    found = []
-    for members in model.blocks_:
-        shown = [str(names[i]) if names is not None else str(int(i) + 1) for i in members[:4]]
-        found.append("+".join(shown) + ("+..." if len(members) > 4 else ""))
+def block_names(model: Any, which: Iterable[int] | None = None) -> list[str]:
+    """The names of a linear model's blocks, or of some: its features, or those of its groups joined."""
+    blocks = model.blocks_
+    names, found = getattr(model, "feature_names_in_", None), []
+    for m in range(len(blocks)) if which is None else which:
+        shown = [str(int(i) + 1) if names is None else str(names[i]) for i in blocks[m][:4]]
+        found.append("+".join(shown) + ("+..." if len(blocks[m]) > 4 else ""))
     return found
