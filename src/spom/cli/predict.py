@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from spom.cli import options
 from spom.cli.options import argument, option, takes
-from spom.core.atomic import replacing
+from spom.core.atomic import replacing, write_all
 from spom.errors import DataError, ModelFileError, Unsupported
 
 if TYPE_CHECKING:
@@ -310,17 +310,14 @@ def writing(path: str) -> Iterator[Any]:
 
 
 class Whole:
-    """A binary file all of whose bytes are written: with PYTHONUNBUFFERED `write` may write a part and say how much."""
+    """A binary file all of whose bytes are written."""
 
     def __init__(self, file: Any) -> None:
         self.file = file
 
     def write(self, data: Any) -> int:
         """Write everything, or raise the error of the system."""
-        rest = memoryview(data).cast("B")
-        while len(rest):
-            written = self.file.write(rest)
-            rest = rest[len(rest) if written is None else written :]
+        write_all(self.file, data)
         return memoryview(data).nbytes
 
     def flush(self) -> None:

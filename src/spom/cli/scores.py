@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spom.cli.vectors import as_text
+from spom.core.arrays import offsets_of
 from spom.errors import DataError
 from spom.metrics.confusion import confusion_counts
 
@@ -53,7 +54,7 @@ def tag_scores(tagger: Any, X: Any, y: Any) -> Scores:
         found = tagger.evaluate(X, y)
     predicted = [label for sentence in tagger.predict(X) for label in sentence]
     sizes = np.diff(y.offsets) if hasattr(y, "offsets") else np.array([len(labels) for labels in y])
-    codes, names = label_codes(y, np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64))
+    codes, names = label_codes(y, offsets_of(sizes))
     classes = class_scores(np.asarray(names, dtype=np.str_)[codes], np.array(predicted, dtype=np.str_), "tokens")
     flat: dict[str, Any] = {"accuracy": found.accuracy}
     text = classes.text

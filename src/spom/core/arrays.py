@@ -101,6 +101,15 @@ def aligned_singles(size: int) -> NDArray[np.float32]:
     return padded[first : first + size]
 
 
+def offsets_of(sizes: Any) -> Ints:
+    """Where parts of these sizes begin, one after another, and where the last one ends.
+
+    >>> offsets_of([2, 3])
+    array([0, 2, 5])
+    """
+    return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+
+
 def under(arrays: Mapping[str, Any], prefix: str) -> dict[str, Any]:
     """The arrays whose names start with a prefix, without it.
 

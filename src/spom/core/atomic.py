@@ -10,7 +10,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 # A temporary file of another machine is removed when it is this old, in seconds.
 OLD = 24 * 3600.0
@@ -30,16 +30,11 @@ def replacing(path: str | Path, keep: bool = False) -> Iterator[BinaryIO]:
     >>> path.read_text()
     'one, two'
     """
-    path = Path(path)
-    if path.is_dir():
-        raise IsADirectoryError(21, "this is a folder; name a file to write to", str(path))
-    if path.exists() and not path.is_file():
+    target = _target(path)
+    if target is None:
         with open(path, "wb") as file:
             yield file
         return
-    target = path.resolve()
-    if not target.parent.is_dir():
-        raise FileNotFoundError(2, "there is no such folder; make it first", str(target.parent))
     temporary = _temporary(target)
     # 0o666 less the user's mask, as for any new file: mkstemp would leave a file that other users cannot read.
     handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
@@ -59,6 +54,14 @@ def replacing(path: str | Path, keep: bool = False) -> Iterator[BinaryIO]:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def write_all(file: Any, data: Any) -> None:
+    """Write all bytes: a file without a buffer, as with PYTHONUNBUFFERED, may write a part and say how much."""
+    rest = memoryview(data).cast("B")
+    while len(rest):
+        written = file.write(rest)
+        rest = rest[len(rest) if written is None else written :]
 
 
 def previous(path: str | Path) -> Path:
@@ -89,14 +92,9 @@ def remove_stale(path: str | Path) -> int:
 
 def check_writable(path: str | Path) -> None:
     """An `OSError` where no file could be written to `path`; makes a temporary file there and removes it."""
-    path = Path(path)
-    if path.exists() and not path.is_file() and not path.is_dir():
+    target = _target(path)
+    if target is None:
         return
-    target = path.resolve()
-    if path.is_dir():
-        raise IsADirectoryError(21, "this is a folder; name a file to write to", str(path))
-    if not target.parent.is_dir():
-        raise FileNotFoundError(2, "there is no such folder; make it first", str(target.parent))
     temporary = _temporary(target)
     try:
         os.close(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666))
@@ -104,6 +102,19 @@ def check_writable(path: str | Path) -> None:
         what = f"files cannot be written to this folder ({error.strerror}); check who may write there"
         raise type(error)(error.errno, what, str(target.parent)) from None
     temporary.unlink()
+
+
+def _target(path: str | Path) -> Path | None:
+    """The file to replace, behind links; None for a device or a pipe; an `OSError` where there can be no file."""
+    path = Path(path)
+    if path.is_dir():
+        raise IsADirectoryError(21, "this is a folder; name a file to write to", str(path))
+    if path.exists() and not path.is_file():
+        return None
+    target = path.resolve()
+    if not target.parent.is_dir():
+        raise FileNotFoundError(2, "there is no such folder; make it first", str(target.parent))
+    return target
 
 
 def _machine() -> str:

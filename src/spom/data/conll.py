@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from spom.core.arrays import Ints
+from spom.core.arrays import Ints, offsets_of
 from spom.core.jit import kernel
 from spom.data.columns import Columns, default_names, joined
 from spom.data.dataset import Dataset
@@ -235,7 +235,7 @@ def spliced(text: Bytes, begin: Ints, end: Ints, codes: Ints, fields: Sequence[b
     b'the D, cat N'
     """
     sizes = np.array([len(field) for field in fields], dtype=np.int64)
-    first = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    first = offsets_of(sizes)
     begin, end = np.ascontiguousarray(begin, dtype=np.int64), np.ascontiguousarray(end, dtype=np.int64)
     length = text.size + int(sizes[codes].sum()) - int((end - begin).sum())
     out = np.empty(length, dtype=np.uint8)

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from spom.core.atomic import replacing
+from spom.core.atomic import replacing, write_all
 from spom.data import conllu_parser as parser
-from spom.data.columns import Columns
+from spom.data.columns import Columns, joined
 from spom.data.conll import spliced
 from spom.data.dataset import Dataset
 from spom.data.opening import decoded, last_blank_line, opened, pieces, read_all
@@ -120,24 +120,13 @@ def join_treebanks(banks: Iterable[Treebank], name: str = "") -> Treebank:
 
 def _of_one_text(parts: list[Treebank], name: str) -> Treebank:
     """The sentences of several treebanks that are positions in the same text."""
-    first = parts[0].columns
-    words = np.cumsum([0, *(part.n_words for part in parts)])
-    offsets = [part.offsets[1:] + before for part, before in zip(parts, words[:-1], strict=True)]
-    columns = Columns(
-        first.buffer,
-        np.concatenate([part.columns.start for part in parts]),
-        np.concatenate([part.columns.length for part in parts]),
-        np.concatenate([np.zeros(1, dtype=np.int64), *offsets]),
-        first.names,
-        np.concatenate([part.columns.lines for part in parts]),
-        name,
-    )
     names: dict[str, int] = {}
     codes = []
     for part in parts:
         table = [names.setdefault(relation, len(names)) for relation in part.relation_names]
         codes.append(np.array(table, dtype=np.int32)[part.relations])
     heads, spans = (np.concatenate([getattr(part, what) for part in parts]) for what in ("heads", "spans"))
+    columns = joined([part.columns for part in parts], name)
     return Treebank(columns, heads, spans, (np.concatenate(codes), tuple(names)))
 
 
@@ -192,11 +181,7 @@ def write_conllu(banks: Treebank | Iterable[Treebank], target: Any) -> None:
         target = sys.stdout.buffer
     if not isinstance(target, (str, Path)):
         for part in parts:
-            rest = memoryview(part)
-            # A file without a buffer may write a part, and say how much.
-            while len(rest):
-                written = target.write(rest)
-                rest = rest[len(rest) if written is None else written :]
+            write_all(target, part)
         return
     with replacing(target) as file:
         for part in parts:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spom.core.arrays import Ints
+from spom.core.arrays import Ints, under
 from spom.core.jit import kernel
 from spom.data.columns import Columns
 from spom.data.interning import BYTES, SPANS, Bytes, Codes
@@ -255,8 +255,7 @@ class ArcTemplates:
         templates = cls(arrays["names"].tobytes().decode().split("\n"), bits, least)
         templates.also = tuple(name for name, used in zip(COLUMNS, arrays["also"], strict=True) if used)
         for name in templates.columns:
-            keys = ("blob", "offsets", "table")
-            templates.vocabularies[name] = Vocabulary.from_arrays({key: arrays[f"{name}.{key}"] for key in keys})
+            templates.vocabularies[name] = Vocabulary.from_arrays(under(arrays, f"{name}."))
         return templates
 
     def __repr__(self) -> str:

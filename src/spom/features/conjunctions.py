@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spom.core.arrays import Ints, under
+from spom.core.arrays import Ints, offsets_of, under
 from spom.core.container import check_indices, check_offsets, check_shape, take
 from spom.core.jit import kernel
 from spom.data.columns import Columns
@@ -52,7 +52,7 @@ class Conjunctions:
 
     def __init__(self, coder: Coder, blocks: Sequence[Block]) -> None:
         self.coder, self.parts = coder, tuple(blocks)
-        starts = np.concatenate([[0], np.cumsum([block.size for block in self.parts])]).astype(np.int64)
+        starts = offsets_of([block.size for block in self.parts])
         if starts[-1] > LARGEST:
             raise DataError(f"{starts[-1]} features are more than {LARGEST}; give min_count= or table=")
         self.blocks = Blocks(tuple(block.name for block in self.parts), starts)
@@ -183,7 +183,7 @@ class Conjunctions:
         index, radix = {s: k for k, s in enumerate(coder.streams)}, coder.sizes
         names = ("keys", "stages", "counts", "sizes")
         keys, per_block, counts, sizes = (np.array(take(arrays, name, "i"), dtype=np.int64) for name in names)
-        ends = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+        ends = offsets_of(sizes)
         check_offsets(ends, keys.size, "sizes")
         check_shape(per_block, (len(groups),), "stages")
         check_shape(counts, (int(per_block.sum()),), "counts")

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spom.core.arrays import Ints
+from spom.core.arrays import Ints, offsets_of
 from spom.core.jit import kernel
 from spom.errors import DataError
 
@@ -93,7 +93,7 @@ def phrase_scores(gold: Sequence[Iterable[str]], found: Sequence[Iterable[str]])
         flat[0] += pair[0]
         flat[1] += pair[1]
         sizes.append(len(pair[0]))
-    offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    offsets = offsets_of(sizes)
     right_codes, guess_codes = (np.array(part, dtype=np.int64) for part in flat)
     return score_codes(right_codes, guess_codes, offsets, list(codes))
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from spom.errors import DataError, SpomError
-from spom.scale.executor import Executor, NoWorkers, Processes, Shard, Threads, WorkerLost
+from spom.scale.executor import Executor, NoWorkers, Place, Processes, Threads, WorkerLost
 from spom.scale.sending import Apart
 from spom.scale.worker import Common, Unread, ask, forget, learn, look, run, version
 
@@ -115,8 +115,8 @@ class Team:
                 more = arguments[place] if arguments is not None else ()
                 shard, apart = self._sent(k)
                 call = (function, shard, self.numbers[k], *more)
-                whose = Shard(self.numbers[k], apart)
-                handles[place] = self.executor.submit(run, (self._common, held), call, f"spom-{phase}", whose)
+                home = Place(self.numbers[k], apart)
+                handles[place] = self.executor.submit(run, (self._common, held), call, f"spom-{phase}", home)
             sent = self.executor.moved.bytes - before.bytes
             for place, k in enumerate(chosen):
                 since = time.perf_counter()
