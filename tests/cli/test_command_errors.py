@@ -147,7 +147,7 @@ def test_options_that_make_no_sense(spom: Command, here: Path, tmp_path: Path) -
     assert "strength must be" in spom.fails(*words, "--strength", "-1")
     assert "'--epochs': 0 is not in the range x>=1" in spom.fails(*words, "--epochs", "0")
     assert "has no groups" in spom.fails(*words, "--groups", "2")
-    assert "Invalid parameter" in spom.fails(*words, "--set", "nothing=1")
+    assert "--set: there is no parameter 'nothing'; the names are: " in spom.fails(*words, "--set", "nothing=1")
     assert "NAME=VALUE" in spom.fails(*words, "--set", "nothing")
     assert "no Dask scheduler at x:1" in spom.fails(*words, "--dask", "x:1")
     assert "'--shards': 0 is not in the range x>=1" in spom.fails(*words, "--shards", "0")

@@ -15,7 +15,7 @@ OPTIONS = {
         "--label --target COLUMN",
         str | None,
         None,
-        "Column with the right answers; as in training, where it is left out.",
+        "Column with the right answers. Default: as in training.",
     ),
     "encoding": options.ENCODING,
     "raw": option("--raw", bool, False, "Pipelines: from the raw text of a treebank, words and sentences too."),

@@ -37,9 +37,10 @@ def inspect(o: dict[str, Any]) -> None:
       spom inspect big.spom --verify
     """
     import os
+    import shutil
     import sys
 
-    from spom.cli.inspecting import View, from_header, from_model, print_csv, print_text
+    from spom.cli.inspecting import SCREEN_WIDTH, View, from_header, from_model, print_csv, print_text
     from spom.core.container import read_header
     from spom.models.loading import load_model
 
@@ -52,5 +53,6 @@ def inspect(o: dict[str, Any]) -> None:
     elif o["csv"]:
         print_csv(found)
     else:
-        colour = sys.stdout.isatty() and "NO_COLOR" not in os.environ
-        print_text(found, View(o["label"], o["every"], verify, colour))
+        shown = sys.stdout.isatty()
+        width = shutil.get_terminal_size().columns if shown else SCREEN_WIDTH
+        print_text(found, View(o["label"], o["every"], verify, shown and "NO_COLOR" not in os.environ, width))

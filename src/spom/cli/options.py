@@ -45,9 +45,9 @@ def completing(names: Sequence[str]) -> Callable[[str], list[str]]:
     return lambda incomplete: [name for name in names if name.startswith(incomplete)]
 
 
-def named(usage: str, names: Sequence[str], text: str) -> Option:
+def named(usage: str, names: Sequence[str], text: str, **more: Any) -> Option:
     """An option that takes one of some names."""
-    return option(usage, str | None, None, text, autocompletion=completing(names))
+    return option(usage, str | None, None, text, autocompletion=completing(names), **more)
 
 
 def takes(*groups: Group) -> Callable[[Command], Callable[..., None]]:
@@ -100,6 +100,18 @@ def _load_config(context: typer.Context, path: Path | None) -> Path | None:
     return path
 
 
+def _known_penalty(names: Sequence[str]) -> Callable[[str | None], str | None]:
+    """Check the name of a penalty; the error suggests those of the task, not all that there are."""
+
+    def check(name: str | None) -> str | None:
+        known = name is None or name in names or ("penalty", name) in registry.ALIASES
+        if not known and name not in [entry.name for entry in registry.entries("penalty")]:
+            raise Unsupported(f"there is no penalty {name!r}; {registry.suggestion(str(name), names)}")
+        return name
+
+    return check
+
+
 def _check_jobs(jobs: int) -> int:
     if jobs == 0:
         raise typer.BadParameter("it takes a number of threads, or -1 for one per core; not 0")
@@ -130,7 +142,7 @@ SETTINGS = option(
     None,
     "Any other parameter, as penalty__l1_ratio=0.9 or step=0.1; may be repeated.",
 )
-JOBS = option("--jobs N", int, 1, "Threads; -1 takes one for each core.", callback=_check_jobs)
+JOBS = option("--jobs N", int, 1, "Number of threads; -1 for one per core.", callback=_check_jobs)
 DASK = option("--dask ADDRESS", str | None, None, "Address of a Dask scheduler to work on.")
 JSON = option("--json", bool, False, "Print the result as one line of JSON.")
 QUIET = option("--quiet -q", bool, False, "No progress and no summary.")
@@ -146,7 +158,7 @@ FILES: Group = {
 }
 PRUNE: Group = {
     "prune": option(
-        "--prune auto|N|S", str | None, None, "Choose templates first: by itself, so many, or by a strength."
+        "--prune auto|N|S", str | None, None, "Choose templates first: automatically, this many, or by a strength."
     )
 }
 LEARNING: Group = {
@@ -162,14 +174,14 @@ RUNNING: Group = {
         "--checkpoint-every 60s|N",
         str,
         "60s",
-        "How often: a time (60s, 5m, 2h) or a number of epochs.",
+        "How often to write one: a time (60s, 5m, 2h) or a number of epochs.",
         callback=_check_every,
     ),
     "resume": option("--resume", bool, False, "Resume from the checkpoint: that of --checkpoint, or M.checkpoint."),
-    "keep_checkpoint": option("--keep-checkpoint", bool, False, "Keep the checkpoint after a run that ended well."),
+    "keep_checkpoint": option("--keep-checkpoint", bool, False, "Keep the checkpoint after a run that succeeds."),
     "jobs": JOBS,
     "shards": option(
-        "--shards N", int | None, None, "Learn from N parts at once, with --jobs or --dask: the same model.", min=1
+        "--shards N", int | None, None, "Learn from N parts at once; --jobs and --dask do not change the model.", min=1
     ),
     "dask": DASK,
     "config": option(
@@ -249,7 +261,7 @@ def names_of(task: str) -> Group:
     if task in PENALTIES:
         penalties, losses = (*PENALTIES[task], "none"), LOSSES[task]
         text = f"{', '.join(PENALTIES[task])}; or none. Default: {DEFAULT_PENALTY[task]}."
-        found["penalty"] = named("--penalty NAME", penalties, text)
+        found["penalty"] = named("--penalty NAME", penalties, text, callback=_known_penalty(penalties))
         found["loss"] = named("--loss NAME", losses, f"{', '.join(losses)}. Default: {losses[0]}.")
         text = f"Passes over the data. Default: {EPOCHS[task]}."
         found["epochs"] = option("--epochs N", int | None, None, text, min=1)
@@ -275,6 +287,15 @@ def parsed(settings: list[str] | None, option: str = "--set") -> dict[str, Any]:
         except (ValueError, SyntaxError):
             found[name.strip()] = value
     return found
+
+
+def set_parameters(model: Any, settings: list[str] | None) -> None:
+    """Set the parameters that `--set` names, or say which ones there are."""
+    found, known = parsed(settings), set(model.get_params(deep=False)) - {"callbacks", "verbose"}
+    for name in found:
+        if name.partition("__")[0] not in known:
+            raise Unsupported(f"--set: there is no parameter {name!r}; {registry.suggestion(name, sorted(known))}")
+    model.set_params(**found)
 
 
 def comma_separated(text: str | None) -> tuple[str, ...]:

@@ -65,12 +65,12 @@ class Asked:
 
 @takes(OPTIONS)
 def predict(o: dict[str, Any]) -> None:
-    """Predict: the input comes out as it is, in order, with one more column.
+    """Write the input as it is, in order, with one more column: the predictions.
 
     The input is read and written block by block, so that it may be of any length, or a pipe. Sentences get the
     predicted tag as a last column, a table a column `predicted`; the label of an svmlight line is replaced; heads and
-    relations of CoNLL-U are filled in. Several files come out one after another. An output that ends in .gz or .zst is
-    compressed, one that ends in .parquet is Parquet. Nothing is left half-written.
+    relations of CoNLL-U are filled in. Several files are written one after another. An output that ends in .gz or .zst
+    is compressed, one that ends in .parquet is Parquet. Nothing is left half-written.
 
     \b
     Examples:

@@ -21,13 +21,13 @@ TREES = {
         "--projective/--all-trees",
         bool | None,
         None,
-        "Trees without crossing arcs only, or all; by the treebank if left out.",
+        "Trees without crossing arcs only, or all trees. Default: by the treebank.",
     ),
     "second_stage": option("--second-stage", bool, False, "A second parser that sees the tree of the first one."),
-    "order": option("--order", int, 1, "2: siblings and grandparents score too, in projective trees.", min=1, max=2),
+    "order": option("--order", int, 1, "2 also scores siblings and grandparents, in projective trees.", min=1, max=2),
 }
 SIZES = {
-    "size": option("--size SIZE", str | None, None, "The best model within this size, such as 5MB or 800kB."),
+    "size": option("--size SIZE", str | None, None, "Largest size of the model, such as 5MB or 800kB."),
     "seed": options.SEED,
     "settings": options.SETTINGS,
 }
@@ -57,7 +57,7 @@ def parser(o: dict[str, Any]) -> None:
         raise Unsupported(f"parsers take CoNLL-U, not {o['format']!r}")
     with Run("parser", o, "words/s") as run:
         model = DependencyParser(**_parameters(o), callbacks=[run.live])
-        model.set_params(**options.parsed(o["settings"]))
+        options.set_parameters(model, o["settings"])
         run.live.total = model.epochs
         bank, dev = _read(run)
         run.fit(model, bank, None, dev)
@@ -95,7 +95,7 @@ def pipeline(o: dict[str, Any]) -> None:
     with Run("pipeline", o, shards=False) as run:
         same: dict[str, Any] = {"size": o["size"], "random_state": o["seed"], "n_jobs": o["jobs"]}
         model = Pipeline(prune=options.pruning_of(o["prune"]), verbose=0 if o["quiet"] else 1, **same)
-        model.set_params(**options.parsed(o["settings"]))
+        options.set_parameters(model, o["settings"])
         bank, dev = _read(run)
         model.fit(bank, dev=dev)
         result = {} if dev is None else pipeline_scores(model, dev, raw=True).flat

@@ -10,7 +10,7 @@ from spom.cli.options import FILES, LEARNING, PRUNE, RUNNING, SCHEMES, given, na
 SENTENCES = {
     "columns": options.COLUMNS,
     "label": option(
-        "--label --target COLUMN", str | None, None, "Column of the labels, by name or number; the last one."
+        "--label --target COLUMN", str | None, None, "Column of the labels, by name or number. Default: the last one."
     ),
     "encoding": options.ENCODING,
     "constraints": named(
@@ -40,7 +40,7 @@ def tagger(o: dict[str, Any]) -> None:
       spom train tagger --train train.items --model crf.spom --loss hinge --penalty sparse-mkl --strength 1e-4
 
     Losses are softmax-margin (default), log, hinge and perceptron. The default penalty is l1 with a strength from the
-    number of sentences; --penalty none is none.
+    number of sentences; --penalty none turns it off.
     """
     from spom.cli.scores import Scores, check_labels, tag_scores
     from spom.cli.sentences import label_set, like_training, read_tagged
@@ -49,7 +49,7 @@ def tagger(o: dict[str, Any]) -> None:
 
     with Run("tagger", o, "tokens/s") as run:
         model = SequenceTagger(**_parameters(o), callbacks=[run.live])
-        model.set_params(**options.parsed(o["settings"]))
+        options.set_parameters(model, o["settings"])
         run.live.total = model.epochs if isinstance(model.epochs, int) else None
         names = options.comma_separated(o["columns"]) or None
         data, dev = read_tagged(o["train"], o["format"], names, o["label"], o["encoding"]), None

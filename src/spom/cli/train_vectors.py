@@ -22,7 +22,7 @@ TABLES = {
         "--label --target COLUMN",
         str | None,
         None,
-        "Column of a table to predict; the last one, where it is left out.",
+        "Column of a table to predict. Default: the last one.",
     ),
     "ignore": option("--ignore NAMES", str | None, None, "Columns to leave out, with commas."),
     "features": option("--features NAMES", str | None, None, "The only columns to learn from, with commas."),
@@ -222,7 +222,7 @@ def _estimator(task: str, o: dict[str, Any]) -> Any:
     if o["epochs"] is not None:
         params["epochs" if online else "max_iter"] = o["epochs"]
     found = cls(**params)
-    found.set_params(**options.parsed(o["settings"]))
+    options.set_parameters(found, o["settings"])
     return found
 
 

@@ -94,7 +94,7 @@ class Layout:
         known = self.names or tuple(c.name for c in (self.columns.columns if self.columns else ()))
         shown = ", ".join(known[:8]) + (", ..." if len(known) > 8 else "")
         wanted = f"tables with the columns {shown}" if known else "svmlight files, whose features have numbers"
-        raise DataError(f"the model was learnt from {wanted}; this is {found}", path)
+        raise DataError(f"the model was learnt from {wanted}; this is {found} (see --format)", path)
 
 
 @dataclass(frozen=True)
