@@ -20,7 +20,7 @@ _OTHER = 5
 
 @dataclass(frozen=True)
 class Counts:
-    """How many phrases there are, how many were found, and how many of these are right: same begin, end and type."""
+    """How many phrases (or words, arcs, ...) there are, how many were found, and how many of these are right."""
 
     gold: int
     found: int
