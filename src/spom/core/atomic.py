@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import os
 import secrets
 import socket
@@ -77,7 +78,7 @@ def remove_stale(path: str | Path) -> int:
     """
     target, count = Path(path).resolve(), 0
     try:
-        found = list(target.parent.glob(f".{_escaped(target.name)}.*.part"))
+        found = list(target.parent.glob(f".{glob.escape(target.name)}.*.part"))
     except OSError:
         return 0
     for file in found:
@@ -143,7 +144,3 @@ def _runs(process: int) -> bool:
     except OSError:
         return True
     return True
-
-
-def _escaped(name: str) -> str:
-    return "".join(f"[{c}]" if c in "*?[" else c for c in name)
