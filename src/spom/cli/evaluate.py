@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from spom.cli import options
+from spom.cli.formats import TREES, format_of
 from spom.cli.options import argument, option, takes
 
 OPTIONS = {
@@ -90,12 +91,10 @@ def _sentences(o: dict[str, Any], training: dict[str, Any]) -> Any:
 def _trees(o: dict[str, Any], training: dict[str, Any]) -> Any:
     from spom.cli.scores import tree_scores
     from spom.cli.sentences import read_trees
-    from spom.errors import Unsupported
     from spom.models.loading import load_model
 
     parser = load_model(o["model"])
-    if o["format"] not in (None, "conllu"):
-        raise Unsupported(f"parsers take CoNLL-U, not {o['format']!r}")
+    format_of(o["source"], o["format"], TREES)
     bank = read_trees(o["source"])
     bank.check_trees()
     return tree_scores(bank, parser.predict(bank.without_trees()))

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spom.cli import options
+from spom.cli.formats import TREES, format_of
 from spom.cli.options import argument, option, takes
 from spom.core.atomic import replacing, write_all
 from spom.errors import DataError, ModelFileError, Unsupported
@@ -211,8 +212,7 @@ def _trees(asked: Asked) -> Parts:
     from spom.data.opening import not_empty
     from spom.models.loading import load_model
 
-    if asked.format not in (None, "conllu"):
-        raise Unsupported(f"parsers take CoNLL-U, not {asked.format!r}")
+    format_of("", asked.format, TREES)
     parser = load_model(asked.model)
     parser.n_jobs = asked.jobs
 

@@ -9,18 +9,15 @@ from typing import Any
 
 import numpy as np
 
+from spom.cli.formats import SENTENCES, format_of
 from spom.core.arrays import Ints
 from spom.core.container import read_file
 from spom.data.columns import Columns
 from spom.data.conll import spliced
 from spom.data.opening import not_empty
-from spom.errors import DataError, ModelFileError, Unsupported
+from spom.errors import DataError, ModelFileError
 from spom.estimators.tagger.inputs import TaggerParts
 from spom.models.loading import decode
-
-FORMATS = ("conll", "conllu", "items")
-# Other names of formats, as other tools call them.
-ALIASES = {"crfsuite": "items", "crf++": "conll", "crfpp": "conll", "columns": "conll"}
 
 
 @dataclass(frozen=True)
@@ -46,20 +43,6 @@ class Tagged:
         return {"format": self.format, "columns": columns, "label": self.label, "label_at": self.at}
 
 
-def format_of(path: str, given: str | None) -> str:
-    """The format that was asked for, or the one that the file's name says: .conllu, .items, .crfsuite, else columns."""
-    if given is not None:
-        found = ALIASES.get(given, given)
-        if found not in FORMATS:
-            known = ", ".join([*FORMATS, *ALIASES])
-            raise Unsupported(f"there is no format {given!r} of sentences; the formats are: {known}")
-        return found
-    name = path.lower().removesuffix(".gz").removesuffix(".zst")
-    if name.endswith(".conllu"):
-        return "conllu"
-    return "items" if name.endswith((".items", ".crfsuite")) else "conll"
-
-
 # --- with labels ------------------------------------------------------------------------------------
 
 
@@ -71,7 +54,7 @@ def read_tagged(
     `names` are the names of the columns; of a CoNLL-U file, those that features are taken of (form, where they are left
     out). `label` is the column of the labels, by name or number: the last one, or upos of CoNLL-U.
     """
-    kind = format_of(path, given)
+    kind = format_of(path, given, SENTENCES)
     if kind == "items":
         from spom.data.items import read_items
 
@@ -119,7 +102,7 @@ def _column(text: str) -> int | str:
 
 def like_training(path: str, given: str | None, training: dict[str, Any], label: str | None = None) -> Tagged:
     """A file with labels for a model that was learnt from files as `training` says."""
-    kind = format_of(path, given)
+    kind = format_of(path, given, SENTENCES)
     _same_kind(kind, training, path)
     columns, encoding = training.get("columns"), training.get("encoding", "utf-8")
     if kind == "items" or columns is None:
@@ -141,7 +124,7 @@ def tag_blocks(
     path: str, given: str | None, training: dict[str, Any], classes: Sequence[str], only: bool
 ) -> Iterator[tuple[Any, Callable[[Ints], bytes]]]:
     """(sentences, what turns their numbers of labels into bytes to write) for each block of a file, in order."""
-    kind = format_of(path, given)
+    kind = format_of(path, given, SENTENCES)
     _same_kind(kind, training, path)
     blocks = {"items": _items, "conllu": _conllu, "conll": _conll}[kind](path, training, classes)
     for X, text in not_empty(blocks, "sentences", path):

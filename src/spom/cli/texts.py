@@ -7,27 +7,25 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from spom.errors import DataError, Unsupported
+from spom.cli.formats import TEXTS, format_of
+from spom.errors import DataError
 
-FORMATS = ("text", "words", "conllu")
 # Characters of text, and sentences of words, that are read at a time.
 _BLOCK, _SENTENCES = 1 << 18, 1 << 12
 
 
 def predicted_text(model: Path, format: str | None, encoding: str, jobs: int) -> Callable[[str], Iterator[bytes]]:
-    """A function of a file: its sentences as CoNLL-U, block by block. Without a format, .conllu decides, else text."""
+    """A function of a file: its sentences as CoNLL-U, block by block."""
     from spom.data.conllu import conllu_text, iter_conllu
     from spom.data.opening import not_empty
     from spom.models.loading import load_model
 
-    if format is not None and format not in FORMATS:
-        raise Unsupported(f"there is no format {format!r} for pipelines; the formats are: {', '.join(FORMATS)}")
+    format_of("", format, TEXTS)
     pipeline = load_model(model)
     pipeline.n_jobs = jobs
 
     def parts(source: str) -> Iterator[bytes]:
-        name = source.lower().removesuffix(".gz").removesuffix(".zst")
-        kind = format or ("conllu" if name.endswith(".conllu") else "text")
+        kind = format_of(source, format, TEXTS)
         if kind == "text":
             return (conllu_text(bank) for bank in pipeline.predict_blocks(text_blocks(source, encoding)))
         blocks = word_blocks(source) if kind == "words" else not_empty(iter_conllu(source), "sentences", source)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spom.cli import options
+from spom.cli.formats import TREES, format_of
 from spom.cli.options import FILES, LEARNING, PRUNE, RUNNING, given, names_of, option, takes
 from spom.errors import DataError, Unsupported
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 # Sentences of the dev data whose trees, gold and predicted, the record keeps.
 EXAMPLES = 8
 
-TREES = {
+PARSING = {
     "labels": option("--labels/--no-labels", bool, True, "Learn relations too."),
     "projective": option(
         "--projective/--all-trees",
@@ -33,7 +34,7 @@ SIZES = {
 }
 
 
-@takes(FILES, names_of("parser"), PRUNE, TREES, LEARNING, RUNNING)
+@takes(FILES, names_of("parser"), PRUNE, PARSING, LEARNING, RUNNING)
 def parser(o: dict[str, Any]) -> None:
     """Learn a dependency parser from a treebank in CoNLL-U, and which templates it needs.
 
@@ -53,8 +54,7 @@ def parser(o: dict[str, Any]) -> None:
     from spom.cli.scores import tree_scores
     from spom.cli.training import Run
 
-    if o["format"] not in (None, "conllu"):
-        raise Unsupported(f"parsers take CoNLL-U, not {o['format']!r}")
+    format_of(o["train"], o["format"], TREES)
     with Run("parser", o, "words/s") as run:
         model = DependencyParser(**_parameters(o), callbacks=[run.live])
         options.set_parameters(model, o["settings"])
@@ -88,8 +88,7 @@ def pipeline(o: dict[str, Any]) -> None:
     from spom.cli.scores import pipeline_scores
     from spom.cli.training import Run
 
-    if o["format"] not in (None, "conllu"):
-        raise Unsupported(f"pipelines are learnt from CoNLL-U, not {o['format']!r}")
+    format_of(o["train"], o["format"], TREES)
     if o["resume"] or o["checkpoint"] is not None:
         raise Unsupported("a pipeline keeps no checkpoints: leave --checkpoint and --resume out")
     with Run("pipeline", o, shards=False) as run:

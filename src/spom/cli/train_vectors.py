@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from spom.cli import options
+from spom.cli.formats import VECTORS, format_of
 from spom.cli.options import FILES, LEARNING, RUNNING, SOLVERS, completing, given, names_of, option, takes
 from spom.errors import DataError, Unsupported
 
@@ -154,10 +155,10 @@ def _layout(o: dict[str, Any]) -> Layout:
 def _read(o: dict[str, Any], real: bool) -> tuple[Vectors, Vectors | None]:
     import numpy as np
 
-    from spom.cli.vectors import Vectors, format_of, read_vectors
+    from spom.cli.vectors import Vectors, read_vectors
 
     layout = _layout(o)
-    found = format_of(o["train"], o["format"])
+    found = format_of(o["train"], o["format"], VECTORS)
     if o["stream"]:
         if found != "svmlight" or o["train"] == "-" or o["solver"] != "online":
             raise Unsupported("--stream takes an svmlight file and the online solver")

@@ -11,13 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from spom.cli.formats import VECTORS, format_of
 from spom.data.opening import last_line, not_empty, opened, pieces, read_all
 from spom.data.svmlight import STARTS_AT_ZERO, read_svmlight
 from spom.data.tables import PLAIN_CSV, CsvForm, Table, labels, read_table, read_table_fast
-from spom.errors import DataError, Unsupported
+from spom.errors import DataError
 from spom.features.mixed_table import TableFeatures
 
-FORMATS = ("svmlight", "csv", "parquet")
 BLOCK_ROWS = 16384
 _CHUNK = 1 << 22
 
@@ -88,7 +88,7 @@ class Layout:
 
     def check_format(self, path: str) -> str:
         """The format of a file for a fitted model, or an error where the model was learnt from another kind of file."""
-        found = format_of(path, self.format)
+        found = format_of(path, self.format, VECTORS)
         if self.wants_table != (found == "svmlight"):
             return found
         known = self.names or tuple(c.name for c in (self.columns.columns if self.columns else ()))
@@ -109,24 +109,12 @@ class Vectors:
     path: str
 
 
-def format_of(path: str, given: str | None) -> str:
-    """The format that was asked for, or the one that the file's name says: .csv, .tsv, .parquet, else svmlight."""
-    if given is not None:
-        if given not in FORMATS:
-            raise Unsupported(f"there is no format {given!r} of vectors; the formats are: {', '.join(FORMATS)}")
-        return given
-    name = path.lower().removesuffix(".gz").removesuffix(".zst")
-    if name.endswith((".csv", ".tsv")):
-        return "csv"
-    return "parquet" if name.endswith((".parquet", ".pq")) else "svmlight"
-
-
 # --- all at once ------------------------------------------------------------------------------------
 
 
 def read_vectors(path: str, layout: Layout, real: bool) -> Vectors:
     """Read a file to learn from, or to be scored on; `real` targets are numbers, others labels."""
-    found = format_of(path, layout.format)
+    found = format_of(path, layout.format, VECTORS)
     if found == "svmlight":
         X, y, zero = _read_svmlight(path, layout)
         return Vectors(X, y, None, replace(layout, zero_based=zero), found, path)
