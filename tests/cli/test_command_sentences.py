@@ -373,7 +373,9 @@ def test_bad_sentences_get_one_line(spom: Command, here: Path, tmp_path: Path) -
     assert "expected sentences, found none" in fails("", name="bad.conllu", task="parser")
     loop = as_text([[("1", "a", "a", "X", "X", "_", "1", "dep", "_", "_")]], "\t")
     assert "bad.conllu, line 1" in fails(loop, name="bad.conllu", task="parser")
-    assert "no format 'items' here; the formats are: conllu" in fails(loop, "--format", "items", name="bad.conllu", task="parser")
+    assert "no format 'items' here; the formats are: conllu" in fails(
+        loop, "--format", "items", name="bad.conllu", task="parser"
+    )
 
 
 def test_sentences_for_another_model(spom: Command, here: Path, tmp_path: Path) -> None:
