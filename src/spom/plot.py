@@ -8,6 +8,7 @@ import numpy as np
 from scipy import sparse
 
 from spom.errors import Unsupported
+from spom.metrics.confusion import confusion_counts
 
 __all__ = ["blocks", "blocks_over_epochs", "confusion", "contributions", "path", "top_features", "tree"]
 POSITIVE, NEGATIVE, NEUTRAL = "#2b6cb0", "#c05621", "#718096"
@@ -121,11 +122,7 @@ def _row(model: Any, coef: Any, label: Any) -> Any:
 
 def confusion(model: Any, X: Any, y: Any, ax: Any = None) -> Any:
     """Draw how often each label (rows) was predicted as each (columns), on rows or sentences with their labels."""
-    gold, found = _flat(y), _flat(model.predict(X))
-    labels = sorted({*gold, *found}, key=str)
-    place = {label: i for i, label in enumerate(labels)}
-    counts = np.zeros((len(labels), len(labels)), dtype=np.int64)
-    np.add.at(counts, ([place[a] for a in gold], [place[b] for b in found]), 1)
+    labels, counts = confusion_counts(y, model.predict(X))
     side = 1.5 + 0.4 * len(labels)
     ax = axes(ax, side + 0.8, side)
     share = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
@@ -138,16 +135,6 @@ def confusion(model: Any, X: Any, y: Any, ax: Any = None) -> Any:
     ax.set_xlabel("predicted")
     ax.set_ylabel("right")
     return ax
-
-
-def _flat(labels: Any) -> list[Any]:
-    """Labels of rows, or of the tokens of sentences one after another."""
-    if hasattr(labels, "strings"):
-        labels = labels.strings(-1)
-    found: list[Any] = []
-    for label in labels:
-        found += label if isinstance(label, (list, tuple)) else [label]
-    return [label.item() if isinstance(label, np.generic) else label for label in found]
 
 
 def tree(bank: Any, sentence: int = 0, ax: Any = None) -> Any:

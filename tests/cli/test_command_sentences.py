@@ -298,7 +298,7 @@ def test_labels_with_how_sure_the_tagger_is(spom: Command, here: Path) -> None:
     assert scores[0] >= scores[1]
     first = [line.split()[-1] for line in best[0].splitlines()[1:]]
     assert first == [line.split()[-1] for line in plain[: len(first)]]
-    assert "--k-best takes a number >= 1" in spom.fails("predict", "--model", model, test, "--k-best", "0")
+    assert "'--k-best': 0 is not in the range x>=1" in spom.fails("predict", "--model", model, test, "--k-best", "0")
 
 
 def test_columns_are_never_taken_by_position_in_silence(spom: Command, tmp_path: Path) -> None:
@@ -319,8 +319,8 @@ def test_columns_are_never_taken_by_position_in_silence(spom: Command, tmp_path:
 def test_numbers_that_mean_nothing_are_refused(spom: Command, here: Path, tmp_path: Path) -> None:
     for task, data in (("tagger", "train.txt"), ("parser", "train.conllu")):
         words = ["train", task, "--train", here / data, "--model", tmp_path / "m"]
-        assert "--epochs takes a number >= 1" in spom.fails(*words, "--epochs", "0")
-        assert "--jobs takes a number of threads" in spom.fails(*words, "--jobs", "0")
+        assert "is not in the range x>=1" in spom.fails(*words, "--epochs", "0")
+        assert "it takes a number of threads" in spom.fails(*words, "--jobs", "0")
 
 
 def test_names_of_other_tools_are_understood(spom: Command, here: Path, tmp_path: Path) -> None:
@@ -373,7 +373,9 @@ def test_bad_sentences_get_one_line(spom: Command, here: Path, tmp_path: Path) -
     assert "expected sentences, found none" in fails("", name="bad.conllu", task="parser")
     loop = as_text([[("1", "a", "a", "X", "X", "_", "1", "dep", "_", "_")]], "\t")
     assert "bad.conllu, line 1" in fails(loop, name="bad.conllu", task="parser")
-    assert "not 'items'" in fails(loop, "--format", "items", name="bad.conllu", task="parser")
+    assert "no format 'items' here; the formats are: conllu" in fails(
+        loop, "--format", "items", name="bad.conllu", task="parser"
+    )
 
 
 def test_sentences_for_another_model(spom: Command, here: Path, tmp_path: Path) -> None:

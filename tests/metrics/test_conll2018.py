@@ -36,7 +36,7 @@ def agree(gold: Path, system: Path) -> dict[str, float]:
     for name, official_name in NAMES.items():
         score = theirs[official_name]
         found = ours.scores[name]
-        assert (found.gold, found.system, found.correct) == (score.gold_total, score.system_total, score.correct), name
+        assert (found.gold, found.found, found.correct) == (score.gold_total, score.system_total, score.correct), name
         assert ours[name] == pytest.approx(score.f1)
     return ours.flat()
 

@@ -190,7 +190,7 @@ def test_label_scores_against_scikit_learn() -> None:
     expected = precision_recall_fscore_support(gold, guess, labels=range(6), zero_division=0.0)
     for k in range(6):
         one = found[str(k)]
-        np.testing.assert_allclose((one.precision, one.recall, one.f1, one.count), [column[k] for column in expected])
+        np.testing.assert_allclose((one.precision, one.recall, one.f1, one.gold), [column[k] for column in expected])
 
 
 def test_confusions_are_sorted_and_leave_the_diagonal_out() -> None:

@@ -52,7 +52,7 @@ def names(templates: Templates) -> list[str]:
 @pytest.mark.parametrize("cuts", [[0, 300], [0, 40, 41, 200, 300]])
 @pytest.mark.parametrize("min_count", [1, 3])
 def test_features_counted_by_shards_are_those_of_all_sentences(cuts: list[int], min_count: int) -> None:
-    given = ["w[0]", "w[-1]|w[0]", "w.lower.suffix2[0]|1[1]|w[0]|w[-1]", "w.prefix1[-2]", "1[0]"]
+    given = ["bias:", "w[0]", "w[-1]|w[0]", "w.lower.suffix2[0]|1[1]|w[0]|w[-1]", "w.prefix1[-2]", "1[0]"]
     whole = Templates(given, min_count=min_count)
     rows = whole.fit(TRAIN)
     parts = [TRAIN[a:b] for a, b in pairwise(cuts)]

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import Any
 
 import typer
 
-from spom.cli import options as o
-from spom.cli.options import completing
+from spom.cli import options
+from spom.cli.options import REQUIRED, argument, completing, takes
 from spom.errors import DataError
 
 app = typer.Typer(
@@ -25,7 +25,8 @@ def _sets(incomplete: str) -> list[str]:
 
 
 @app.command("list")
-def list_sets(json: o.Json = False, debug: o.Debug = False) -> None:
+@takes({"json": options.JSON, "debug": options.DEBUG})
+def list_sets(o: dict[str, Any]) -> None:
     """List the data sets: what each is, its size and licence, and whether it is here.
 
     \b
@@ -35,7 +36,6 @@ def list_sets(json: o.Json = False, debug: o.Debug = False) -> None:
     """
     from dataclasses import asdict
 
-    from spom.cli.options import print_json
     from spom.cli.training import size
     from spom.data.catalogue import ABOUT, CATALOGUE
     from spom.data.fetching import data_folder
@@ -47,8 +47,8 @@ def list_sets(json: o.Json = False, debug: o.Debug = False) -> None:
         there = all(path.exists() for path in paths)
         stored = sum(path.stat().st_size for path in paths) if there else None
         sets[name] = {**asdict(about), "here": there, "bytes": stored}
-    if json:
-        print_json({"folder": str(folder), "sets": sets})
+    if o["json"]:
+        options.print_json({"folder": str(folder), "sets": sets})
         return
     print(f"in {folder} (set SPOM_DATA for another folder):")
     for name, found in sets.items():
@@ -58,16 +58,16 @@ def list_sets(json: o.Json = False, debug: o.Debug = False) -> None:
 
 
 @app.command()
-def fetch(
-    name: Annotated[
-        str,
-        typer.Argument(
-            metavar="NAME", help="The name of a data set, as `spom data list` shows it.", autocompletion=_sets
+@takes(
+    {
+        "name": argument(
+            "NAME", str, REQUIRED, "The name of a data set, as `spom data list` shows it.", autocompletion=_sets
         ),
-    ],
-    quiet: o.Quiet = False,
-    debug: o.Debug = False,
-) -> None:
+        "quiet": options.QUIET,
+        "debug": options.DEBUG,
+    }
+)
+def fetch(o: dict[str, Any]) -> None:
     """Download a data set into the data folder, and check every file by its sha256.
 
     What is there already is checked and kept.
@@ -79,25 +79,27 @@ def fetch(
     """
     from spom.data.fetching import fetch as get
 
-    folder = get(name)
-    if not quiet:
+    folder = get(o["name"])
+    if not o["quiet"]:
         print(folder)
 
 
 @app.command()
-def example(
-    name: Annotated[
-        str,
-        typer.Argument(
-            metavar="NAME",
-            help="sentences (recipes with labels), table (wines of three kinds) or treebank (recipes with trees).",
+@takes(
+    {
+        "name": argument(
+            "NAME",
+            str,
+            REQUIRED,
+            "sentences (recipes with labels), table (wines of three kinds) or treebank (recipes with trees).",
             autocompletion=completing(("sentences", "table", "treebank")),
         ),
-    ],
-    folder: Annotated[Path, typer.Argument(metavar="[DIR]", help="Where to write the files.")] = Path(),
-    quiet: o.Quiet = False,
-    debug: o.Debug = False,
-) -> None:
+        "folder": argument("[DIR]", Path, Path(), "Where to write the files."),
+        "quiet": options.QUIET,
+        "debug": options.DEBUG,
+    }
+)
+def example(o: dict[str, Any]) -> None:
     """Write small files to try spom on, without a download.
 
     \b
@@ -105,9 +107,8 @@ def example(
       spom data example sentences
       spom data example table wines
     """
-
-    for path in write_examples(name, folder):
-        if not quiet:
+    for path in write_examples(o["name"], o["folder"]):
+        if not o["quiet"]:
             print(path)
 
 

@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import typer
+from spom.cli import options
+from spom.cli.options import option, takes
 
-from spom.cli import options as o
+OPTIONS = {
+    "quick": option("--quick", bool, False, "Smaller data: a few seconds."),
+    "folder": option("--folder DIR", Path | None, None, "Keep the made-up sentences and the model here."),
+    "page": option("--page F", Path, Path("spom-demo.html"), "Where to write the page of the tagger's run."),
+    "seed": options.SEED,
+    "json": options.JSON,
+    "debug": options.DEBUG,
+}
 
 
-def demo(
-    quick: Annotated[bool, typer.Option("--quick", help="Smaller data: a few seconds.")] = False,
-    folder: Annotated[
-        Path | None, typer.Option("--folder", metavar="DIR", help="Keep the made-up sentences and the model here.")
-    ] = None,
-    page: Annotated[
-        Path, typer.Option("--page", metavar="F", help="Where to write the page of the tagger's run.")
-    ] = Path("spom-demo.html"),
-    seed: o.Seed = 0,
-    json: o.Json = False,
-    debug: o.Debug = False,
-) -> None:
+@takes(OPTIONS)
+def demo(o: dict[str, Any]) -> None:
     """Show the whole idea in about a minute, on data that needs no download.
 
     First handwritten digits, put together into words by a chain: which of six kernels is right? Then ingredients of
@@ -33,11 +31,10 @@ def demo(
       spom demo
       spom demo --quick --folder demo
     """
-    from spom.cli.options import print_json
-
-    found = show(quick=quick, folder=folder, page=page, seed=seed, say=(lambda text="": None) if json else _say)
-    if json:
-        print_json(found)
+    say = (lambda text="": None) if o["json"] else _say
+    found = show(o["quick"], o["folder"], o["page"], o["seed"], say)
+    if o["json"]:
+        options.print_json(found)
 
 
 def _say(text: str = "") -> None:

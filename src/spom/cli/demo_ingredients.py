@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from spom import load_model
+from spom.cli.demo_words import heading
 from spom.cli.inspecting import bars
 from spom.cli.training import size
 from spom.cli.warmup import compiling
@@ -43,8 +42,7 @@ def show(quick: bool, seed: int, folder: Path | None, page: Path | None, say: Ca
 def _show(
     quick: bool, seed: int, folder: Path, kept: str, page: Path | None, say: Callable[..., None]
 ) -> dict[str, Any]:
-    title = "2. Which templates does a tagger of ingredients need?"
-    say(f"\n{title}\n{'-' * len(title)}")
+    say(heading("2. Which templates does a tagger of ingredients need?"))
     # The epoch is chosen on lines of its own, so that the test knows nothing of it.
     counts = {"train": 150 if quick else 1500, "dev": 50 if quick else 300, "test": 100 if quick else 1000}
     for k, (name, count) in enumerate(counts.items()):
@@ -108,11 +106,8 @@ def _bars(record: dict[str, Any], say: Callable[..., None]) -> None:
     weights = np.array(record["block_weights"])
     order = np.argsort(-weights, kind="stable")
     shown = [{"name": record["blocks"][m], "weight": float(weights[m])} for m in order if weights[m] > 0]
-    text = io.StringIO()
-    with contextlib.redirect_stdout(text):
-        print("\n".join(bars(shown)))
     say("\nThe templates that were kept, and their weights:\n")
-    say(text.getvalue().rstrip("\n"))
+    say("\n".join(bars(shown)))
     off = [record["blocks"][m] for m in order if weights[m] == 0]
     if off:
         say(f"\nswitched off: {', '.join(off)}")

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from spom import Pipeline
+from spom.cli.demo_words import heading
 from spom.cli.warmup import compiling
 from spom.data.conllu import parse_conllu
 from spom.data.generated_trees import kitchen
@@ -16,8 +17,7 @@ TEXT = "Don't grill the small beans! Peel the hot eggs in a pot."
 
 def show(quick: bool, seed: int, folder: Path | None, say: Callable[..., None]) -> dict[str, Any]:
     """Learn a pipeline, score it from raw text, and parse two sentences."""
-    title = "3. From raw text to trees"
-    say(f"\n{title}\n{'-' * len(title)}")
+    say(heading("3. From raw text to trees"))
     count = 150 if quick else 600
     train, test = (parse_conllu(kitchen(n, seed=2 * seed + k).encode()) for k, n in enumerate((count, 100)))
     say(

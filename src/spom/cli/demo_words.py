@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from spom.cli.warmup import compiling
-from spom.core.arrays import Floats, Ints
+from spom.core.arrays import Floats, Ints, offsets_of
 from spom.data.generated import Words, digit_words
 from spom.decoders import Chain, ChainParts
 from spom.kernels import Gaussian, Linear, Polynomial, build
@@ -67,7 +67,7 @@ def make_task(quick: bool, seed: int) -> Task:
 
 
 def _flat(words: Words) -> tuple[Floats, Ints, Ints]:
-    offsets = np.concatenate([[0], np.cumsum([word.size for word in words.y])]).astype(np.int64)
+    offsets = offsets_of([word.size for word in words.y])
     return np.concatenate(words.X), np.concatenate(words.y), offsets
 
 
@@ -121,7 +121,7 @@ def show(quick: bool, seed: int, say: Callable[..., None]) -> dict[str, Any]:
     """The table of single kernels, their sum and MKL."""
     task = make_task(quick, seed)
     every = list(task.kernels)
-    _heading("1. Which kernel reads these words of digits?", say)
+    say(heading("1. Which kernel reads these words of digits?"))
     say(f"{task.offsets.size - 1} words of scikit-learn's handwritten digits with noise, put together by a chain; the")
     say(f"{task.test_offsets.size - 1} words of the test are made of other images. All rows have the same C = 1.\n")
     # Compiled, or loaded from the cache of an earlier run, before anything is timed.
@@ -150,21 +150,16 @@ def show(quick: bool, seed: int, say: Callable[..., None]) -> dict[str, Any]:
 
 def _first_words(task: Task, count: int) -> Task:
     end = int(task.offsets[min(count, task.offsets.size - 1)])
-    part = task.X[:end]
+    part, tests = task.X[:end], task.test_offsets[:3]
     grams = dict(zip(task.kernels, build(list(task.kernels.values()), part), strict=True))
-    tests = task.test_offsets[:3]
-    last_test = int(tests[-1])
-    return Task(
-        part,
-        task.y[:end],
-        task.offsets[: count + 1],
-        task.X_test[:last_test],
-        task.y_test[:last_test],
-        tests,
-        task.kernels,
-        grams,
-    )
+    few: dict[str, Any] = {
+        "X_test": task.X_test[: int(tests[-1])],
+        "y_test": task.y_test[: int(tests[-1])],
+        "test_offsets": tests,
+    }
+    return replace(task, X=part, y=task.y[:end], offsets=task.offsets[: count + 1], grams=grams, **few)
 
 
-def _heading(text: str, say: Callable[..., None]) -> None:
-    say(f"\n{text}\n{'-' * len(text)}")
+def heading(text: str) -> str:
+    """The heading of a part, underlined."""
+    return f"\n{text}\n{'-' * len(text)}"

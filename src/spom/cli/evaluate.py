@@ -2,44 +2,33 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Any
 
-import typer
+from spom.cli import options
+from spom.cli.formats import TREES, format_of
+from spom.cli.options import argument, option, takes
 
-from spom.cli import options as o
-from spom.cli.options import REQUIRED, takes
-
-Target = Annotated[
-    str | None,
-    typer.Option(
-        "--label",
-        "--target",
-        metavar="COLUMN",
-        help="Column with the right answers; as in training, where it is left out.",
-    ),
-]
-
-
-Source = Annotated[str, typer.Argument(metavar="[F]", help="File with the right answers; - is standard input.")]
-Raw = Annotated[
-    bool, typer.Option("--raw", help="Pipelines: from the raw text of a treebank, words and sentences too.")
-]
 OPTIONS = {
-    "model": (o.ModelIn, REQUIRED),
-    "source": (Source, "-"),
-    "format": (o.Format, None),
-    "target": (Target, None),
-    "encoding": (o.Encoding, "utf-8"),
-    "raw": (Raw, False),
-    "jobs": (o.Jobs, 1),
-    "json": (o.Json, False),
-    "quiet": (o.Quiet, False),
-    "debug": (o.Debug, False),
+    "model": options.MODEL,
+    "source": argument("[F]", str, "-", "File with the right answers; - is standard input."),
+    "format": options.FORMAT,
+    "target": option(
+        "--label --target COLUMN",
+        str | None,
+        None,
+        "Column with the right answers. Default: as in training.",
+    ),
+    "encoding": options.ENCODING,
+    "raw": option("--raw", bool, False, "Pipelines: from the raw text of a treebank, words and sentences too."),
+    "jobs": options.JOBS,
+    "json": options.JSON,
+    "quiet": options.QUIET,
+    "debug": options.DEBUG,
 }
 
 
 @takes(OPTIONS)
-def evaluate(values: dict[str, Any]) -> None:
+def evaluate(o: dict[str, Any]) -> None:
     """Score a model on a file with the right answers.
 
     Taggers: accuracy by token, and precision, recall and F1 of phrases where the tags are B-, I-, ..., printed as
@@ -60,101 +49,71 @@ def evaluate(values: dict[str, Any]) -> None:
     from spom.cli.predict import explained, kind_of
     from spom.errors import DataError, Unsupported
 
-    model, source, raw = values["model"], values["source"], values["raw"]
-    kind, header = kind_of(model)
+    kind, header = kind_of(o["model"])
+    if o["raw"] and kind != "pipeline":
+        raise Unsupported(f"--raw is for pipelines; this is a {kind}")
     begin = time.perf_counter()
+    score = {"tagger": _sentences, "parser": _trees, "pipeline": _texts}.get(kind, _vectors)
     try:
-        if raw and kind != "pipeline":
-            raise Unsupported(f"--raw is for pipelines; this is a {kind}")
-        if kind == "pipeline":
-            scores = _pipeline_scores(str(model), source, raw, values["jobs"])
-        else:
-            training = {**header.model["training"], "encoding": values["encoding"]}
-            scores = _scores(kind, training, str(model), source, values["format"], values["target"])
+        scores = score(o, {**header.model["training"], "encoding": o["encoding"]})
     except DataError as error:
-        raise explained(error, kind, model) from None
-    if values["json"]:
+        raise explained(error, kind, o["model"]) from None
+    if o["json"]:
         print_json({**scores.flat, "seconds": time.perf_counter() - begin})
     else:
         print(scores.text)
 
 
-def _pipeline_scores(model: str, source: str, raw: bool, jobs: int) -> Any:
+def _texts(o: dict[str, Any], training: dict[str, Any]) -> Any:
     """The CoNLL 2018 measures: from raw text, or from the words of the treebank."""
     from spom.cli.scores import pipeline_scores
-    from spom.data.conllu import read_conllu
-    from spom.errors import DataError
+    from spom.cli.sentences import read_trees
     from spom.models.loading import load_model
 
-    bank = read_conllu(source)
-    if len(bank) == 0:
-        raise DataError("expected sentences, found none", source)
+    bank = read_trees(o["source"])
     bank.check_trees()
-    pipeline = load_model(model)
-    pipeline.n_jobs = jobs
-    return pipeline_scores(pipeline, bank, raw)
+    pipeline = load_model(o["model"])
+    pipeline.n_jobs = o["jobs"]
+    return pipeline_scores(pipeline, bank, o["raw"])
 
 
-def _scores(
-    kind: str, training: dict[str, Any], model: str, source: str, format: str | None, target: str | None
-) -> Any:
+def _sentences(o: dict[str, Any], training: dict[str, Any]) -> Any:
+    from spom.cli.scores import check_labels, tag_scores
+    from spom.cli.sentences import label_set, like_training
     from spom.models.loading import load_model
 
-    if kind == "tagger":
-        from spom.cli.scores import tag_scores
-        from spom.cli.sentences import like_training
-
-        tagger = load_model(model)
-        data = like_training(source, format, training, target)
-        _known_labels(data.y, tagger.classes_.tolist(), source)
-        return tag_scores(tagger, data.X, data.y)
-    if kind == "parser":
-        return _trees(load_model(model), source, format)
-    return _vectors(load_model(model), training, source, format, target)
+    tagger = load_model(o["model"])
+    data = like_training(o["source"], o["format"], training, o["target"])
+    check_labels(label_set(data.y), map(str, tagger.classes_.tolist()), "the model's", data.path)
+    return tag_scores(tagger, data.X, data.y)
 
 
-def _known_labels(y: Any, classes: list[Any], source: str) -> None:
-    from spom.cli.train_tagger import label_set
-    from spom.errors import DataError
-
-    if not label_set(y) & set(map(str, classes)):
-        shown = ", ".join(map(str, classes[:5]))
-        raise DataError(f"the labels are of another set than the model's ({shown}, ...); see --label", source)
-
-
-def _trees(parser: Any, source: str, format: str | None) -> Any:
+def _trees(o: dict[str, Any], training: dict[str, Any]) -> Any:
     from spom.cli.scores import tree_scores
-    from spom.data.conllu import read_conllu
-    from spom.errors import DataError, Unsupported
+    from spom.cli.sentences import read_trees
+    from spom.models.loading import load_model
 
-    if format not in (None, "conllu"):
-        raise Unsupported(f"parsers take CoNLL-U, not {format!r}")
-    bank = read_conllu(source)
-    if len(bank) == 0:
-        raise DataError("expected sentences, found none", source)
+    parser = load_model(o["model"])
+    format_of(o["source"], o["format"], TREES)
+    bank = read_trees(o["source"])
     bank.check_trees()
     return tree_scores(bank, parser.predict(bank.without_trees()))
 
 
-def _vectors(estimator: Any, training: dict[str, Any], source: str, format: str | None, target: str | None) -> Any:
+def _vectors(o: dict[str, Any], training: dict[str, Any]) -> Any:
     from dataclasses import replace
 
     import numpy as np
 
-    from spom.cli.scores import vector_scores
-    from spom.cli.vectors import Layout, as_text, format_of, read_vectors
-    from spom.errors import DataError
+    from spom.cli.scores import check_labels, vector_scores
+    from spom.cli.vectors import Layout, as_text, read_vectors
+    from spom.models.loading import load_model
 
-    layout = Layout.of_model(estimator, training)
-    layout = replace(layout, format=format, target=target or layout.target)
-    if training["encoding"] != "utf-8":
-        layout = replace(layout, form=replace(layout.form, encoding=training["encoding"]))
-    found = format_of(source, format)
-    if layout.wants_table == (found == "svmlight"):
-        raise DataError(f"the model was learnt from {layout.wanted()}; this is {found}", source)
+    estimator = load_model(o["model"])
+    layout = Layout.of_model(estimator, training, o["format"], o["encoding"])
+    layout.check_format(o["source"])
     real = not hasattr(estimator, "classes_")
-    data = read_vectors(source, layout, real)
-    if not real and not set(as_text(np.unique(data.y))) & set(as_text(estimator.classes_)):
-        shown = ", ".join(as_text(estimator.classes_[:5]))
-        raise DataError(f"the labels are of another set than the model's ({shown}, ...); see --label", source)
+    data = read_vectors(o["source"], replace(layout, target=o["target"] or layout.target), real)
+    if not real:
+        check_labels(as_text(np.unique(data.y)), as_text(estimator.classes_), "the model's", data.path)
     return vector_scores(estimator, data.X, data.y)

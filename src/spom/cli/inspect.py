@@ -3,37 +3,26 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import typer
-
-from spom.cli import options as o
-from spom.cli.options import REQUIRED, takes
+from spom.cli import options
+from spom.cli.options import REQUIRED, argument, option, takes
 
 OPTIONS = {
-    "model": (
-        Annotated[Path, typer.Argument(metavar="M", help="The model, as `spom train` wrote it.")],
-        REQUIRED,
-    ),
-    "top": (Annotated[int, typer.Option("--top", metavar="N", help="How many features of each label to show.")], 10),
-    "label": (
-        Annotated[str | None, typer.Option("--label", metavar="NAME", help="Show the features of one label.")],
-        None,
-    ),
-    "every": (Annotated[bool, typer.Option("--all", help="Show every block, label and transition.")], False),
-    "header": (
-        Annotated[bool, typer.Option("--header", help="Show what the header says, and read nothing else.")],
-        False,
-    ),
-    "verify": (Annotated[bool, typer.Option("--verify", help="Check every array against its sha256.")], False),
-    "csv": (Annotated[bool, typer.Option("--csv", help="Print the blocks and their weights as CSV.")], False),
-    "json": (o.Json, False),
-    "debug": (o.Debug, False),
+    "model": argument("M", Path, REQUIRED, "The model, as `spom train` wrote it."),
+    "top": option("--top N", int, 10, "How many features of each label to show."),
+    "label": option("--label NAME", str | None, None, "Show the features of one label."),
+    "every": option("--all", bool, False, "Show every block, label and transition."),
+    "header": option("--header", bool, False, "Show what the header says, and read nothing else."),
+    "verify": option("--verify", bool, False, "Check every array against its sha256."),
+    "csv": option("--csv", bool, False, "Print the blocks and their weights as CSV."),
+    "json": options.JSON,
+    "debug": options.DEBUG,
 }
 
 
 @takes(OPTIONS)
-def inspect(values: dict[str, Any]) -> None:
+def inspect(o: dict[str, Any]) -> None:
     """Show which templates, kernels or features a model kept, and their weights.
 
     One screen: blocks as bars, then the top features of each label. --label shows one label in full, --all everything.
@@ -48,21 +37,22 @@ def inspect(values: dict[str, Any]) -> None:
       spom inspect big.spom --verify
     """
     import os
+    import shutil
     import sys
 
-    from spom.cli.inspecting import View, from_header, from_model, print_csv, print_text
-    from spom.cli.options import print_json
+    from spom.cli.inspecting import SCREEN_WIDTH, View, from_header, from_model, print_csv, print_text
     from spom.core.container import read_header
     from spom.models.loading import load_model
 
-    model, verify = values["model"], values["verify"]
+    model, verify = o["model"], o["verify"]
     found: dict[str, Any] = from_header(read_header(model))
-    if not values["header"]:
-        found.update(from_model(load_model(model, True if verify else None), values["top"]))
-    if values["json"]:
-        print_json(found)
-    elif values["csv"]:
+    if not o["header"]:
+        found.update(from_model(load_model(model, True if verify else None), o["top"]))
+    if o["json"]:
+        options.print_json(found)
+    elif o["csv"]:
         print_csv(found)
     else:
-        colour = sys.stdout.isatty() and "NO_COLOR" not in os.environ
-        print_text(found, View(values["label"], values["every"], verify, colour))
+        shown = sys.stdout.isatty()
+        width = shutil.get_terminal_size().columns if shown else SCREEN_WIDTH
+        print_text(found, View(o["label"], o["every"], verify, shown and "NO_COLOR" not in os.environ, width))

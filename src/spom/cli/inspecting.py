@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import sys
+import textwrap
 from dataclasses import dataclass
 from typing import Any
 
@@ -145,15 +146,10 @@ def _linear(model: Any, top: int) -> dict[str, Any]:
 
     weights = model.block_weights_
     order = np.argsort(-weights, kind="stable")[:MOST_BLOCKS]
-    kept = order[weights[order] > 0]
-    names = _few_names(model, kept) if weights.size > MOST_BLOCKS else None
-    every = block_names(model) if names is None else []
-    blocks = [
-        {"name": every[i] if names is None else names[j], "weight": float(weights[i])}
-        for j, i in enumerate(kept.tolist())
-    ]
-    if weights.size <= MOST_BLOCKS:
-        blocks += [{"name": every[i], "weight": 0.0} for i in range(weights.size) if weights[i] == 0]
+    kept = order[weights[order] > 0].tolist()
+    off = np.flatnonzero(weights == 0).tolist() if weights.size <= MOST_BLOCKS else []
+    names = block_names(model, [*kept, *off])
+    blocks = [{"name": name, "weight": float(weights[m])} for name, m in zip(names, [*kept, *off], strict=True)]
     coef = model.coef_ if sparse.issparse(model.coef_) else np.atleast_2d(model.coef_)
     return {
         "blocks": blocks,
@@ -164,16 +160,6 @@ def _linear(model: Any, top: int) -> dict[str, Any]:
         "intercept": np.atleast_1d(model.intercept_).tolist(),
         "top": _top(model, coef, top),
     }
-
-
-def _few_names(model: Any, which: Any) -> list[str]:
-    names = getattr(model, "feature_names_in_", None)
-    blocks = model.blocks_
-    found = []
-    for m in which.tolist():
-        members = blocks[m]
-        found.append("+".join(str(names[i]) if names is not None else str(int(i) + 1) for i in members[:4]))
-    return found
 
 
 def _top(model: Any, coef: Any, top: int) -> dict[str, list[list[Any]]]:
@@ -212,6 +198,7 @@ class View:
     every: bool = False
     verified: bool = False
     colour: bool = False
+    width: int = SCREEN_WIDTH
 
 
 def print_text(found: dict[str, Any], view: View) -> None:
@@ -247,9 +234,15 @@ def _about(found: dict[str, Any], view: View) -> list[str]:
     checked = ", every array checked" if view.verified else ""
     first = f"{found['path']}: {found['estimator']}, {size(found['bytes'])}, format {found['format']}{checked}"
     shown = {k: v for k, v in found["parameters"].items() if v is not None}
-    lines = [_bold(first, view), "  " + ", ".join(f"{k}={v}" for k, v in shown.items())]
-    facts = {k: v for k, v in found["training"].items() if v is not None and not isinstance(v, (dict, list))}
-    return [*lines, "  trained: " + ", ".join(f"{k} {v}" for k, v in facts.items())] if facts else lines
+    lines = [_bold(first, view), *_wrapped(", ".join(f"{k}={v}" for k, v in shown.items()), view)]
+    facts = {k: f"{v:.6g}" if isinstance(v, float) else v for k, v in found["training"].items()}
+    told = [f"{k} {v}" for k, v in facts.items() if v is not None and not isinstance(v, (dict, list))]
+    return [*lines, *_wrapped(f"trained: {', '.join(told)}", view)] if told else lines
+
+
+def _wrapped(text: str, view: View) -> list[str]:
+    """A paragraph, indented, in lines of the screen's width."""
+    return textwrap.wrap(text, view.width, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False)
 
 
 def _blocks(found: dict[str, Any], view: View) -> list[str]:
@@ -262,7 +255,7 @@ def _blocks(found: dict[str, Any], view: View) -> list[str]:
         lines.append(f"  ... and {found['blocks_kept'] - most:,} more; --all shows them")
     off = [b["name"] for b in found["blocks"] if b["weight"] == 0]
     if off:
-        lines.append(f"  switched off: {', '.join(off[:30])}{', ...' if len(off) > 30 else ''}")
+        lines += _wrapped(f"switched off: {', '.join(off[:30])}{', ...' if len(off) > 30 else ''}", view)
     if found.get("relations"):
         lines += ["", f"relations: {', '.join(found['relations'])}"]
     return lines
@@ -284,8 +277,13 @@ def _top_features(found: dict[str, Any], view: View) -> list[str]:
     width = min(20, max(len(label) for label in top))
     lines = ["", _bold("top features of each label (--label NAME shows more of one, --all everything)", view)]
     for label, rows in list(top.items())[:SCREEN_LABELS]:
-        names = "  ".join(f"{name} {weight:+.2f}" for name, weight in rows[:4])
-        lines.append(f"  {label[:width]:{width}}  {names}"[:SCREEN_WIDTH])
+        line = f"  {label[:width]:{width}}"
+        for name, weight in rows[:4]:
+            more = f"  {name} {weight:+.2f}"
+            if len(line) + len(more) > view.width:
+                break
+            line += more
+        lines.append(line)
     if len(top) > SCREEN_LABELS:
         lines.append(f"  ... and {len(top) - SCREEN_LABELS:,} more labels")
     return lines

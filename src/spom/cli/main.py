@@ -46,13 +46,13 @@ def build(argv: Sequence[str]) -> typer.Typer:
         train.command()(learn)
     app.add_typer(train, name="train", short_help="Learn a tagger, parser, pipeline, classifier or regressor.")
     for name, command, short in (
-        ("demo", demo.demo, "The whole idea in a minute, on data that needs no download."),
-        ("predict", predict.predict, "The input with one more column: what is predicted."),
+        ("demo", demo.demo, "Show the whole idea in a minute, on data that needs no download."),
+        ("predict", predict.predict, "Write the input with one more column: the predictions."),
         ("evaluate", evaluate.evaluate, "Score a model on a file with the right answers."),
-        ("inspect", inspect.inspect, "What a model kept, and how much each part weighs."),
-        ("report", report.report, "One self-contained page about a training run."),
-        ("warmup", warmup.warmup, "Compile ahead of time what the first run would."),
-        ("reproduce", _reproduce(argv), "A table or figure of a paper beside ours."),
+        ("inspect", inspect.inspect, "Show what a model kept, and the weight of each part."),
+        ("report", report.report, "Write one self-contained page about a training run."),
+        ("warmup", warmup.warmup, "Compile ahead of time what the first run would compile."),
+        ("reproduce", _reproduce(argv), "Show a table or figure of a paper beside ours."),
     ):
         app.command(name, short_help=short)(command)
     app.add_typer(data.app, name="data")

@@ -5,15 +5,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
-
-from spom.cli import options as o
-from spom.cli.options import REQUIRED, takes
-from spom.core.atomic import replacing
+from spom.cli import options
+from spom.cli.formats import TREES, format_of
+from spom.cli.options import argument, option, takes
+from spom.core.atomic import replacing, write_all
 from spom.errors import DataError, ModelFileError, Unsupported
 
 if TYPE_CHECKING:
@@ -21,24 +20,29 @@ if TYPE_CHECKING:
 
 # Kinds of models that take tables.
 TABLES = ("classifier", "regressor")
-Sources = Annotated[
-    list[str] | None,
-    typer.Argument(metavar="[F]...", help="Files to read, or patterns such as 'part-*.txt'; - is standard input."),
-]
-Only = Annotated[bool, typer.Option("--only", help="Write the predictions alone, one per line.")]
-Probabilities = Annotated[
-    bool, typer.Option("--probabilities", help="Classifiers: add one column per class with its probability.")
-]
-Marginals = Annotated[
-    bool, typer.Option("--marginals", help="Taggers: add the probability of the predicted label of each token.")
-]
-KBest = Annotated[
-    int | None, typer.Option("--k-best", metavar="N", help="Taggers: write the N best label sequences, with scores.")
-]
-
-Explain = Annotated[
-    bool, typer.Option("--explain", help="Explain each prediction: what set it apart from the runner-up.")
-]
+OPTIONS = {
+    "model": options.MODEL,
+    "source": argument(
+        "[F]...", list[str] | None, None, "Files to read, or patterns such as 'part-*.txt'; - is standard input."
+    ),
+    "output": option("--output -o F", str, "-", "File to write; - is standard output."),
+    "format": options.FORMAT,
+    "columns": options.COLUMNS,
+    "encoding": options.ENCODING,
+    "only": option("--only", bool, False, "Write the predictions alone, one per line."),
+    "probabilities": option(
+        "--probabilities", bool, False, "Classifiers: add one column per class with its probability."
+    ),
+    "marginals": option(
+        "--marginals", bool, False, "Taggers: add the probability of the predicted label of each token."
+    ),
+    "k_best": option("--k-best N", int | None, None, "Taggers: write the N best label sequences, with scores.", min=1),
+    "explain": option("--explain", bool, False, "Explain each prediction: what set it apart from the runner-up."),
+    "jobs": options.JOBS,
+    "dask": options.DASK,
+    "quiet": options.QUIET,
+    "debug": options.DEBUG,
+}
 
 
 @dataclass(frozen=True)
@@ -46,8 +50,8 @@ class Asked:
     """What was asked for: the model with what its file says of it, the files, and the form of the output."""
 
     kind: str
-    model: str
     training: dict[str, Any]
+    model: Path
     output: str
     format: str | None
     encoding: str
@@ -57,36 +61,17 @@ class Asked:
     marginals: bool
     k_best: int | None
     explain: bool
-    dask: str | None = None
-
-
-OPTIONS = {
-    "model": (o.ModelIn, REQUIRED),
-    "source": (Sources, None),
-    "output": (o.Output, "-"),
-    "format": (o.Format, None),
-    "columns": (o.ColumnNames, None),
-    "encoding": (o.Encoding, "utf-8"),
-    "only": (Only, False),
-    "probabilities": (Probabilities, False),
-    "marginals": (Marginals, False),
-    "k_best": (KBest, None),
-    "explain": (Explain, False),
-    "jobs": (o.Jobs, 1),
-    "dask": (o.Dask, None),
-    "quiet": (o.Quiet, False),
-    "debug": (o.Debug, False),
-}
+    dask: str | None
 
 
 @takes(OPTIONS)
-def predict(values: dict[str, Any]) -> None:
-    """Predict: the input comes out as it is, in order, with one more column.
+def predict(o: dict[str, Any]) -> None:
+    """Write the input as it is, in order, with one more column: the predictions.
 
     The input is read and written block by block, so that it may be of any length, or a pipe. Sentences get the
     predicted tag as a last column, a table a column `predicted`; the label of an svmlight line is replaced; heads and
-    relations of CoNLL-U are filled in. Several files come out one after another. An output that ends in .gz or .zst is
-    compressed, one that ends in .parquet is Parquet. Nothing is left half-written.
+    relations of CoNLL-U are filled in. Several files are written one after another. An output that ends in .gz or .zst
+    is compressed, one that ends in .parquet is Parquet. Nothing is left half-written.
 
     \b
     Examples:
@@ -97,19 +82,14 @@ def predict(values: dict[str, Any]) -> None:
       spom predict --model iris.spom flowers.csv --only
       spom predict --model iris.spom flowers.parquet --probabilities -o scored.parquet
     """
-
-    model, k_best, columns = values["model"], values["k_best"], o.comma_separated(values["columns"])
-    if k_best is not None and k_best < 1:
-        raise ValueError(f"--k-best takes a number >= 1; not {k_best}")
-    kind, header = kind_of(model)
-    training = {**header.model["training"], "encoding": values["encoding"], "given": columns or None}
-    same = ("output", "format", "encoding", "only", "probabilities", "marginals", "k_best", "explain", "dask")
-    jobs = o.check_jobs(values["jobs"])
-    asked = Asked(kind, str(model), training, jobs=jobs, **{name: values[name] for name in same})
+    kind, header = kind_of(o["model"])
+    columns = options.comma_separated(o["columns"]) or None
+    training = {**header.model["training"], "encoding": o["encoding"], "given": columns}
+    asked = Asked(kind, training, **{name: o[name] for name in Asked.__dataclass_fields__ if name in o})
     try:
-        _run(asked, o.expanded(values["source"]))
+        _run(asked, options.expanded(o["source"]))
     except DataError as error:
-        raise explained(error, kind, model) from None
+        raise explained(error, kind, asked.model) from None
 
 
 def _run(asked: Asked, sources: list[str]) -> None:
@@ -146,9 +126,7 @@ def _vectors(asked: Asked, sources: list[str]) -> None:
     from spom.models.loading import load_model
 
     estimator = load_model(asked.model)
-    layout = replace(Layout.of_model(estimator, asked.training), format=asked.format)
-    if asked.encoding != "utf-8":
-        layout = replace(layout, form=replace(layout.form, encoding=asked.encoding))
+    layout = Layout.of_model(estimator, asked.training, asked.format, asked.encoding)
     blocks = (block for source in sources for block in blocks_to_predict(source, layout))
     parts = (predicted_by(estimator, X, block, asked.probabilities) for X, block in blocks)
     write_predicted(parts, asked.output, asked.only, layout.form.header)
@@ -183,7 +161,7 @@ def _inputs(asked: Asked, estimator: Any, source: str) -> Iterator[Any]:
         return iter(iter_conllu(source))
     from spom.cli.vectors import Layout, blocks_to_predict
 
-    layout = replace(Layout.of_model(estimator, asked.training), format=asked.format)
+    layout = Layout.of_model(estimator, asked.training, asked.format, asked.encoding)
     return (X for X, _ in blocks_to_predict(source, layout))
 
 
@@ -231,20 +209,17 @@ def _texts(asked: Asked) -> Parts:
 
 def _trees(asked: Asked) -> Parts:
     from spom.data.conllu import conllu_text, iter_conllu
+    from spom.data.opening import not_empty
     from spom.models.loading import load_model
 
-    if asked.format not in (None, "conllu"):
-        raise Unsupported(f"parsers take CoNLL-U, not {asked.format!r}")
+    format_of("", asked.format, TREES)
     parser = load_model(asked.model)
     parser.n_jobs = asked.jobs
 
     def parts(source: str) -> Iterator[bytes]:
-        empty = True
-        for bank in iter_conllu(source):
-            found, empty = parser.predict(bank), False
+        for bank in not_empty(iter_conllu(source), "sentences", source):
+            found = parser.predict(bank)
             yield _only_trees(found) if asked.only else conllu_text(_without_deps(found))
-        if empty:
-            raise DataError("expected sentences, found none", "standard input" if source == "-" else source)
 
     return parts
 
@@ -335,17 +310,14 @@ def writing(path: str) -> Iterator[Any]:
 
 
 class Whole:
-    """A binary file all of whose bytes are written: with PYTHONUNBUFFERED `write` may write a part and say how much."""
+    """A binary file all of whose bytes are written."""
 
     def __init__(self, file: Any) -> None:
         self.file = file
 
     def write(self, data: Any) -> int:
         """Write everything, or raise the error of the system."""
-        rest = memoryview(data).cast("B")
-        while len(rest):
-            written = self.file.write(rest)
-            rest = rest[len(rest) if written is None else written :]
+        write_all(self.file, data)
         return memoryview(data).nbytes
 
     def flush(self) -> None:

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import Any
 
-import typer
+from spom.cli import options
+from spom.cli.options import REQUIRED, argument, option, takes
 
-from spom.cli import options as o
+OPTIONS = {
+    "run": argument("RUN", Path, REQUIRED, "M.run.json, or the model M."),
+    "output": option("--output -o F", Path, Path("page.html"), "The page to write."),
+    "quiet": options.QUIET,
+    "debug": options.DEBUG,
+}
 
 
-def report(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="M.run.json, or the model M.")],
-    output: Annotated[Path, typer.Option("--output", "-o", metavar="F", help="The page to write.")] = Path("page.html"),
-    quiet: o.Quiet = False,
-    debug: o.Debug = False,
-) -> None:
+@takes(OPTIONS)
+def report(o: dict[str, Any]) -> None:
     """Turn the record of a training run into one self-contained HTML page.
 
     The page shows how objective, score and sparsity went, the weights of the blocks along the epochs, the top features
@@ -27,9 +29,9 @@ def report(
       spom report chunker.spom -o chunker.html
       spom report chunker.spom.run.json -o chunker.html
     """
-    page_writer()(run, output)
-    if not quiet:
-        print(f"{output}: the page of {run}")
+    page_writer()(o["run"], o["output"])
+    if not o["quiet"]:
+        print(f"{o['output']}: the page of {o['run']}")
 
 
 def page_writer() -> Callable[[Path, Path], None]:

@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from spom.cli.vectors import as_text
+from spom.core.arrays import offsets_of
+from spom.errors import DataError
+from spom.metrics.confusion import confusion_counts
+
+
+def check_labels(found: Iterable[str], known: Iterable[str], whose: str, path: str) -> None:
+    """A `DataError` where no label of a file is known: it is of another task."""
+    sets = set(found), set(known)
+    if not sets[0] & sets[1]:
+        shown = [", ".join(sorted(labels)[:5]) for labels in sets]
+        raise DataError(f"the labels ({shown[0]}) are of another set than {whose} ({shown[1]}); see --label", path)
 
 
 @dataclass(frozen=True)
@@ -40,7 +54,7 @@ def tag_scores(tagger: Any, X: Any, y: Any) -> Scores:
         found = tagger.evaluate(X, y)
     predicted = [label for sentence in tagger.predict(X) for label in sentence]
     sizes = np.diff(y.offsets) if hasattr(y, "offsets") else np.array([len(labels) for labels in y])
-    codes, names = label_codes(y, np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64))
+    codes, names = label_codes(y, offsets_of(sizes))
     classes = class_scores(np.asarray(names, dtype=np.str_)[codes], np.array(predicted, dtype=np.str_), "tokens")
     flat: dict[str, Any] = {"accuracy": found.accuracy}
     text = classes.text
@@ -79,7 +93,10 @@ def class_scores(gold: NDArray[Any], predicted: NDArray[Any], unit: str = "rows"
     >>> class_scores(np.array([0, 0, 1]), np.array([0, 1, 1])).flat["macro_f1"]
     0.6666666666666666
     """
-    labels, counts = confusion_counts(gold, predicted)
+    if gold.dtype.kind != predicted.dtype.kind and "U" in (gold.dtype.kind, predicted.dtype.kind):
+        gold, predicted = gold.astype(str), predicted.astype(str)
+    values, counts = confusion_counts(gold, predicted)
+    labels = as_text(np.array(values))
     right = np.diag(counts).astype(float)
     support, guessed = counts.sum(axis=1), counts.sum(axis=0)
     precision = np.divide(right, guessed, out=np.zeros_like(right), where=guessed > 0)
@@ -104,18 +121,6 @@ def class_scores(gold: NDArray[Any], predicted: NDArray[Any], unit: str = "rows"
     lines.append(f"accuracy {flat['accuracy']:.4f} ({int(right.sum())} of {total})")
     kept = {"labels": labels, "counts": counts.tolist()} if len(labels) <= MANY_LABELS else None
     return Scores(flat, "\n".join(lines), kept)
-
-
-def confusion_counts(gold: NDArray[Any], predicted: NDArray[Any]) -> tuple[list[str], NDArray[np.int64]]:
-    """(labels as text, how often each gold label, a row, was predicted as each, a column)."""
-    if gold.dtype.kind != predicted.dtype.kind and "U" in (gold.dtype.kind, predicted.dtype.kind):
-        gold, predicted = gold.astype(str), predicted.astype(str)
-    values, codes = np.unique(np.concatenate([gold, predicted]), return_inverse=True)
-    n = values.size
-    pairs = codes[: gold.size] * n + codes[gold.size :]
-    from spom.cli.vectors import as_text
-
-    return as_text(values), np.bincount(pairs, minlength=n * n).reshape(n, n)
 
 
 def real_scores(gold: NDArray[Any], predicted: NDArray[Any]) -> Scores:

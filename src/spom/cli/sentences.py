@@ -9,17 +9,15 @@ from typing import Any
 
 import numpy as np
 
+from spom.cli.formats import SENTENCES, format_of
 from spom.core.arrays import Ints
 from spom.core.container import read_file
 from spom.data.columns import Columns
 from spom.data.conll import spliced
-from spom.errors import DataError, ModelFileError, Unsupported
+from spom.data.opening import not_empty
+from spom.errors import DataError, ModelFileError
 from spom.estimators.tagger.inputs import TaggerParts
 from spom.models.loading import decode
-
-FORMATS = ("conll", "conllu", "items")
-# Other names of formats, as other tools call them.
-ALIASES = {"crfsuite": "items", "crf++": "conll", "crfpp": "conll", "columns": "conll"}
 
 
 @dataclass(frozen=True)
@@ -45,20 +43,6 @@ class Tagged:
         return {"format": self.format, "columns": columns, "label": self.label, "label_at": self.at}
 
 
-def format_of(path: str, given: str | None) -> str:
-    """The format that was asked for, or the one that the file's name says: .conllu, .items, .crfsuite, else columns."""
-    if given is not None:
-        found = ALIASES.get(given, given)
-        if found not in FORMATS:
-            known = ", ".join([*FORMATS, *ALIASES])
-            raise Unsupported(f"there is no format {given!r} of sentences; the formats are: {known}")
-        return found
-    name = path.lower().removesuffix(".gz").removesuffix(".zst")
-    if name.endswith(".conllu"):
-        return "conllu"
-    return "items" if name.endswith((".items", ".crfsuite")) else "conll"
-
-
 # --- with labels ------------------------------------------------------------------------------------
 
 
@@ -70,16 +54,14 @@ def read_tagged(
     `names` are the names of the columns; of a CoNLL-U file, those that features are taken of (form, where they are left
     out). `label` is the column of the labels, by name or number: the last one, or upos of CoNLL-U.
     """
-    kind = format_of(path, given)
+    kind = format_of(path, given, SENTENCES)
     if kind == "items":
         from spom.data.items import read_items
 
         items = read_items(path)
         return Tagged(items.X, items.y, kind, path, len(items.X), sum(map(len, items.X)))
     if kind == "conllu":
-        from spom.data.conllu import read_conllu
-
-        columns = read_conllu(path).columns
+        columns = read_trees(path).columns
         at = columns.column(_column(label or "upos"))
         wanted = [columns.column(_column(name)) for name in names or ["form"]]
     else:
@@ -96,6 +78,23 @@ def read_tagged(
     return Tagged(X, y, kind, path, len(columns), columns.n_tokens, X.names, columns.names[at], at)
 
 
+def read_trees(path: str) -> Any:
+    """The sentences of a CoNLL-U file, at least one."""
+    from spom.data.conllu import read_conllu
+
+    bank = read_conllu(path)
+    if len(bank) == 0:
+        raise DataError("expected sentences, found none", path)
+    return bank
+
+
+def label_set(y: Any) -> set[str]:
+    """The labels that occur in sentences."""
+    if hasattr(y, "distinct"):
+        return {str(label) for label in y.distinct(0)[1]}
+    return {label for sentence in y for label in sentence}
+
+
 def _column(text: str) -> int | str:
     """A column by its number or its name."""
     return int(text) if text.lstrip("-").isdigit() else text
@@ -103,7 +102,7 @@ def _column(text: str) -> int | str:
 
 def like_training(path: str, given: str | None, training: dict[str, Any], label: str | None = None) -> Tagged:
     """A file with labels for a model that was learnt from files as `training` says."""
-    kind = format_of(path, given)
+    kind = format_of(path, given, SENTENCES)
     _same_kind(kind, training, path)
     columns, encoding = training.get("columns"), training.get("encoding", "utf-8")
     if kind == "items" or columns is None:
@@ -125,14 +124,11 @@ def tag_blocks(
     path: str, given: str | None, training: dict[str, Any], classes: Sequence[str], only: bool
 ) -> Iterator[tuple[Any, Callable[[Ints], bytes]]]:
     """(sentences, what turns their numbers of labels into bytes to write) for each block of a file, in order."""
-    kind = format_of(path, given)
+    kind = format_of(path, given, SENTENCES)
     _same_kind(kind, training, path)
-    empty = True
-    for X, text in {"items": _items, "conllu": _conllu, "conll": _conll}[kind](path, training, classes):
-        empty = False
+    blocks = {"items": _items, "conllu": _conllu, "conll": _conll}[kind](path, training, classes)
+    for X, text in not_empty(blocks, "sentences", path):
         yield X, (_only(X, classes) if only else text)
-    if empty:
-        raise DataError("expected sentences, found none", "standard input" if path == "-" else path)
 
 
 def _same_kind(kind: str, training: dict[str, Any], path: str) -> None:

@@ -23,7 +23,7 @@ def predicted_on_dask(asked: Any, make: Callable[[Any], Any]) -> Callable[[str],
     from spom.scale.predicting import AHEAD
     from spom.scale.shards import SENTENCE, Shards
 
-    model = Path(asked.model).read_bytes()
+    model = asked.model.read_bytes()
 
     def parts(source: str) -> Iterator[bytes]:
         if source == "-":
@@ -54,7 +54,7 @@ def predict_piece(common: Any, state: Any, run: Any, index: int) -> bytes:
         def load() -> Any:
             path = Path(folder) / "model.spom"
             path.write_bytes(model)
-            return make(replace(asked, model=str(path)))
+            return make(replace(asked, model=path))
 
         parts = CACHE.get((common.fit, 0), load, room(common.siblings))
         source = Path(folder) / "piece"

@@ -3,30 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import chain
+from pathlib import Path
 from typing import Any
 
-from spom.errors import DataError, Unsupported
+from spom.cli.formats import TEXTS, format_of
+from spom.errors import DataError
 
-FORMATS = ("text", "words", "conllu")
-_BLOCK = 1 << 18
+# Characters of text, and sentences of words, that are read at a time.
+_BLOCK, _SENTENCES = 1 << 18, 1 << 12
 
 
-def predicted_text(model: str, format: str | None, encoding: str, jobs: int) -> Callable[[str], Iterator[bytes]]:
-    """A function of a file: its sentences as CoNLL-U, block by block. Without a format, .conllu decides, else text."""
-    from spom.data.conllu import conllu_text
+def predicted_text(model: Path, format: str | None, encoding: str, jobs: int) -> Callable[[str], Iterator[bytes]]:
+    """A function of a file: its sentences as CoNLL-U, block by block."""
+    from spom.data.conllu import conllu_text, iter_conllu
+    from spom.data.opening import not_empty
     from spom.models.loading import load_model
 
-    if format is not None and format not in FORMATS:
-        raise Unsupported(f"there is no format {format!r} for pipelines; the formats are: {', '.join(FORMATS)}")
+    format_of("", format, TEXTS)
     pipeline = load_model(model)
     pipeline.n_jobs = jobs
 
     def parts(source: str) -> Iterator[bytes]:
-        name = source.lower().removesuffix(".gz").removesuffix(".zst")
-        kind = format or ("conllu" if name.endswith(".conllu") else "text")
+        kind = format_of(source, format, TEXTS)
         if kind == "text":
             return (conllu_text(bank) for bank in pipeline.predict_blocks(text_blocks(source, encoding)))
-        blocks = word_blocks(source) if kind == "words" else conllu_blocks(source)
+        blocks = word_blocks(source) if kind == "words" else not_empty(iter_conllu(source), "sentences", source)
         return (conllu_text(pipeline.predict(bank)) for bank in blocks)
 
     return parts
@@ -75,29 +77,28 @@ def word_blocks(source: str) -> Iterator[Any]:
     The text of a sentence is its words with blanks between them.
     """
     from spom.data.conllu import parse_conllu
+    from spom.data.opening import opened, text_lines
 
     sentences: list[str] = []
     words: list[str] = []
-    rest, done = "", 0
-    for block in text_blocks(source):
-        lines = (rest + block).split("\n")
-        rest = lines.pop()
-        for line in lines:
+    done = 0
+    with opened(source) as (name, file):
+        # The end of the file ends the last sentence.
+        for line in chain(text_lines(file, name), [""]):
             word = " ".join(line.split())
             if word:
                 words.append(word)
             elif words:
-                sentences.append(_sentence(words, done + len(sentences) + 1))
+                done += 1
+                sentences.append(_sentence(words, done))
                 words = []
-        if sentences:
-            yield parse_conllu("".join(sentences).encode(), _name(source))
-            sentences, done = [], done + len(sentences)
-    if rest.strip():
-        words.append(" ".join(rest.split()))
-    if words:
-        yield parse_conllu(_sentence(words, done + 1).encode(), _name(source))
+            if len(sentences) == _SENTENCES:
+                yield parse_conllu("".join(sentences).encode(), name)
+                sentences = []
+    if sentences:
+        yield parse_conllu("".join(sentences).encode(), name)
     elif not done:
-        raise DataError("expected words, one per line, found none", _name(source))
+        raise DataError("expected words, one per line, found none", name)
 
 
 def _sentence(words: list[str], number: int) -> str:
@@ -108,19 +109,3 @@ def _sentence(words: list[str], number: int) -> str:
     """
     rows = [f"{k}\t{word}" + "\t_" * 8 for k, word in enumerate(words, 1)]
     return "\n".join([f"# sent_id = {number}", f"# text = {' '.join(words)}", *rows, "", ""])
-
-
-def conllu_blocks(source: str) -> Iterator[Any]:
-    """The sentences of a CoNLL-U file, block by block."""
-    from spom.data.conllu import iter_conllu
-
-    empty = True
-    for bank in iter_conllu(source):
-        empty = False
-        yield bank
-    if empty:
-        raise DataError("expected sentences, found none", _name(source))
-
-
-def _name(source: str) -> str:
-    return "standard input" if source == "-" else source

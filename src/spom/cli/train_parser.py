@@ -3,22 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from spom.cli import options
-from spom.cli.options import (
-    CHOICE,
-    FILES,
-    LEARNING,
-    RUNNING,
-    format_option,
-    names_of,
-    penalty_of,
-    pruning_of,
-    takes,
-)
+from spom.cli.formats import TREES, format_of
+from spom.cli.options import FILES, LEARNING, PRUNE, RUNNING, given, names_of, option, takes
 from spom.errors import DataError, Unsupported
 
 if TYPE_CHECKING:
@@ -26,34 +15,26 @@ if TYPE_CHECKING:
 
 # Sentences of the dev data whose trees, gold and predicted, the record keeps.
 EXAMPLES = 8
-_LONGEST = 25
 
-Labels = Annotated[bool, typer.Option("--labels/--no-labels", help="Learn relations too.")]
-Projective = Annotated[
-    bool | None,
-    typer.Option(
-        "--projective/--all-trees", help="Trees without crossing arcs only, or all; by the treebank if left out."
+PARSING = {
+    "labels": option("--labels/--no-labels", bool, True, "Learn relations too."),
+    "projective": option(
+        "--projective/--all-trees",
+        bool | None,
+        None,
+        "Trees without crossing arcs only, or all trees. Default: by the treebank.",
     ),
-]
-SecondStage = Annotated[
-    bool, typer.Option("--second-stage", help="A second parser that sees the tree of the first one.")
-]
-Order = Annotated[
-    int, typer.Option("--order", min=1, max=2, help="2: siblings and grandparents score too, in projective trees.")
-]
-Size = Annotated[
-    str | None, typer.Option("--size", metavar="SIZE", help="The best model within this size, such as 5MB or 800kB.")
-]
-TREES = {
-    "labels": (Labels, True),
-    "projective": (Projective, None),
-    "second_stage": (SecondStage, False),
-    "order": (Order, 1),
+    "second_stage": option("--second-stage", bool, False, "A second parser that sees the tree of the first one."),
+    "order": option("--order", int, 1, "2 also scores siblings and grandparents, in projective trees.", min=1, max=2),
 }
-SIZES = {"size": (Size, None), "seed": (options.Seed, 0), "settings": (options.Settings, None)}
+SIZES = {
+    "size": option("--size SIZE", str | None, None, "Largest size of the model, such as 5MB or 800kB."),
+    "seed": options.SEED,
+    "settings": options.SETTINGS,
+}
 
 
-@takes(FILES, names_of("parser"), CHOICE, TREES, LEARNING, RUNNING)
+@takes(FILES, names_of("parser"), PRUNE, PARSING, LEARNING, RUNNING)
 def parser(o: dict[str, Any]) -> None:
     """Learn a dependency parser from a treebank in CoNLL-U, and which templates it needs.
 
@@ -73,26 +54,24 @@ def parser(o: dict[str, Any]) -> None:
     from spom.cli.scores import tree_scores
     from spom.cli.training import Run
 
-    if o["format"] not in (None, "conllu"):
-        raise Unsupported(f"parsers take CoNLL-U, not {o['format']!r}")
+    format_of(o["train"], o["format"], TREES)
     with Run("parser", o, "words/s") as run:
         model = DependencyParser(**_parameters(o), callbacks=[run.live])
-        model.set_params(**options.parsed(o["settings"]))
+        options.set_parameters(model, o["settings"])
         run.live.total = model.epochs
         bank, dev = _read(run)
         run.fit(model, bank, None, dev)
         run.history(model.history_)
         run.blocks(list(model.blocks_), model.block_weights_)
         pruning = None if model.pruning_ is None else model.pruning_.table()
-        if dev is None:
-            run.finish(model, {"format": "conllu"}, {}, pruning=pruning)
-        else:
+        scores, shown = {}, None
+        if dev is not None:
             found = model.predict(dev)
             scores, shown = tree_scores(dev, found).flat, examples(dev, found)
-            run.finish(model, {"format": "conllu"}, scores, examples=shown, pruning=pruning)
+        run.finish(model, {"format": "conllu"}, scores, examples=shown, pruning=pruning)
 
 
-@takes(FILES, {"format": (format_option("pipeline"), None)}, CHOICE, SIZES, RUNNING)
+@takes(FILES, names_of("pipeline"), PRUNE, SIZES, RUNNING)
 def pipeline(o: dict[str, Any]) -> None:
     """Learn a pipeline from raw text to trees from a treebank in CoNLL-U.
 
@@ -109,14 +88,13 @@ def pipeline(o: dict[str, Any]) -> None:
     from spom.cli.scores import pipeline_scores
     from spom.cli.training import Run
 
-    if o["format"] not in (None, "conllu"):
-        raise Unsupported(f"pipelines are learnt from CoNLL-U, not {o['format']!r}")
+    format_of(o["train"], o["format"], TREES)
     if o["resume"] or o["checkpoint"] is not None:
         raise Unsupported("a pipeline keeps no checkpoints: leave --checkpoint and --resume out")
     with Run("pipeline", o, shards=False) as run:
         same: dict[str, Any] = {"size": o["size"], "random_state": o["seed"], "n_jobs": o["jobs"]}
-        model = Pipeline(prune=pruning_of(o["prune"]), verbose=0 if o["quiet"] else 1, **same)
-        model.set_params(**options.parsed(o["settings"]))
+        model = Pipeline(prune=options.pruning_of(o["prune"]), verbose=0 if o["quiet"] else 1, **same)
+        options.set_parameters(model, o["settings"])
         bank, dev = _read(run)
         model.fit(bank, dev=dev)
         result = {} if dev is None else pipeline_scores(model, dev, raw=True).flat
@@ -127,15 +105,13 @@ def pipeline(o: dict[str, Any]) -> None:
 
 def _read(run: Run) -> tuple[Any, Any]:
     """The treebanks to learn from and to be scored on; None for one that was not named."""
-    from spom.data.conllu import read_conllu
+    from spom.cli.sentences import read_trees
 
     banks: dict[str, Any] = {"dev": None}
     for part in ("train", "dev"):
         path = run.options[part]
         if path is not None:
-            bank = banks[part] = read_conllu(path)
-            if len(bank) == 0:
-                raise DataError("expected sentences, found none", path)
+            bank = banks[part] = read_trees(path)
             run.data(part, path, "conllu", sentences=len(bank), tokens=bank.n_words)
     return banks["train"], banks["dev"]
 
@@ -143,23 +119,15 @@ def _read(run: Run) -> tuple[Any, Any]:
 def _parameters(o: dict[str, Any]) -> dict[str, Any]:
     from spom.penalties import GroupLasso
 
-    found: dict[str, Any] = {"random_state": o["seed"], "verbose": 0, "n_jobs": o["jobs"]}
-    found["labels"], found["second_stage"], found["order"] = o["labels"], o["second_stage"], o["order"]
-    found["projective"] = "auto" if o["projective"] is None else o["projective"]
-    found["prune"] = pruning_of(o["prune"])
-    if o["penalty"] == "none":
-        found["penalty"] = None
-    elif o["strength"] is not None:
-        found["penalty"] = penalty_of(o["penalty"], o["strength"], None, GroupLasso(1.0))
-    elif o["penalty"] is not None:
-        # The parser chooses the strength of a name.
-        found["penalty"] = o["penalty"]
-    if o["templates"] is not None:
-        found["templates"] = _templates(o["templates"])
-    for name in ("loss", "epochs"):
-        if o[name] is not None:
-            found[name] = o[name]
-    return found
+    return {
+        **{"random_state": o["seed"], "verbose": 0, "n_jobs": o["jobs"]},
+        **{name: o[name] for name in ("labels", "second_stage", "order")},
+        "projective": "auto" if o["projective"] is None else o["projective"],
+        "prune": options.pruning_of(o["prune"]),
+        "penalty": options.penalty_of(o["penalty"], o["strength"], GroupLasso()),
+        **({} if o["templates"] is None else {"templates": _templates(o["templates"])}),
+        **given(o, "loss", "epochs"),
+    }
 
 
 def _templates(text: str) -> Any:
@@ -176,21 +144,12 @@ def _templates(text: str) -> Any:
 
 def examples(gold: Any, found: Any) -> list[dict[str, Any]]:
     """A few sentences that are neither very short nor very long, with both trees."""
-    picked = []
-    for i in range(len(gold)):
-        words = gold[i]
-        if 6 <= len(words) <= _LONGEST:
-            guess = found[i]
-            picked.append(
-                {
-                    "words": [word[1] for word in words],
-                    "tags": [word[3] for word in words],
-                    "heads": [int(word[6]) for word in words],
-                    "relations": [word[7] for word in words],
-                    "predicted_heads": [int(word[6]) for word in guess],
-                    "predicted_relations": [word[7] for word in guess],
-                }
-            )
-        if len(picked) == EXAMPLES:
-            break
-    return picked
+    from dataclasses import asdict
+
+    import numpy as np
+
+    from spom.report.fitted import LONGEST, SHORTEST, compared
+
+    sizes = np.diff(gold.offsets)
+    fit = np.flatnonzero((sizes >= SHORTEST) & (sizes <= LONGEST))[:EXAMPLES]
+    return [asdict(compared(gold[i], found[i])) for i in fit.tolist()]

@@ -2,52 +2,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import Any
 
 from spom.cli import options
-from spom.cli.options import (
-    CHOICE,
-    FILES,
-    LEARNING,
-    RUNNING,
-    SCHEMES,
-    completing,
-    names_of,
-    penalty_of,
-    pruning_of,
-    takes,
-)
-from spom.errors import DataError
+from spom.cli.options import FILES, LEARNING, PRUNE, RUNNING, SCHEMES, given, named, names_of, option, takes
 
-if TYPE_CHECKING:
-    from spom.cli.sentences import Tagged
-
-Label = Annotated[
-    str | None,
-    typer.Option(
-        "--label", "--target", metavar="COLUMN", help="Column of the labels, by name or number; the last one."
-    ),
-]
-Constraints = Annotated[
-    str | None,
-    typer.Option(
-        "--constraints",
-        metavar="SCHEME",
-        help="A scheme to obey: BIO, IOB1, BIOES, BILOU; or none. Default: the one that the labels are of, if any.",
-        autocompletion=completing(SCHEMES),
-    ),
-]
 SENTENCES = {
-    "columns": (options.ColumnNames, None),
-    "label": (Label, None),
-    "encoding": (options.Encoding, "utf-8"),
-    "constraints": (Constraints, None),
+    "columns": options.COLUMNS,
+    "label": option(
+        "--label --target COLUMN", str | None, None, "Column of the labels, by name or number. Default: the last one."
+    ),
+    "encoding": options.ENCODING,
+    "constraints": named(
+        "--constraints SCHEME",
+        SCHEMES,
+        "A scheme to obey: BIO, IOB1, BIOES, BILOU; or none. Default: the one that the labels are of, if any.",
+    ),
 }
 
 
-@takes(FILES, names_of("tagger"), CHOICE, SENTENCES, LEARNING, RUNNING)
+@takes(FILES, names_of("tagger"), PRUNE, SENTENCES, LEARNING, RUNNING)
 def tagger(o: dict[str, Any]) -> None:
     """Learn a tagger of sentences, and which templates it needs.
 
@@ -66,68 +40,40 @@ def tagger(o: dict[str, Any]) -> None:
       spom train tagger --train train.items --model crf.spom --loss hinge --penalty sparse-mkl --strength 1e-4
 
     Losses are softmax-margin (default), log, hinge and perceptron. The default penalty is l1 with a strength from the
-    number of sentences; --penalty none is none.
+    number of sentences; --penalty none turns it off.
     """
-    from spom.cli.scores import tag_scores
-    from spom.cli.sentences import like_training, read_tagged
+    from spom.cli.scores import Scores, check_labels, tag_scores
+    from spom.cli.sentences import label_set, like_training, read_tagged
     from spom.cli.training import Run
     from spom.estimators.tagger.tagger import SequenceTagger
 
     with Run("tagger", o, "tokens/s") as run:
         model = SequenceTagger(**_parameters(o), callbacks=[run.live])
-        model.set_params(**options.parsed(o["settings"]))
+        options.set_parameters(model, o["settings"])
         run.live.total = model.epochs if isinstance(model.epochs, int) else None
-        names = None if o["columns"] is None else [name.strip() for name in o["columns"].split(",")]
-        data = read_tagged(o["train"], o["format"], names, o["label"], o["encoding"])
+        names = options.comma_separated(o["columns"]) or None
+        data, dev = read_tagged(o["train"], o["format"], names, o["label"], o["encoding"]), None
         run.data("train", data.path, data.format, sentences=data.sentences, tokens=data.tokens)
-        dev = None
         if o["dev"] is not None:
             dev = like_training(o["dev"], o["format"], {**data.summary(), "encoding": o["encoding"]}, o["label"])
             run.data("dev", dev.path, dev.format, sentences=dev.sentences, tokens=dev.tokens)
-            _check_labels(data, dev)
+            check_labels(label_set(dev.y), label_set(data.y), f"those of {data.path}", dev.path)
         run.fit(model, data.X, data.y, None if dev is None else (dev.X, dev.y))
         run.history(model.history_)
         run.blocks(list(model.blocks_), model.block_weights_)
         pruning = None if model.pruning_ is None else str(model.pruning_)
-        if dev is None:
-            run.finish(model, data.summary(), {}, pruning=pruning)
-        else:
-            scores = tag_scores(model, dev.X, dev.y)
-            run.finish(model, data.summary(), scores.flat, confusion=scores.confusion, pruning=pruning)
+        scores = Scores({}, "") if dev is None else tag_scores(model, dev.X, dev.y)
+        run.finish(model, data.summary(), scores.flat, confusion=scores.confusion, pruning=pruning)
 
 
 def _parameters(o: dict[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = {"random_state": o["seed"], "verbose": 0}
-    found["templates"] = "auto" if o["templates"] is None else o["templates"]
-    found["penalty"] = _penalty(o["penalty"], o["strength"])
-    found["prune"] = pruning_of(o["prune"])
-    found["constraints"] = {None: "auto", "none": None}.get(o["constraints"], o["constraints"])
-    for name in ("loss", "epochs"):
-        if o[name] is not None:
-            found[name] = o[name]
-    return found
-
-
-def _penalty(name: str | None, strength: float | None) -> Any:
-    """What the options mean: the tagger chooses what is left out; `none` is no penalty."""
     from spom.penalties import L1
 
-    if name == "none":
-        return None
-    if strength is not None:
-        return penalty_of(name, strength, None, L1(1e-4))
-    return "auto" if name is None else name
-
-
-def _check_labels(data: Tagged, dev: Tagged) -> None:
-    known, held = label_set(data.y), label_set(dev.y)
-    if not known & held:
-        shown = [", ".join(sorted(labels)[:5]) for labels in (held, known)]
-        raise DataError(f"the labels ({shown[0]}) are of another set than those of {data.path} ({shown[1]})", dev.path)
-
-
-def label_set(y: Any) -> set[str]:
-    """The labels that occur."""
-    if hasattr(y, "distinct"):
-        return {str(label) for label in y.distinct(0)[1]}
-    return {label for sentence in y for label in sentence}
+    return {
+        **{"random_state": o["seed"], "verbose": 0},
+        "templates": "auto" if o["templates"] is None else o["templates"],
+        "penalty": options.penalty_of(o["penalty"], o["strength"], L1()),
+        "prune": options.pruning_of(o["prune"]),
+        "constraints": {None: "auto", "none": None}.get(o["constraints"], o["constraints"]),
+        **given(o, "loss", "epochs"),
+    }

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from spom.cli import options
-from spom.cli.options import FILES, LEARNING, RUNNING, SOLVERS, completing, names_of, penalty_of, takes
+from spom.cli.formats import VECTORS, format_of
+from spom.cli.options import FILES, LEARNING, RUNNING, SOLVERS, completing, given, names_of, option, takes
 from spom.errors import DataError, Unsupported
 
 if TYPE_CHECKING:
@@ -18,59 +18,43 @@ if TYPE_CHECKING:
 # The most blocks whose names and weights the record of a run holds.
 MANY_BLOCKS = 2000
 
-Target = Annotated[
-    str | None,
-    typer.Option(
-        "--label",
-        "--target",
-        metavar="COLUMN",
-        help="Column of a table to predict; the last one, where it is left out.",
+TABLES = {
+    "target": option(
+        "--label --target COLUMN",
+        str | None,
+        None,
+        "Column of a table to predict. Default: the last one.",
     ),
-]
-Ignore = Annotated[str | None, typer.Option("--ignore", metavar="NAMES", help="Columns to leave out, with commas.")]
-Features = Annotated[
-    str | None, typer.Option("--features", metavar="NAMES", help="The only columns to learn from, with commas.")
-]
-Kinds = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--kind",
-        metavar="COLUMN=KIND",
-        help="Take a column as number, category, text or hashed (a category in N features: hashed:N); "
-        "may be repeated. Default: the values decide.",
+    "ignore": option("--ignore NAMES", str | None, None, "Columns to leave out, with commas."),
+    "features": option("--features NAMES", str | None, None, "The only columns to learn from, with commas."),
+    "kinds": option(
+        "--kind COLUMN=KIND",
+        list[str] | None,
+        None,
+        "Take a column as number, category, text or hashed (a category in N features: hashed:N); may be repeated. "
+        "Default: the values decide.",
     ),
-]
-Solver = Annotated[
-    str,
-    typer.Option(
-        "--solver",
-        metavar="NAME",
-        help="online (one example after another) or proximal (all data at once, to a certified optimum).",
+    "header": option("--header/--no-header", bool, True, "Whether line 1 of a CSV file has the names of the columns."),
+    "encoding": options.ENCODING,
+    "zero_based": option(
+        "--zero-based auto|yes|no", str, "auto", "Whether the indices of an svmlight file start at 0."
+    ),
+    "solver": option(
+        "--solver NAME",
+        str,
+        "online",
+        "online (one example after another) or proximal (all data at once, to a certified optimum).",
         autocompletion=completing(SOLVERS),
     ),
-]
-Groups = Annotated[
-    str | None,
-    typer.Option(
-        "--groups",
-        metavar="N|rows",
-        help="Groups of a group penalty: a block size, or rows (a feature for all classes).",
+    "groups": option(
+        "--groups N|rows",
+        str | None,
+        None,
+        "Groups of a group penalty: a block size, or rows (a feature for all classes).",
     ),
-]
-Stream = Annotated[
-    bool, typer.Option("--stream", help="Read an svmlight file block by block, for one that does not fit in memory.")
-]
-TABLES = {
-    "target": (Target, None),
-    "ignore": (Ignore, None),
-    "features": (Features, None),
-    "kinds": (Kinds, None),
-    "header": (options.CsvHeader, True),
-    "encoding": (options.Encoding, "utf-8"),
-    "zero_based": (options.ZeroBased, "auto"),
-    "solver": (Solver, "online"),
-    "groups": (Groups, None),
-    "stream": (Stream, False),
+    "stream": option(
+        "--stream", bool, False, "Read an svmlight file block by block, for one that does not fit in memory."
+    ),
 }
 
 
@@ -115,17 +99,21 @@ def _train(task: str, o: dict[str, Any]) -> None:
     """Read, learn, score, write."""
     import numpy as np
 
-    from spom.cli.scores import vector_scores
+    from spom.cli.scores import Scores, check_labels, vector_scores
     from spom.cli.training import Run
+    from spom.cli.vectors import as_text
 
     real, online = task == "regressor", o["solver"] == "online"
     with Run(task, o, "rows/s", shards=online and not o["stream"]) as run:
         model = _estimator(task, o)
         data, dev = _read(o, real)
-        run.data("train", data.path, data.format, rows=_rows(data), features=_width(data))
+        rows, width = (None, None) if data.X is None else data.X.shape
+        run.data("train", data.path, data.format, rows=rows, features=width)
         if dev is not None:
             run.data("dev", dev.path, dev.format, rows=dev.X.shape[0])
-            _check_labels(data, dev, real)
+            if not real and data.X is not None:
+                found, known = (as_text(np.unique(part.y)) for part in (dev, data))
+                check_labels(found, known, f"those of {data.path}", dev.path)
         if online:
             run.live.total = o["epochs"] or model.epochs
             # The objective of a stream would be one of each block alone.
@@ -141,19 +129,8 @@ def _train(task: str, o: dict[str, Any]) -> None:
         if model.block_weights_.size <= MANY_BLOCKS:
             run.blocks(block_names(model), model.block_weights_)
         training = {"format": data.format, **data.layout.remembered()}
-        if dev is None:
-            run.finish(model, training, {})
-        else:
-            scores = vector_scores(model, dev.X, dev.y)
-            run.finish(model, training, scores.flat, confusion=scores.confusion)
-
-
-def _rows(data: Vectors) -> int | None:
-    return None if data.X is None else int(data.X.shape[0])
-
-
-def _width(data: Vectors) -> int | None:
-    return None if data.X is None else int(data.X.shape[1])
+        scores = Scores({}, "") if dev is None else vector_scores(model, dev.X, dev.y)
+        run.finish(model, training, scores.flat, confusion=scores.confusion)
 
 
 # --- before -----------------------------------------------------------------------------------------
@@ -178,10 +155,10 @@ def _layout(o: dict[str, Any]) -> Layout:
 def _read(o: dict[str, Any], real: bool) -> tuple[Vectors, Vectors | None]:
     import numpy as np
 
-    from spom.cli.vectors import Vectors, format_of, read_vectors
+    from spom.cli.vectors import Vectors, read_vectors
 
     layout = _layout(o)
-    found = format_of(o["train"], o["format"])
+    found = format_of(o["train"], o["format"], VECTORS)
     if o["stream"]:
         if found != "svmlight" or o["train"] == "-" or o["solver"] != "online":
             raise Unsupported("--stream takes an svmlight file and the online solver")
@@ -226,57 +203,28 @@ def _read_dev(o: dict[str, Any], data: Vectors, real: bool) -> Vectors:
     return read_vectors(o["dev"], replace(data.layout, names=names, width=width), real)
 
 
-def _check_labels(data: Vectors, dev: Vectors, real: bool) -> None:
-    import numpy as np
-
-    if real or data.X is None:
-        return
-    known, held = set(np.unique(data.y).tolist()), set(np.unique(dev.y).tolist())
-    if not known & held:
-        raise DataError(
-            f"the labels ({', '.join(map(str, sorted(held, key=str)[:5]))}) are of another set than those of "
-            f"{data.path} ({', '.join(map(str, sorted(known, key=str)[:5]))})",
-            dev.path,
-        )
-
-
 def _estimator(task: str, o: dict[str, Any]) -> Any:
     """The estimator with all its parameters, checked before anything is read."""
     import spom
-
-    names = {"online": (spom.OnlineClassifier, spom.OnlineRegressor, 1e-4)}
-    if o["solver"] == "proximal":
-        names = {"proximal": (spom.ProximalClassifier, spom.ProximalRegressor, 1e-2)}
-    if o["solver"] != "online" and (o["checkpoint"] is not None or o["resume"]):
-        raise Unsupported("--checkpoint and --resume are for the online solver")
-    if o["solver"] not in names:
-        raise Unsupported(f"there is no solver {o['solver']!r} here; the solvers are: online, proximal")
-    classifier, regressor, strength = names[o["solver"]]
-    cls: Any = regressor if task == "regressor" else classifier
-    params: dict[str, Any] = {"verbose": 0 if o["quiet"] or o["solver"] == "online" else 1}
-    params["penalty"] = _penalty(o, strength)
-    if o["loss"] is not None:
-        params["loss"] = o["loss"]
-    if o["solver"] == "online":
-        params.update(random_state=o["seed"], n_jobs=o["jobs"])
-    if o["epochs"] is not None:
-        params["epochs" if o["solver"] == "online" else "max_iter"] = o["epochs"]
-    found = cls(**params)
-    found.set_params(**options.parsed(o["settings"]))
-    return found
-
-
-def _penalty(o: dict[str, Any], strength: float) -> Any:
-    """The penalty of the options: "auto", or a name, whose strength is then chosen, unless there is one."""
     from spom.penalties import L1
 
-    if o["penalty"] == "none":
-        return None
-    if o["strength"] is None and o["groups"] is None and not o["stream"]:
-        return "auto" if o["penalty"] is None else o["penalty"]
-    if o["strength"] is None and o["penalty"] is None and o["groups"] is None:
-        return "auto"
-    return penalty_of(o["penalty"], o["strength"], o["groups"], L1(strength))
+    if o["solver"] not in SOLVERS:
+        raise Unsupported(f"there is no solver {o['solver']!r} here; the solvers are: {', '.join(SOLVERS)}")
+    online = o["solver"] == "online"
+    if not online and (o["checkpoint"] is not None or o["resume"]):
+        raise Unsupported("--checkpoint and --resume are for the online solver")
+    cls: Any = getattr(spom, o["solver"].title() + task.title())
+    params = given(o, "loss")
+    params["verbose"] = 0 if o["quiet"] or online else 1
+    default = L1(1e-4 if online else 1e-2)
+    params["penalty"] = options.penalty_of(o["penalty"], o["strength"], default, o["groups"], choose=not o["stream"])
+    if online:
+        params.update(random_state=o["seed"], n_jobs=o["jobs"])
+    if o["epochs"] is not None:
+        params["epochs" if online else "max_iter"] = o["epochs"]
+    found = cls(**params)
+    options.set_parameters(found, o["settings"])
+    return found
 
 
 def _fit_batch(estimator: Any, data: Vectors, run: Run) -> None:
@@ -288,11 +236,11 @@ def _fit_batch(estimator: Any, data: Vectors, run: Run) -> None:
     run.stopped = "converged" if estimator.converged_ else "end"
 
 
-def block_names(model: Any) -> list[str]:
-    """The names of a linear model's blocks: its features, or those of its groups joined."""
-    names = getattr(model, "feature_names_in_", None)
-    found = []
-    for members in model.blocks_:
-        shown = [str(names[i]) if names is not None else str(int(i) + 1) for i in members[:4]]
-        found.append("+".join(shown) + ("+..." if len(members) > 4 else ""))
+def block_names(model: Any, which: Iterable[int] | None = None) -> list[str]:
+    """The names of a linear model's blocks, or of some: its features, or those of its groups joined."""
+    blocks = model.blocks_
+    names, found = getattr(model, "feature_names_in_", None), []
+    for m in range(len(blocks)) if which is None else which:
+        shown = [str(int(i) + 1) if names is None else str(names[i]) for i in blocks[m][:4]]
+        found.append("+".join(shown) + ("+..." if len(blocks[m]) > 4 else ""))
     return found

@@ -16,9 +16,9 @@ from typing import Any, Self
 import typer
 
 from spom import __version__
-from spom.cli.options import check_epochs, check_every, check_jobs, check_shards, print_json
+from spom.cli.options import print_json
 from spom.core.atomic import check_writable, previous, remove_stale
-from spom.errors import DataError, ModelFileError
+from spom.errors import DataError, ModelFileError, Unsupported
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
@@ -221,9 +221,8 @@ class Run:
     """
 
     def __init__(self, task: str, options: dict[str, Any], unit: str = "per second", shards: bool = True) -> None:
-        check_epochs(options.get("epochs"))
-        check_jobs(options["jobs"])
-        check_shards(options, shards)
+        if not shards and (options["shards"] is not None or options["dask"] is not None):
+            raise Unsupported("--shards and --dask are for taggers, parsers and the online solver of data in memory")
         self.task, self.options = task, options
         self.live = Live(options.get("epochs"), options["quiet"] or options["json"], unit, stopping=Stopping())
         self.model = Path(options["model"])
@@ -249,7 +248,7 @@ class Run:
         """What `fit` takes for `--checkpoint`, `--checkpoint-every` and `--resume`."""
         from spom.models.run import run_path
 
-        own, every = self.options["checkpoint"] is None, check_every(self.options["checkpoint_every"])
+        own, every = self.options["checkpoint"] is None, self.options["checkpoint_every"]
         path = Path(f"{self.model}.checkpoint") if own else Path(self.options["checkpoint"])
         if self.options["resume"] and not path.exists() and not previous(path).exists():
             raise DataError("there is no checkpoint to resume from; leave --resume out to start again", str(path))

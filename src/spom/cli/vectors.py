@@ -11,13 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from spom.data.opening import opened, read_all
+from spom.cli.formats import VECTORS, format_of
+from spom.data.opening import last_line, not_empty, opened, pieces, read_all
 from spom.data.svmlight import STARTS_AT_ZERO, read_svmlight
 from spom.data.tables import PLAIN_CSV, CsvForm, Table, labels, read_table, read_table_fast
-from spom.errors import DataError, Unsupported
+from spom.errors import DataError
 from spom.features.mixed_table import TableFeatures
 
-FORMATS = ("svmlight", "csv", "parquet")
 BLOCK_ROWS = 16384
 _CHUNK = 1 << 22
 
@@ -59,14 +59,22 @@ class Layout:
         return found
 
     @classmethod
-    def of_model(cls, estimator: Any, training: Mapping[str, Any]) -> Self:
-        """The layout that a fitted model expects; `training` is what its file says of the files it was learnt from."""
+    def of_model(
+        cls, estimator: Any, training: Mapping[str, Any], format: str | None = None, encoding: str = "utf-8"
+    ) -> Self:
+        """The layout that a fitted model expects; `training` is what its file says of the files it was learnt from.
+
+        Another `encoding` than utf-8 goes before that of those files.
+        """
         columns = None if "table" not in training else TableFeatures.from_dict(training["table"])
         names = getattr(estimator, "feature_names_in_", None)
         csv = training.get("csv") or {}
+        if encoding == "utf-8":
+            encoding = str(csv.get("encoding", "utf-8"))
         return cls(
+            format=format,
             target=training.get("target"),
-            form=CsvForm(bool(csv.get("header", True)), str(csv.get("encoding", "utf-8"))),
+            form=CsvForm(bool(csv.get("header", True)), encoding),
             zero_based=bool(training.get("zero_based")) if names is None else None,
             columns=columns,
             names=None if names is None or columns is not None else tuple(str(name) for name in names),
@@ -78,13 +86,15 @@ class Layout:
         """Whether a model was learnt from a table, and not from svmlight lines."""
         return self.columns is not None or self.names is not None
 
-    def wanted(self) -> str:
-        """What files a fitted model takes, in words."""
-        if not self.wants_table:
-            return "svmlight files, whose features have numbers"
+    def check_format(self, path: str) -> str:
+        """The format of a file for a fitted model, or an error where the model was learnt from another kind of file."""
+        found = format_of(path, self.format, VECTORS)
+        if self.wants_table != (found == "svmlight"):
+            return found
         known = self.names or tuple(c.name for c in (self.columns.columns if self.columns else ()))
         shown = ", ".join(known[:8]) + (", ..." if len(known) > 8 else "")
-        return f"tables with the columns {shown}"
+        wanted = f"tables with the columns {shown}" if known else "svmlight files, whose features have numbers"
+        raise DataError(f"the model was learnt from {wanted}; this is {found} (see --format)", path)
 
 
 @dataclass(frozen=True)
@@ -99,24 +109,12 @@ class Vectors:
     path: str
 
 
-def format_of(path: str, given: str | None) -> str:
-    """The format that was asked for, or the one that the file's name says: .csv, .tsv, .parquet, else svmlight."""
-    if given is not None:
-        if given not in FORMATS:
-            raise Unsupported(f"there is no format {given!r} of vectors; the formats are: {', '.join(FORMATS)}")
-        return given
-    name = path.lower().removesuffix(".gz").removesuffix(".zst")
-    if name.endswith((".csv", ".tsv")):
-        return "csv"
-    return "parquet" if name.endswith((".parquet", ".pq")) else "svmlight"
-
-
 # --- all at once ------------------------------------------------------------------------------------
 
 
 def read_vectors(path: str, layout: Layout, real: bool) -> Vectors:
     """Read a file to learn from, or to be scored on; `real` targets are numbers, others labels."""
-    found = format_of(path, layout.format)
+    found = format_of(path, layout.format, VECTORS)
     if found == "svmlight":
         X, y, zero = _read_svmlight(path, layout)
         return Vectors(X, y, None, replace(layout, zero_based=zero), found, path)
@@ -188,10 +186,7 @@ def _read_svmlight(path: str, layout: Layout) -> tuple[Any, Any, bool]:
                 raise
             return _read_svmlight(path, replace(layout, zero_based=True))
     zero = bool(layout.zero_based)
-    with opened(path) as (name, file):
-        blocks = list(read_svmlight(_Named(file, name), zero_based=zero))
-    if not blocks:
-        raise DataError("expected lines of label index:value ..., found none", name)
+    blocks = list(not_empty(read_svmlight(path, zero_based=zero), "lines of label index:value ...", path))
     n = max(X.shape[1] for X, _ in blocks) if layout.width is None else layout.width
     X = sparse.vstack([fitted(X, n) for X, _ in blocks], format="csr")
     return X, np.concatenate([y for _, y in blocks]), zero
@@ -202,13 +197,6 @@ def fitted(X: Any, width: int) -> Any:
     if X.shape[1] > width:
         return X[:, :width]
     return sparse.csr_matrix((X.data, X.indices, X.indptr), shape=(X.shape[0], width)) if X.shape[1] < width else X
-
-
-class _Named:
-    """A file under the name that errors should give."""
-
-    def __init__(self, file: Any, name: str) -> None:
-        self.read, self.name = file.read, name
 
 
 # --- in blocks --------------------------------------------------------------------------------------
@@ -224,9 +212,7 @@ class Lines:
 
 def blocks_to_predict(path: str, layout: Layout) -> Iterator[tuple[Any, Table | Lines]]:
     """(X, the block as it is in the file) for each block of a file, in order."""
-    found = format_of(path, layout.format)
-    if layout.wants_table == (found == "svmlight"):
-        raise DataError(f"the model was learnt from {layout.wanted()}; this is {found}", path)
+    found = layout.check_format(path)
     if found == "svmlight":
         yield from _svmlight_blocks(path, layout)
         return
@@ -235,21 +221,14 @@ def blocks_to_predict(path: str, layout: Layout) -> Iterator[tuple[Any, Table | 
 
 
 def _svmlight_blocks(path: str, layout: Layout) -> Iterator[tuple[Any, Lines]]:
-    rest, before, empty = b"", 0, True
+    before, empty = 0, True
     with opened(path) as (name, file):
-        while True:
-            more = file.read(_CHUNK)
-            rest += more
-            cut = rest.rfind(b"\n") + 1 if more else len(rest)
-            piece, rest = rest[:cut], rest[cut:]
-            if piece:
-                lines = piece.removesuffix(b"\n").split(b"\n")
-                rows = [i for i, line in enumerate(lines) if line.partition(b"#")[0].strip()]
-                empty = empty and not rows
-                yield _parsed_lines(piece, name, before, layout), Lines(lines, rows)
-                before += len(lines)
-            if not more:
-                break
+        for piece in pieces(file.read, _CHUNK, last_line):
+            lines = piece.removesuffix(b"\n").split(b"\n")
+            rows = [i for i, line in enumerate(lines) if line.partition(b"#")[0].strip()]
+            empty = empty and not rows
+            yield _parsed_lines(piece, name, before, layout), Lines(lines, rows)
+            before += len(lines)
     if empty:
         raise DataError("expected lines of label index:value ..., found none", name)
 

@@ -101,6 +101,15 @@ def aligned_singles(size: int) -> NDArray[np.float32]:
     return padded[first : first + size]
 
 
+def offsets_of(sizes: Any) -> Ints:
+    """Where parts of these sizes begin, one after another, and where the last one ends.
+
+    >>> offsets_of([2, 3])
+    array([0, 2, 5])
+    """
+    return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+
+
 def under(arrays: Mapping[str, Any], prefix: str) -> dict[str, Any]:
     """The arrays whose names start with a prefix, without it.
 
@@ -234,13 +243,9 @@ def check_restored(given: dict[str, Array], like: dict[str, Array], todo: str = 
         if name not in given:
             raise DataError(f"the saved state has no array {name!r}: it is of another solver")
         array = given[name]
-        if array.shape != mine.shape or array.dtype != mine.dtype:
-            raise DataError(
-                f"the saved state is of another run: {name!r} is {array.dtype}{array.shape}, this run needs "
-                f"{mine.dtype}{mine.shape}" + (f"; {todo}" if todo else "")
-            )
-        if array.dtype.kind == "f" and not np.isfinite(array).all():
-            raise ModelFileError(f"the saved state has numbers in {name!r} that are not finite: it is damaged")
+        _check_like(name, array, mine, array.shape == mine.shape, todo)
+        if array.dtype.kind == "f":
+            _check_numbers(name, np.isfinite(array))
         if name == "epoch" and int(array) < 0:
             # A run would make passes until it has caught up.
             raise ModelFileError(f"the saved state has made {int(array)} epochs: it is damaged")
@@ -260,25 +265,31 @@ def check_saved(given: dict[str, Array], like: dict[str, Array], rows: int | Non
     """
     known = {name: a for name, a in given.items() if name in like}
     for name, array in known.items():
-        mine, later = like[name], like[name].size == 0
-        fits = array.dtype == mine.dtype and array.ndim == mine.ndim and array.shape[1:] == mine.shape[1:]
-        if not fits or (not later and array.shape != mine.shape):
-            raise DataError(
-                f"the saved state is of another run: {name!r} is {array.dtype}{array.shape}, this run needs "
-                f"{mine.dtype}{mine.shape}"
-            )
-        bad = ~np.isfinite(array)
+        mine = like[name]
+        later = mine.size == 0 and array.ndim == mine.ndim and array.shape[1:] == mine.shape[1:]
+        _check_like(name, array, mine, later or array.shape == mine.shape)
+        good = np.isfinite(array)
         if name == "scalars":
             # Infinite only where no value is known before the first pass.
-            bad &= np.isnan(array) | np.isfinite(mine)
-        if bad.any():
-            raise ModelFileError(f"the saved state has numbers in {name!r} that are not finite: it is damaged")
+            good |= ~np.isnan(array) & ~np.isfinite(mine)
+        _check_numbers(name, good)
     if known and len(known) < len(like):
         missing = min(set(like) - set(known))
         raise DataError(f"the saved state has no array {missing!r}: it is of another solver")
     if rows is not None and "sample" in known:
         check_range(known["sample"], 0, rows, "sample")
     return known
+
+
+def _check_like(name: str, array: Array, mine: Array, fits: bool, todo: str = "") -> None:
+    if not fits or array.dtype != mine.dtype:
+        what = f"{name!r} is {array.dtype}{array.shape}, this run needs {mine.dtype}{mine.shape}"
+        raise DataError(f"the saved state is of another run: {what}" + (f"; {todo}" if todo else ""))
+
+
+def _check_numbers(name: str, good: Any) -> None:
+    if not good.all():
+        raise ModelFileError(f"the saved state has numbers in {name!r} that are not finite: it is damaged")
 
 
 def check_squares(X: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import os
 import secrets
 import socket
@@ -10,7 +11,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 # A temporary file of another machine is removed when it is this old, in seconds.
 OLD = 24 * 3600.0
@@ -30,16 +31,11 @@ def replacing(path: str | Path, keep: bool = False) -> Iterator[BinaryIO]:
     >>> path.read_text()
     'one, two'
     """
-    path = Path(path)
-    if path.is_dir():
-        raise IsADirectoryError(21, "this is a folder; name a file to write to", str(path))
-    if path.exists() and not path.is_file():
+    target = _target(path)
+    if target is None:
         with open(path, "wb") as file:
             yield file
         return
-    target = path.resolve()
-    if not target.parent.is_dir():
-        raise FileNotFoundError(2, "there is no such folder; make it first", str(target.parent))
     temporary = _temporary(target)
     # 0o666 less the user's mask, as for any new file: mkstemp would leave a file that other users cannot read.
     handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
@@ -61,6 +57,14 @@ def replacing(path: str | Path, keep: bool = False) -> Iterator[BinaryIO]:
         raise
 
 
+def write_all(file: Any, data: Any) -> None:
+    """Write all bytes: a file without a buffer, as with PYTHONUNBUFFERED, may write a part and say how much."""
+    rest = memoryview(data).cast("B")
+    while len(rest):
+        written = file.write(rest)
+        rest = rest[len(rest) if written is None else written :]
+
+
 def previous(path: str | Path) -> Path:
     """The name under which `replacing(path, keep=True)` keeps the file that was there before."""
     path = Path(path)
@@ -74,7 +78,7 @@ def remove_stale(path: str | Path) -> int:
     """
     target, count = Path(path).resolve(), 0
     try:
-        found = list(target.parent.glob(f".{_escaped(target.name)}.*.part"))
+        found = list(target.parent.glob(f".{glob.escape(target.name)}.*.part"))
     except OSError:
         return 0
     for file in found:
@@ -89,14 +93,9 @@ def remove_stale(path: str | Path) -> int:
 
 def check_writable(path: str | Path) -> None:
     """An `OSError` where no file could be written to `path`; makes a temporary file there and removes it."""
-    path = Path(path)
-    if path.exists() and not path.is_file() and not path.is_dir():
+    target = _target(path)
+    if target is None:
         return
-    target = path.resolve()
-    if path.is_dir():
-        raise IsADirectoryError(21, "this is a folder; name a file to write to", str(path))
-    if not target.parent.is_dir():
-        raise FileNotFoundError(2, "there is no such folder; make it first", str(target.parent))
     temporary = _temporary(target)
     try:
         os.close(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666))
@@ -104,6 +103,19 @@ def check_writable(path: str | Path) -> None:
         what = f"files cannot be written to this folder ({error.strerror}); check who may write there"
         raise type(error)(error.errno, what, str(target.parent)) from None
     temporary.unlink()
+
+
+def _target(path: str | Path) -> Path | None:
+    """The file to replace, behind links; None for a device or a pipe; an `OSError` where there can be no file."""
+    path = Path(path)
+    if path.is_dir():
+        raise IsADirectoryError(21, "this is a folder; name a file to write to", str(path))
+    if path.exists() and not path.is_file():
+        return None
+    target = path.resolve()
+    if not target.parent.is_dir():
+        raise FileNotFoundError(2, "there is no such folder; make it first", str(target.parent))
+    return target
 
 
 def _machine() -> str:
@@ -132,7 +144,3 @@ def _runs(process: int) -> bool:
     except OSError:
         return True
     return True
-
-
-def _escaped(name: str) -> str:
-    return "".join(f"[{c}]" if c in "*?[" else c for c in name)

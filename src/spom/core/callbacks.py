@@ -124,8 +124,8 @@ class Callbacks:
         self._tell("on_end", lambda: dict(info))
 
     def _write(self, what: str, info: Mapping[str, Any]) -> None:
-        if self.log:
-            LOG.info("%s", _Line(self.label, what, info))
+        if self.log and LOG.isEnabledFor(logging.INFO):
+            LOG.info("%s", _line(self.label, what, info))
 
     def _tell(self, name: str, what: Callable[[], Any]) -> list[Any]:
         """The answers of all callbacks that have this method."""
@@ -155,20 +155,15 @@ def as_callbacks(given: Any) -> list[Any]:
     return listed
 
 
-class _Line:
-    """A line of the log, formatted only where it is shown."""
-
-    def __init__(self, label: str, what: str, info: Mapping[str, Any]) -> None:
-        self.label, self.what, self.info = label, what, info
-
-    def __str__(self) -> str:
-        parts = [self.what] if self.what else []
-        for name in _LOGGED:
-            value = self.info.get(name)
-            if value is None or (isinstance(value, float) and math.isnan(value)):
-                continue
-            parts.append(f"{name} {value:.6g}" if isinstance(value, float) else f"{name} {value}")
-        return (f"{self.label}: " if self.label else "") + ", ".join(parts)
+def _line(label: str, what: str, info: Mapping[str, Any]) -> str:
+    """A line of the log."""
+    parts = [what] if what else []
+    for name in _LOGGED:
+        value = info.get(name)
+        if value is None or (isinstance(value, float) and math.isnan(value)):
+            continue
+        parts.append(f"{name} {value:.6g}" if isinstance(value, float) else f"{name} {value}")
+    return (f"{label}: " if label else "") + ", ".join(parts)
 
 
 # --- scikit-learn's callbacks (1.9) on our estimators ---------------------------------------------------

@@ -26,6 +26,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from spom.core.arrays import Array
 from spom.core.atomic import replacing
 from spom.errors import ModelFileError
 
@@ -39,8 +40,6 @@ _DTYPES = {
     "U64": "<u8", "I64": "<i8", "F16": "<f2", "F32": "<f4", "F64": "<f8",
 }  # fmt: skip
 _NAMES = {np.dtype(code): name for name, code in _DTYPES.items()}
-
-Array = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True)

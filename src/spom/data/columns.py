@@ -10,7 +10,7 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from spom.core.arrays import Ints
+from spom.core.arrays import Ints, offsets_of
 from spom.data.interning import Bytes, Codes, distinct
 from spom.errors import DataError
 
@@ -78,7 +78,7 @@ class Columns:
             buffer,
             start.reshape(n, width),
             length.reshape(n, width),
-            np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
+            offsets_of(sizes),
             default_names(width) if names is None else tuple(names),
             np.arange(1, n + 1),
             source,
@@ -193,20 +193,21 @@ class Columns:
 def gather(offsets: Ints, index: Ints) -> tuple[Ints, Ints]:
     """(the tokens of the sentences in `index`, in that order; their new offsets)."""
     sizes = np.diff(offsets)[index]
-    found = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    found = offsets_of(sizes)
     tokens = np.arange(found[-1]) + np.repeat(offsets[index] - found[:-1], sizes)
     return tokens, found
 
 
 def joined(parts: Sequence[Columns], source: str = "") -> Columns:
-    """The sentences of several `Columns` with the same columns, one after another, with the lines of their parts."""
+    """The sentences of several `Columns` with the same columns; parts of one text share it."""
     if len({part.names for part in parts}) != 1:
         raise DataError(f"expected parts with the same columns, found {[part.names for part in parts]}")
-    bytes_before = np.cumsum([0, *(part.buffer.size for part in parts)])
+    one = all(part.buffer is parts[0].buffer for part in parts)
+    bytes_before = np.cumsum([0, *(0 if one else part.buffer.size for part in parts)])
     tokens_before = np.cumsum([0, *(part.n_tokens for part in parts)])
     shifted = [part.offsets[1:] + before for part, before in zip(parts, tokens_before[:-1], strict=True)]
     return Columns(
-        np.concatenate([part.buffer for part in parts]),
+        parts[0].buffer if one else np.concatenate([part.buffer for part in parts]),
         np.concatenate([part.start + before for part, before in zip(parts, bytes_before[:-1], strict=True)]),
         np.concatenate([part.length for part in parts]),
         np.concatenate([np.zeros(1, dtype=np.int64), *shifted]),

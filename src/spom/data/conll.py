@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from spom.core.arrays import Ints
+from spom.core.arrays import Ints, offsets_of
 from spom.core.jit import kernel
 from spom.data.columns import Columns, default_names, joined
 from spom.data.dataset import Dataset
 from spom.data.interning import BYTES, Bytes, Codes
-from spom.data.opening import opened, read_all
+from spom.data.opening import decoded, last_blank_line, opened, pieces, read_all
 from spom.errors import DataError
 
 _CHUNK = 1 << 22
@@ -62,30 +62,14 @@ def read_conll_blocks(
 
     A file without tokens gives no block. A block is given as soon as it is whole, so that a pipe can be followed.
     """
-    rest, line = b"", 0
+    line = 0
     with opened(source) as (name, file):
-        read = getattr(file, "read1", file.read)
-        while True:
-            more = read(block_bytes)
-            if isinstance(more, str):
-                raise DataError('expected a file opened in binary mode ("rb"), found text', name)
-            rest += more
-            cut = _last_blank_line(rest) if more else len(rest)
-            if cut:
-                columns = _parsed(rest[:cut], name, line, names, separator, comments, encoding)
-                if columns is not None:
-                    names = columns.names
-                    yield columns
-                line += rest.count(b"\n", 0, cut)
-                rest = rest[cut:]
-            if not more:
-                return
-
-
-def _last_blank_line(content: bytes) -> int:
-    """Where the last empty line ends, 0 where there is none. A line of spaces is left for a later block to find."""
-    plain, carriage = content.rfind(b"\n\n"), content.rfind(b"\n\r\n")
-    return max(plain + 2 if plain >= 0 else 0, carriage + 3 if carriage >= 0 else 0)
+        for piece in pieces(getattr(file, "read1", file.read), block_bytes, last_blank_line):
+            columns = _parsed(piece, name, line, names, separator, comments, encoding)
+            if columns is not None:
+                names = columns.names
+                yield columns
+            line += piece.count(b"\n")
 
 
 def _parsed(
@@ -123,14 +107,7 @@ def _parsed(
 def _as_utf8(content: bytes, name: str, before: int, encoding: str) -> bytes:
     if content.isascii():
         return content
-    try:
-        text = content.decode(encoding)
-    except LookupError:
-        raise ValueError(f"encoding {encoding!r} is not known") from None
-    except UnicodeDecodeError as error:
-        line = before + 1 + content.count(b"\n", 0, error.start)
-        what = f"byte {content[error.start]:#04x} is not {encoding}; give the encoding of the file with --encoding"
-        raise DataError(what, name, line) from None
+    text = decoded(content, name, before, encoding, "; give the encoding of the file with --encoding")
     return content if encoding.lower().replace("_", "-") in ("utf-8", "utf8") else text.encode()
 
 
@@ -258,7 +235,7 @@ def spliced(text: Bytes, begin: Ints, end: Ints, codes: Ints, fields: Sequence[b
     b'the D, cat N'
     """
     sizes = np.array([len(field) for field in fields], dtype=np.int64)
-    first = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    first = offsets_of(sizes)
     begin, end = np.ascontiguousarray(begin, dtype=np.int64), np.ascontiguousarray(end, dtype=np.int64)
     length = text.size + int(sizes[codes].sum()) - int((end - begin).sum())
     out = np.empty(length, dtype=np.uint8)

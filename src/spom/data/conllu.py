@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from spom.core.atomic import replacing
+from spom.core.atomic import replacing, write_all
 from spom.data import conllu_parser as parser
-from spom.data.columns import Columns
+from spom.data.columns import Columns, joined
 from spom.data.conll import spliced
 from spom.data.dataset import Dataset
-from spom.data.opening import opened, read_all
+from spom.data.opening import decoded, last_blank_line, opened, pieces, read_all
 from spom.data.treebank import NAMES, Treebank
 from spom.errors import DataError
 
@@ -42,7 +42,8 @@ def read_conllu(source: Any) -> Treebank:
 
 def parse_conllu(content: bytes, name: str = "", first_line: int = 1) -> Treebank:
     """The sentences in the bytes of a CoNLL-U file, whose first line has the number `first_line`."""
-    _check_utf8(content, name, first_line)
+    if not content.isascii():
+        decoded(content, name, first_line - 1, hint=", which CoNLL-U files must be")
     text = np.frombuffer(content, dtype=np.uint8)
     lines = content.count(b"\n") + 2
     start, length = np.empty((lines, parser.WIDTH), dtype=np.int64), np.empty((lines, parser.WIDTH), dtype=np.int32)
@@ -67,17 +68,6 @@ def parse_conllu(content: bytes, name: str = "", first_line: int = 1) -> Treeban
     return Treebank(columns, heads[:words].copy(), spans)
 
 
-def _check_utf8(content: bytes, name: str, first_line: int) -> None:
-    if content.isascii():
-        return
-    try:
-        content.decode()
-    except UnicodeDecodeError as error:
-        line = first_line + content.count(b"\n", 0, error.start)
-        what = f"byte {content[error.start]:#04x} is not utf-8, which CoNLL-U files must be"
-        raise DataError(what, name or None, line) from None
-
-
 def _explain(code: int, content: bytes, line: int, number: int) -> str:
     fields = content.split(b"\n")[line - 1].decode("utf-8", "replace").rstrip("\r").split("\t")
     if code == parser.COLUMNS:
@@ -96,23 +86,12 @@ def iter_conllu(source: Any, block_bytes: int = _CHUNK) -> Iterator[Treebank]:
     if block_bytes < 1:
         raise ValueError(f"block_bytes must be >= 1; it is {block_bytes!r}")
     with opened(source) as (name, file):
-        rest, line = b"", 1
-        while more := file.read(block_bytes):
-            if isinstance(more, str):
-                raise DataError('expected a file opened in binary mode ("rb"), found text', name)
-            rest += more
-            cut = max(rest.rfind(b"\n\n"), rest.rfind(b"\n\r\n"))
-            if cut < 0:
-                continue
-            cut = rest.index(b"\n", cut + 1) + 1
-            block, rest = rest[:cut], rest[cut:]
-            found = parse_conllu(block, name, line)
-            line += block.count(b"\n")
+        line = 1
+        for piece in pieces(file.read, block_bytes, last_blank_line):
+            found = parse_conllu(piece, name, line)
+            line += piece.count(b"\n")
             if len(found):
                 yield found
-        found = parse_conllu(rest, name, line)
-        if len(found):
-            yield found
 
 
 def conllu_text(bank: Treebank) -> bytes:
@@ -141,24 +120,13 @@ def join_treebanks(banks: Iterable[Treebank], name: str = "") -> Treebank:
 
 def _of_one_text(parts: list[Treebank], name: str) -> Treebank:
     """The sentences of several treebanks that are positions in the same text."""
-    first = parts[0].columns
-    words = np.cumsum([0, *(part.n_words for part in parts)])
-    offsets = [part.offsets[1:] + before for part, before in zip(parts, words[:-1], strict=True)]
-    columns = Columns(
-        first.buffer,
-        np.concatenate([part.columns.start for part in parts]),
-        np.concatenate([part.columns.length for part in parts]),
-        np.concatenate([np.zeros(1, dtype=np.int64), *offsets]),
-        first.names,
-        np.concatenate([part.columns.lines for part in parts]),
-        name,
-    )
     names: dict[str, int] = {}
     codes = []
     for part in parts:
         table = [names.setdefault(relation, len(names)) for relation in part.relation_names]
         codes.append(np.array(table, dtype=np.int32)[part.relations])
     heads, spans = (np.concatenate([getattr(part, what) for part in parts]) for what in ("heads", "spans"))
+    columns = joined([part.columns for part in parts], name)
     return Treebank(columns, heads, spans, (np.concatenate(codes), tuple(names)))
 
 
@@ -213,11 +181,7 @@ def write_conllu(banks: Treebank | Iterable[Treebank], target: Any) -> None:
         target = sys.stdout.buffer
     if not isinstance(target, (str, Path)):
         for part in parts:
-            rest = memoryview(part)
-            # A file without a buffer may write a part, and say how much.
-            while len(rest):
-                written = target.write(rest)
-                rest = rest[len(rest) if written is None else written :]
+            write_all(target, part)
         return
     with replacing(target) as file:
         for part in parts:

@@ -16,6 +16,7 @@ import zlib
 from pathlib import Path
 
 from spom.core.atomic import replacing
+from spom.core.compiled.store import cache_folder
 from spom.data.catalogue import CATALOGUE, Source
 from spom.errors import DataError, Unsupported
 
@@ -24,17 +25,11 @@ _TIMEOUT = 30.0
 
 
 def data_folder() -> Path:
-    """`$SPOM_DATA`, or a folder of spom's own in the user's cache."""
+    """`$SPOM_DATA`, or `spom` in the user's cache."""
     given = os.environ.get("SPOM_DATA")
     if given:
         return Path(given).expanduser()
-    if sys.platform == "win32":
-        cache = Path(os.environ.get("LOCALAPPDATA", Path.home() / "AppData" / "Local"))
-    elif sys.platform == "darwin":
-        cache = Path.home() / "Library" / "Caches"
-    else:
-        cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return cache / "spom"
+    return cache_folder()
 
 
 def fetch(name: str, folder: str | Path | None = None) -> Path:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from spom.data.opening import opened
+from spom.data.opening import opened, text_lines
 from spom.errors import DataError
 
 Token = list[str] | dict[str, float]
@@ -55,7 +55,8 @@ def iter_items(source: Any, tokens: int = 1 << 15) -> Iterator[Items]:
         X: list[Token] = []
         y: list[str] = []
         text: list[str] = []
-        for number, line in enumerate(_lines(file, name), 1):
+        for number, ended in enumerate(text_lines(file, name), 1):
+            line = ended.rstrip("\r\n")
             if not line.strip():
                 if X:
                     found.add(X, y, text)
@@ -75,24 +76,6 @@ def iter_items(source: Any, tokens: int = 1 << 15) -> Iterator[Items]:
             found.add(X, y, text)
         if found.X:
             yield found
-
-
-def _lines(file: Any, name: str) -> Iterator[str]:
-    rest, before = b"", 0
-    while True:
-        more = file.read(1 << 20)
-        rest += more
-        cut = rest.rfind(b"\n") + 1 if more else len(rest)
-        try:
-            lines = rest[:cut].decode("utf-8-sig" if before == 0 else "utf-8").splitlines()
-        except UnicodeDecodeError as error:
-            line = before + 1 + rest.count(b"\n", 0, error.start)
-            raise DataError(f"byte {rest[error.start]:#04x} is not utf-8", name, line) from None
-        rest = rest[cut:]
-        yield from lines
-        before += len(lines)
-        if not more:
-            return
 
 
 def _token(features: list[str], name: str, number: int) -> Token:

@@ -1,4 +1,4 @@
-"""Opening what a reader is given: a path, `-` for standard input, or a binary file; gzip and zstd are undone."""
+"""Read what a reader is given: a path, `-` for standard input, or a binary file; gzip and zstd are undone."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import gzip
 import io
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from spom.errors import DataError
 
@@ -17,6 +17,7 @@ from spom.errors import DataError
 MOST_RATIO = 500.0
 ALWAYS = 64 << 20
 PIECE = 1 << 22
+T = TypeVar("T")
 
 
 @contextmanager
@@ -26,7 +27,9 @@ def opened(source: Any) -> Iterator[tuple[str, Any]]:
     A path that is missing, a folder or not readable is a `DataError` that says so.
     """
     if isinstance(source, str) and source == "-":
-        yield "standard input", _decompressed(getattr(sys.stdin, "buffer", sys.stdin), "standard input")
+        name, file = "standard input", getattr(sys.stdin, "buffer", sys.stdin)
+        _check_binary(file, name)
+        yield name, _decompressed(file, name)
         return
     if isinstance(source, (str, Path)):
         with _open(source) as raw:
@@ -35,6 +38,7 @@ def opened(source: Any) -> Iterator[tuple[str, Any]]:
     if not hasattr(source, "read"):
         raise ValueError(f"source must be a path or a binary file, not {type(source).__name__}")
     name = str(getattr(source, "name", "") or type(source).__name__)
+    _check_binary(source, name)
     buffered = source if hasattr(source, "peek") or not hasattr(source, "readinto") else io.BufferedReader(source)
     try:
         yield name, _decompressed(buffered, name)
@@ -46,10 +50,12 @@ def opened(source: Any) -> Iterator[tuple[str, Any]]:
 def read_all(source: Any) -> tuple[str, bytes]:
     """(name, content) of a source, decompressed."""
     with opened(source) as (name, file):
-        content = file.read(-1)
-    if isinstance(content, str):
+        return name, bytes(file.read(-1))
+
+
+def _check_binary(file: Any, name: str) -> None:
+    if isinstance(file.read(0), str):
         raise DataError('expected a file opened in binary mode ("rb"), found text', name)
-    return name, bytes(content)
 
 
 def _open(path: str | Path) -> Any:
@@ -65,7 +71,7 @@ def _open(path: str | Path) -> Any:
 
 def _decompressed(file: Any, name: str) -> Any:
     head = file.peek(4)[:4] if hasattr(file, "peek") else b""
-    if isinstance(head, bytes) and head[:2] == b"\x1f\x8b":
+    if head[:2] == b"\x1f\x8b":
         return _Checked(gzip.GzipFile(fileobj=file), name, "gzip", file)
     if head == b"\x28\xb5\x2f\xfd":
         try:
@@ -109,3 +115,69 @@ class _Checked:
         if self.given > limit * max(1, taken):
             what = f"{taken} bytes became more than {self.given}, over {limit:g} times as many"
             raise DataError(f"{what}; set SPOM_MAX_RATIO to a larger number to read it anyway", self.name)
+
+
+def not_empty(blocks: Iterable[T], what: str, source: Any) -> Iterator[T]:
+    """The blocks of a source, or a `DataError` where there is none.
+
+    >>> list(not_empty([], "sentences", "-"))
+    Traceback (most recent call last):
+    spom.errors.DataError: standard input: expected sentences, found none
+    """
+    empty = True
+    for block in blocks:
+        empty = False
+        yield block
+    if empty:
+        raise DataError(f"expected {what}, found none", "standard input" if source == "-" else str(source))
+
+
+# --- in pieces --------------------------------------------------------------------------------------
+
+
+def pieces(read: Callable[[int], bytes], size: int, end: Callable[[bytes], int]) -> Iterator[bytes]:
+    """What `read` gives, about `size` bytes at a time; `end` says where the last whole line or sentence ends.
+
+    >>> list(pieces(io.BytesIO(b"one, two, three").read, 6, lambda content: content.rfind(b",") + 1))
+    [b'one,', b' two,', b' three']
+    """
+    rest = b""
+    while more := read(size):
+        rest += more
+        if cut := end(rest):
+            yield rest[:cut]
+            rest = rest[cut:]
+    if rest:
+        yield rest
+
+
+def last_line(content: bytes) -> int:
+    """Where the last line ends, 0 where no line does."""
+    return content.rfind(b"\n") + 1
+
+
+def last_blank_line(content: bytes) -> int:
+    """Where the last empty line ends, 0 where there is none. A line of spaces is left for a later piece to find."""
+    plain, carriage = content.rfind(b"\n\n"), content.rfind(b"\n\r\n")
+    return max(plain + 2 if plain >= 0 else 0, carriage + 3 if carriage >= 0 else 0)
+
+
+def decoded(content: bytes, name: str, before: int, encoding: str = "utf-8", hint: str = "") -> str:
+    """Bytes of a file as text; `before` lines came before them, which an error counts."""
+    try:
+        return content.decode(encoding)
+    except LookupError:
+        raise DataError(f"there is no encoding {encoding!r}; utf-8 and latin-1 are two", name) from None
+    except UnicodeDecodeError as error:
+        line = before + 1 + content.count(b"\n", 0, error.start)
+        raise DataError(f"byte {content[error.start]:#04x} is not {encoding}{hint}", name, line) from None
+
+
+def text_lines(file: Any, name: str, encoding: str = "utf-8", hint: str = "") -> Iterator[str]:
+    """The lines of a file with their ends, decoded piece by piece; a mark of UTF-8 at the beginning is dropped."""
+    before = 0
+    for piece in pieces(file.read, 1 << 20, last_line):
+        text = decoded(piece, name, before, encoding, hint)
+        for line in io.StringIO(text if before or encoding != "utf-8" else text.removeprefix("\ufeff"), newline=""):
+            before += 1
+            yield line

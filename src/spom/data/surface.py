@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from spom.core.arrays import Ints
+from spom.core.arrays import Ints, offsets_of
 from spom.data.treebank import Treebank
 
 # Scripts that are written without blanks between words, as the Unicode names of their characters begin.
@@ -57,7 +57,7 @@ class Surface:
             opens.append(sentence.opens)
         if not known and _unspaced(forms):
             after = [""] * len(after)
-        first = np.concatenate([[0], np.cumsum(np.array(words, dtype=np.int64))]).astype(np.int64)
+        first = offsets_of(words)
         return cls(forms, after, first, np.array(offsets, dtype=np.int64), opens)
 
     def parts(self) -> Iterator[str]:

@@ -176,12 +176,7 @@ def _explain(code: int, text: parser.Bytes, at: int, limit: int) -> str:
 def _chunks(file: Any) -> Iterator[parser.Bytes]:
     """The file in pieces of whole lines; a line that is longer than a piece makes its piece longer."""
     rest = b""
-    while True:
-        more = file.read(_CHUNK)
-        if isinstance(more, str):
-            raise DataError('expected a file opened in binary mode ("rb"), found text')
-        if not more:
-            break
+    while more := file.read(_CHUNK):
         cut = more.rfind(b"\n") + 1
         if cut == 0:
             rest += more

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spom.core.arrays import Floats
-from spom.data.opening import opened
+from spom.data.opening import opened, text_lines
 from spom.errors import DataError, Unsupported
 
 
@@ -143,7 +143,7 @@ def read_table_fast(content: bytes, target: str | None) -> tuple[tuple[str, ...]
 
 def _csv(source: Any, block_rows: int | None, form: CsvForm) -> Iterator[Table]:
     with opened(source) as (name, file):
-        text = _lines(file, name, form.encoding)
+        text = text_lines(file, name, form.encoding, "; give the encoding of the file with --encoding")
         first = next(text, None)
         if first is None or not first.strip():
             raise DataError("expected a line with the names of the columns, found none", name)
@@ -181,30 +181,6 @@ def _rows(reader: Any, name: str, before: int) -> Iterator[list[str]]:
         yield from reader
     except csv.Error as error:
         raise DataError(f"expected a row of CSV, found none ({error})", name, reader.line_num + before) from None
-
-
-def _lines(file: Any, name: str, encoding: str = "utf-8") -> Iterator[str]:
-    """Lines of text, decoded piece by piece."""
-    rest, count = b"", 0
-    start = "utf-8-sig" if encoding == "utf-8" else encoding
-    while True:
-        more = file.read(1 << 20)
-        rest += more
-        cut = rest.rfind(b"\n") + 1 if more else len(rest)
-        try:
-            piece = rest[:cut].decode(start if count == 0 else encoding)
-        except LookupError:
-            raise DataError(f"there is no encoding {encoding!r}; utf-8 and latin-1 are two", name) from None
-        except UnicodeDecodeError as error:
-            line = count + 1 + rest.count(b"\n", 0, error.start)
-            what = f"byte {rest[error.start]:#04x} is not {encoding}"
-            raise DataError(f"{what}; give the encoding of the file with --encoding", name, line) from None
-        rest = rest[cut:]
-        for line in io.StringIO(piece, newline=""):
-            count += 1
-            yield line
-        if not more:
-            return
 
 
 def _parquet(source: Any, block_rows: int | None) -> Iterator[Table]:

@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spom.core.arrays import Ints
-from spom.core.jit import kernel
+from spom.core.arrays import Ints, under
 from spom.data.columns import Columns
-from spom.data.interning import BYTES, SPANS, Bytes, Codes
+from spom.data.interning import Codes
 from spom.data.treebank import Treebank
 from spom.errors import DataError
 from spom.features import arc_spaces as spaces
 from spom.features.arc_sets import COLUMNS, SETS, Family, parse_template, template_name
+from spom.features.streams import narrow
 from spom.features.vocabulary import Vocabulary
 
 # Pairs of attributes with at most this many values have a row each; others share rows of a table by hashing.
@@ -255,8 +255,7 @@ class ArcTemplates:
         templates = cls(arrays["names"].tobytes().decode().split("\n"), bits, least)
         templates.also = tuple(name for name, used in zip(COLUMNS, arrays["also"], strict=True) if used)
         for name in templates.columns:
-            keys = ("blob", "offsets", "table")
-            templates.vocabularies[name] = Vocabulary.from_arrays({key: arrays[f"{name}.{key}"] for key in keys})
+            templates.vocabularies[name] = Vocabulary.from_arrays(under(arrays, f"{name}."))
         return templates
 
     def __repr__(self) -> str:
@@ -285,28 +284,9 @@ def _column(columns: Columns, name: str) -> tuple[Columns, int]:
         lower = Columns.from_lists([[(text.lower(),) for text in strings.tolist()]], ["lower"])
         start, length, buffer = lower.start[local], lower.length[local], lower.buffer
     else:
-        buffer = columns.buffer
-        start, length = np.empty((columns.n_tokens, 1), np.int64), np.empty((columns.n_tokens, 1), np.int32)
-        affixes(buffer, columns.start, columns.length, k, name == "suffix", start, length)
+        start, length, buffer = columns.start[:, [k]], columns.length[:, [k]], columns.buffer
+        narrow(buffer, start[:, 0], length[:, 0], AFFIX, name == "suffix")
     return Columns(buffer, start, length, columns.offsets, (name,), columns.lines, columns.source), 0
-
-
-@kernel(f"void({BYTES}, {SPANS}, int64, boolean, int64[:, ::1], int32[:, ::1])")
-def affixes(buffer: Bytes, start: Ints, length: Codes, k: int, last: bool, begin: Ints, size: Codes) -> None:
-    """The spans of the first or the last AFFIX characters of each token; bytes 10xxxxxx go on a character of UTF-8."""
-    for t in range(start.shape[0]):
-        a, b = start[t, k], start[t, k] + length[t, k]
-        count, at = 0, b if last else a
-        if last:
-            while at > a and count < AFFIX:
-                at -= 1
-                count += (buffer[at] & 0xC0) != 0x80
-            begin[t, 0], size[t, 0] = at, b - at
-        else:
-            while at < b and (count < AFFIX or (buffer[at] & 0xC0) == 0x80):
-                count += (buffer[at] & 0xC0) != 0x80
-                at += 1
-            begin[t, 0], size[t, 0] = a, at - a
 
 
 def with_roots(heads: Ints, codes: ArcCodes) -> Ints:

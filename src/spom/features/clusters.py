@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from spom.core.arrays import Ints
+from spom.core.arrays import Ints, under
 from spom.core.container import check_indices, check_shape, take
 from spom.data.columns import Columns
 from spom.data.conll import read_conll
@@ -67,10 +67,7 @@ class Clusters:
     @classmethod
     def from_arrays(cls, arrays: dict[str, Any]) -> Clusters:
         """The clusters of `arrays()`."""
-        parts = [
-            Vocabulary.from_arrays({key: arrays[f"{part}.{key}"] for key in ("blob", "offsets", "table")})
-            for part in ("words", "names")
-        ]
+        parts = [Vocabulary.from_arrays(under(arrays, f"{part}.")) for part in ("words", "names")]
         cluster = check_indices(take(arrays, "cluster", "i"), len(parts[1]) + 1, "cluster")
         check_shape(cluster, (len(parts[0]) + 1,), "cluster")
         return cls(parts[0], parts[1], np.ascontiguousarray(cluster, dtype=np.int32))

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spom.core.arrays import Ints, under
+from spom.core.arrays import Ints, offsets_of, under
 from spom.core.container import check_indices, check_offsets, check_shape, take
 from spom.core.jit import kernel
 from spom.data.columns import Columns
@@ -52,7 +52,7 @@ class Conjunctions:
 
     def __init__(self, coder: Coder, blocks: Sequence[Block]) -> None:
         self.coder, self.parts = coder, tuple(blocks)
-        starts = np.concatenate([[0], np.cumsum([block.size for block in self.parts])]).astype(np.int64)
+        starts = offsets_of([block.size for block in self.parts])
         if starts[-1] > LARGEST:
             raise DataError(f"{starts[-1]} features are more than {LARGEST}; give min_count= or table=")
         self.blocks = Blocks(tuple(block.name for block in self.parts), starts)
@@ -99,17 +99,21 @@ class Conjunctions:
 
     def name(self, block: int, local: int) -> str:
         """The values of a feature, as text."""
-        part, key, codes = self.parts[block], local, []
+        part = self.parts[block]
+        codes = self.codes(part, np.array([local]))[0].tolist()
         streams = part.templates[0].streams
-        index, sizes, a = {s: k for k, s in enumerate(self.coder.streams)}, self.coder.sizes, len(streams)
+        return "|".join(self.coder.string(stream, code) for stream, code in zip(streams, codes, strict=True))
+
+    def codes(self, part: Block, ids: Ints) -> Ints:
+        """(features, atoms): the code of each atom of some features of a block, by their places in it."""
+        radix, found = self.coder.radix(part.templates[0].streams), np.empty((ids.size, 0), dtype=np.int64)
+        columns = []
         for stage in reversed(part.stages):
-            key = int(stage.keys[key])
+            ids = stage.keys[ids]
             for _ in range(stage.count):
-                a -= 1
-                k = index[streams[a]]
-                key, code = divmod(key, sizes[k])
-                codes.append(self.coder.string(k, code))
-        return "|".join(reversed(codes))
+                ids, code = np.divmod(ids, radix.pop())
+                columns.append(code)
+        return np.stack(columns[::-1], axis=1) if columns else found
 
     def compact(self, used: Ints, blocks: Iterable[int]) -> Conjunctions:
         """Only the features `used` (sorted ids) of some blocks, numbered in that order; unused strings go."""
@@ -144,8 +148,7 @@ class Conjunctions:
 
     def _decoded(self, block: Block, ids: Ints) -> list[tuple[Ints, list[Ints]]]:
         """For each stage: (the new ids of the stage before, the code of each atom) of its keys that are in use."""
-        index, sizes = {s: k for k, s in enumerate(self.coder.streams)}, self.coder.sizes
-        radix = [sizes[index[stream]] for stream in block.templates[0].streams]
+        radix = self.coder.radix(block.templates[0].streams)
         levels: list[tuple[Ints, list[Ints]]] = []
         for stage in reversed(block.stages):
             keys, codes = stage.keys[ids], []
@@ -180,10 +183,9 @@ class Conjunctions:
     def from_arrays(cls, coder: Coder, groups: dict[str, list[Template]], arrays: dict[str, Any]) -> Conjunctions:
         """What `arrays()` gave, for the same templates; every key is checked, because tables are built on them."""
         coder.restore(arrays)
-        index, radix = {s: k for k, s in enumerate(coder.streams)}, coder.sizes
         names = ("keys", "stages", "counts", "sizes")
         keys, per_block, counts, sizes = (np.array(take(arrays, name, "i"), dtype=np.int64) for name in names)
-        ends = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+        ends = offsets_of(sizes)
         check_offsets(ends, keys.size, "sizes")
         check_shape(per_block, (len(groups),), "stages")
         check_shape(counts, (int(per_block.sum()),), "counts")
@@ -192,7 +194,7 @@ class Conjunctions:
         for (name, templates), count in zip(groups.items(), per_block.tolist(), strict=True):
             streams, stages, before = list(templates[0].streams), [], 1
             for k in range(s, s + count):
-                mine = [radix[index[stream]] for stream in streams[: counts[k]]]
+                mine = coder.radix(streams[: counts[k]])
                 span = before * math.prod(mine)
                 if len(mine) != counts[k] or span > tables.LIMIT:
                     raise ModelFileError("the stages of a template do not fit it: the file is damaged")
@@ -283,10 +285,10 @@ class _Tables:
 
 def _program(these: Conjunctions) -> tables.Program:
     """All templates of all blocks as arrays, with the tables of their keys."""
-    index, sizes, made = {s: k for k, s in enumerate(these.coder.streams)}, these.coder.sizes, _Tables()
+    index, made = {s: k for k, s in enumerate(these.coder.streams)}, _Tables()
     stages, atoms, stream, offset, radix, where = [0], [0], [], [], [], []
     for block, start in zip(these.parts, these.blocks.starts, strict=False):
-        radices = [sizes[index[s]] for s in block.templates[0].streams]
+        radices = these.coder.radix(block.templates[0].streams)
         placed, a, before = [], 0, 1
         for stage in block.stages:
             span = before * math.prod(radices[a : a + stage.count])
@@ -298,7 +300,7 @@ def _program(these: Conjunctions) -> tables.Program:
                 for s, o in template.atoms[a : a + stage.count]:
                     stream.append(index[s])
                     offset.append(o)
-                    radix.append(sizes[index[s]])
+                radix += radices[a : a + stage.count]
                 a += stage.count
                 atoms.append(len(stream))
             where += placed
@@ -330,6 +332,11 @@ class Coder:
     def sizes(self) -> list[int]:
         """How many codes each stream may have, that of the unknown included."""
         return [2 * self.reach + 1 + len(self.values[stream]) for stream in self.streams]
+
+    def radix(self, streams: Sequence[Stream]) -> list[int]:
+        """How many codes each of some streams may have."""
+        sizes = dict(zip(self.streams, self.sizes, strict=True))
+        return [sizes[stream] for stream in streams]
 
     def fit(self, columns: Columns) -> Padded:
         """Learn the strings of `columns`, and give their codes as `transform` does."""
@@ -405,10 +412,10 @@ class Coder:
             coder.maps[stream] = renumber[self.maps[stream][kept_words]]
         return coder
 
-    def string(self, k: int, code: int) -> str:
-        """What a code of stream k stands for."""
+    def string(self, stream: Stream, code: int) -> str:
+        """What a code of a stream stands for."""
         if code > 2 * self.reach:
-            return self.values[self.streams[k]][code - 2 * self.reach]
+            return self.values[stream][code - 2 * self.reach]
         return f"_B-{code}" if code <= self.reach else f"_B+{code - self.reach}"
 
     def arrays(self) -> dict[str, Any]:

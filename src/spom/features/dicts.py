@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from spom.core.arrays import Floats, Ints
+from spom.core.arrays import Floats, Ints, offsets_of, under
 from spom.core.jit import kernel
 from spom.data.columns import packed_strings
 from spom.data.interning import distinct
@@ -74,7 +74,7 @@ class DictFeatures(InBlocks):
         self._names = Vocabulary()
         self._names.add(buffer, start[first[order]], length[first[order]])
         sizes = np.bincount(block[order], minlength=len(titles))
-        self._blocks = Blocks(tuple(titles), np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64))
+        self._blocks = Blocks(tuple(titles), offsets_of(sizes))
         ids = np.full(len(names), -1, dtype=np.int32)
         ids[order] = np.arange(order.size, dtype=np.int32)
         return _rows(ids[local], values, indptr, offsets)
@@ -121,8 +121,7 @@ class DictFeatures(InBlocks):
         with opening("features"):
             spec = read_spec(arrays, _VERSION)
             found = cls(min_count=spec["min_count"])
-            names = {key: arrays[f"names.{key}"] for key in ("blob", "offsets", "table")}
-            found._names = Vocabulary.from_arrays(names)
+            found._names = Vocabulary.from_arrays(under(arrays, "names."))
             found._blocks = read_blocks(spec["blocks"], arrays, len(found._names))
             return found
 

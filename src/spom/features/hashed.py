@@ -63,7 +63,7 @@ class Hashed:
         if self.kept is not None:
             renumber = np.full(self.slots * len(self.groups), -1, dtype=np.int32)
             renumber[self.kept] = np.arange(self.kept.size)
-        templates = Conjunctions(self.atoms, self.stream, self.offset, self.base, self.slots, renumber)
+        templates = HashedAtoms(self.atoms, self.stream, self.offset, self.base, self.slots, renumber)
         nnz = hash_templates(padded, offsets, self.reach, templates, indptr, indices)
         return Rows(indptr, indices[:nnz], NO_VALUES, offsets)
 
@@ -140,7 +140,7 @@ def hash_stream(
             p += 1
 
 
-class Conjunctions(NamedTuple):
+class HashedAtoms(NamedTuple):
     """Template v takes the atoms atoms[v] .. atoms[v + 1]: stream[a] at the token that is offset[a] away.
 
     Its features begin at slot base[v] * slots; `renumber` gives slots that are kept their new numbers, if it has any.
@@ -154,10 +154,8 @@ class Conjunctions(NamedTuple):
     renumber: Annotated[Codes, "int32[::1]"]
 
 
-@kernel("int64(uint64[:, ::1], int64[::1], int64, Conjunctions, int64[::1], int32[::1])")
-def hash_templates(
-    padded: Any, offsets: Ints, reach: int, templates: Conjunctions, indptr: Ints, indices: Codes
-) -> int:
+@kernel("int64(uint64[:, ::1], int64[::1], int64, HashedAtoms, int64[::1], int32[::1])")
+def hash_templates(padded: Any, offsets: Ints, reach: int, templates: HashedAtoms, indptr: Ints, indices: Codes) -> int:
     """The slots of all conjunctions of all tokens into (indptr, indices); how many there are."""
     atoms, stream, offset, base, slots, renumber = templates
     nnz = 0

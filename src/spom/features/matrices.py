@@ -6,7 +6,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from spom.core.arrays import Ints, checked_csr
+from spom.core.arrays import Ints, checked_csr, offsets_of
 from spom.core.container import check_indices, take
 from spom.errors import DataError
 from spom.features.rows import (
@@ -53,7 +53,7 @@ class MatrixFeatures(InBlocks):
         block, names = _grouped(self.groups, self.width)
         self._columns = np.argsort(block, kind="stable")[int((block < 0).sum()) :]
         sizes = np.bincount(block[block >= 0], minlength=len(names))
-        self._blocks = Blocks(names, np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64))
+        self._blocks = Blocks(names, offsets_of(sizes))
         self._renumber()
         return self.transform(X)
 
@@ -155,7 +155,7 @@ def _stacked(X: Any, width: int) -> Rows:
         if not np.isfinite(part.data).all():
             raise DataError(f"sentence {i} has a value that is not finite")
         parts.append(part if part.shape[1] == width else sparse.csr_matrix((0, width)))
-    offsets = np.concatenate([[0], np.cumsum([part.shape[0] for part in parts])]).astype(np.int64)
+    offsets = offsets_of([part.shape[0] for part in parts])
     stacked = sparse.vstack(parts, format="csr") if parts else sparse.csr_matrix((0, width))
     stacked.eliminate_zeros()
     values = stacked.data if bool((stacked.data != 1.0).any()) else NO_VALUES

@@ -11,7 +11,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from spom.core.arrays import Floats, Ints
+from spom.core.arrays import Floats, Ints, offsets_of
 from spom.core.container import check_offsets, take
 from spom.data.columns import Columns, gather
 from spom.data.treebank import Treebank
@@ -77,7 +77,7 @@ class Rows:
 def cut_blocks(blocks: Blocks, used: Ints, kept: Sequence[int]) -> Blocks:
     """Some blocks of the features `used` (sorted ids), renumbered in their order."""
     sizes = np.diff(np.searchsorted(used, blocks.starts))[list(kept)]
-    starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    starts = offsets_of(sizes)
     return Blocks(tuple(blocks.names[m] for m in kept), starts)
 
 

@@ -15,6 +15,7 @@ from spom.core.arrays import Ints
 from spom.data.surface import Surface
 from spom.data.treebank import Treebank
 from spom.errors import DataError
+from spom.metrics.phrases import Counts
 
 _FEATURES = (
     "PronType NumType Poss Reflex Foreign Abbr Gender Animacy Number Case Definite Degree VerbForm Mood "
@@ -29,35 +30,10 @@ FUNCTION = frozenset(["aux", "cop", "mark", "det", "clf", "case", "cc"])
 
 
 @dataclass(frozen=True)
-class Score:
-    """How many there are in the gold data and in the system's, and how many of them agree."""
-
-    gold: int
-    system: int
-    correct: int
-
-    @property
-    def precision(self) -> float:
-        """Right ones among the system's."""
-        return self.correct / self.system if self.system else 0.0
-
-    @property
-    def recall(self) -> float:
-        """Right ones among the gold ones."""
-        return self.correct / self.gold if self.gold else 0.0
-
-    @property
-    def f1(self) -> float:
-        """2 correct / (gold + system)."""
-        total = self.gold + self.system
-        return 2 * self.correct / total if total else 0.0
-
-
-@dataclass(frozen=True)
 class Measures:
     """All scores by name: tokens sentences words upos xpos feats alltags lemmas uas las clas mlas blex."""
 
-    scores: dict[str, Score]
+    scores: dict[str, Counts]
 
     def __getitem__(self, name: str) -> float:
         return self.scores[name].f1
@@ -242,15 +218,15 @@ def _common(a: list[str], b: list[str], rows: tuple[int, int], columns: tuple[in
 # --- counting ---------------------------------------------------------------------------------------------------
 
 
-def _span_scores(gold: _Text, system: _Text) -> dict[str, Score]:
+def _span_scores(gold: _Text, system: _Text) -> dict[str, Counts]:
     found = {}
     for name in ("tokens", "sentences"):
         ours, theirs = getattr(gold, name), getattr(system, name)
-        found[name] = Score(len(ours), len(theirs), len(set(ours) & set(theirs)))
+        found[name] = Counts(len(ours), len(theirs), len(set(ours) & set(theirs)))
     return found
 
 
-def _word_scores(gold: _Text, system: _Text, pairs: Ints) -> dict[str, Score]:
+def _word_scores(gold: _Text, system: _Text, pairs: Ints) -> dict[str, Counts]:
     g, s = pairs[:, 0], pairs[:, 1]
     sizes = len(gold.spans), len(system.spans)
     # The gold word of each word of the system; one that has none is like no gold word and not like the root (-1).
@@ -266,8 +242,8 @@ def _word_scores(gold: _Text, system: _Text, pairs: Ints) -> dict[str, Score]:
     alike = np.array([functions[0].get(i) == functions[1].get(j) for i, j in pairs.tolist()], dtype=bool)
     morphology = arcs & same["upos"] & same["feats"] & alike & counted
 
-    def score(right: Any, totals: tuple[int, int] = sizes) -> Score:
-        return Score(*totals, int(np.sum(right)))
+    def score(right: Any, totals: tuple[int, int] = sizes) -> Counts:
+        return Counts(*totals, int(np.sum(right)))
 
     return {
         "words": score(np.ones(g.size, dtype=bool)),

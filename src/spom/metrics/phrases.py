@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spom.core.arrays import Ints
+from spom.core.arrays import Ints, offsets_of
 from spom.core.jit import kernel
 from spom.errors import DataError
 
@@ -20,7 +20,7 @@ _OTHER = 5
 
 @dataclass(frozen=True)
 class Counts:
-    """How many phrases there are, how many were found, and how many of these are right: same begin, end and type."""
+    """How many phrases (or words, arcs, ...) there are, how many were found, and how many of these are right."""
 
     gold: int
     found: int
@@ -93,7 +93,7 @@ def phrase_scores(gold: Sequence[Iterable[str]], found: Sequence[Iterable[str]])
         flat[0] += pair[0]
         flat[1] += pair[1]
         sizes.append(len(pair[0]))
-    offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    offsets = offsets_of(sizes)
     right_codes, guess_codes = (np.array(part, dtype=np.int64) for part in flat)
     return score_codes(right_codes, guess_codes, offsets, list(codes))
 

@@ -28,6 +28,7 @@ from typing import Any
 import numpy as np
 
 from spom.core import registry
+from spom.core.arrays import Array, offsets_of
 from spom.core.container import check_offsets, read_file, write_file
 from spom.errors import ModelFileError, SpomError, Unsupported
 
@@ -121,7 +122,6 @@ def _estimator(name: str, path: str) -> Any:
 
 # --- values as JSON and arrays -----------------------------------------------------------------------
 
-Array = np.ndarray[Any, Any]
 _STEPS = "spom.solvers.steps"
 # Sums of penalties of groups of arrays are about ten deep.
 DEEPEST = 100
@@ -152,7 +152,7 @@ class Encoder:
 
     def _sequence(self, value: Any, where: str) -> Any:
         if len(value) > 1 and all(isinstance(v, np.ndarray) and v.ndim == 1 and v.dtype.kind in "iuf" for v in value):
-            ends = np.concatenate([[0], np.cumsum([v.size for v in value])]).astype(np.int64)
+            ends = offsets_of([v.size for v in value])
             return {"split": [self._put(np.concatenate(value)), self._put(ends)]}
         items = [self.encode(v, f"{where}[{i}]") for i, v in enumerate(value)]
         return {"tuple": items} if isinstance(value, tuple) else items
@@ -163,7 +163,7 @@ class Encoder:
         items = value.reshape(-1).tolist()
         if value.ndim == 1 and all(isinstance(v, str) for v in items):
             parts = [v.encode() for v in items]
-            ends = np.concatenate([[0], np.cumsum([len(p) for p in parts])]).astype(np.int64)
+            ends = offsets_of([len(p) for p in parts])
             blob = np.frombuffer(b"".join(parts), dtype=np.uint8)
             return {"text": [self._put(blob), self._put(ends)], "object": value.dtype.kind == "O"}
         if value.ndim == 1 and value.dtype.kind == "O":

@@ -27,10 +27,12 @@ def reproduce(
     as_json: Annotated[bool, typer.Option("--json", help="print the result as JSON")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="no progress bar")] = False,
 ) -> None:
-    """A table or figure of a paper beside ours."""
+    """Show a table or figure of a paper beside ours."""
     progress = False if quiet else None
-    if what == "list":
-        _print_list(as_json)
+    if what == "list" and as_json:
+        print(json.dumps([asdict(experiment) for experiment in list_experiments()]))
+    elif what == "list":
+        _print(listing(list_experiments()))
     elif what == "all":
         _run_all(quick, folder, seed, as_json, progress)
     else:
@@ -40,22 +42,11 @@ def reproduce(
             _print(f"written: {folder / what}.json" + (f", {folder / what}.png" if figure else ""))
 
 
-def _console() -> Any:
+def _print(what: Any) -> None:
     from rich.console import Console
 
     # A file or a pipe gets whole lines; a terminal its own width.
-    return Console(width=None if sys.stdout.isatty() else 160, highlight=False, soft_wrap=False)
-
-
-def _print(what: Any) -> None:
-    _console().print(what)
-
-
-def _print_list(as_json: bool) -> None:
-    if as_json:
-        print(json.dumps([asdict(experiment) for experiment in list_experiments()]))
-    else:
-        _print(listing(list_experiments()))
+    Console(width=None if sys.stdout.isatty() else 160, highlight=False, soft_wrap=False).print(what)
 
 
 def _print_result(result: Result, as_json: bool) -> None:

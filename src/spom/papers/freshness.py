@@ -107,14 +107,10 @@ def leaves(value: Any, place: str = "") -> Numbers:
     >>> leaves({"a": [1.0, {"b": 2.0}]})
     {'a.0': 1.0, 'a.1.b': 2.0}
     """
-    if isinstance(value, dict):
-        pairs = list(value.items())
-    elif isinstance(value, list):
-        pairs = list(enumerate(value))
-    else:
+    if not isinstance(value, (dict, list)):
         return {place: float(value)} if isinstance(value, (int, float)) else {}
     found: Numbers = {}
-    for key, item in pairs:
+    for key, item in value.items() if isinstance(value, dict) else enumerate(value):
         found |= leaves(item, f"{place}.{key}" if place else str(key))
     return found
 

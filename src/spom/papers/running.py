@@ -11,7 +11,7 @@ from typing import Any
 from spom.errors import SpomError
 from spom.papers.catalogue import find, list_experiments
 from spom.papers.experiment import Experiment
-from spom.papers.figures import picture
+from spom.papers.figures import panels, picture
 from spom.papers.freshness import digest
 from spom.papers.progress import Bar
 from spom.papers.result import Numbers, Result, Row, Settings, plain, restored, versions, write
@@ -35,7 +35,7 @@ def run(
     chosen = experiment.settings(quick, **(settings or {}))
     code = experiment.code
     if figure and folder is not None:
-        picture(lambda: _nothing())  # a missing matplotlib is reported before the work, not after
+        picture(lambda: panels(1, 1)[0])  # a missing matplotlib is reported before the work, not after
     begin = time.process_time()
     with Bar(experiment.id, progress) as bar:
         # What is compared and drawn is what the file holds.
@@ -71,12 +71,6 @@ def again(result: Result) -> Result:
     """The result with its table rebuilt from its numbers by the current code."""
     experiment = find(result.id)
     return replace(result, table=table_of(experiment, result.numbers, result.settings, result.quick))
-
-
-def _nothing() -> Any:
-    from spom.papers.figures import panels
-
-    return panels(1, 1)[0]
 
 
 def draw(result: Result, dpi: int = 150) -> bytes:

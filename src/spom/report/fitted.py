@@ -6,15 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
 from sklearn.base import is_classifier, is_regressor
 from sklearn.utils.validation import check_is_fitted
 
-from spom.data.columns import Columns
 from spom.estimators.saving import history_entries
 from spom.estimators.tagger.inputs import split_labels
 from spom.estimators.tagger.model import metric
 from spom.metrics.attachment import attachment
+from spom.metrics.confusion import confusion_counts
 from spom.report.contents import Contents, Matrix, Sentence
 from spom.report.history import epochs_of, paths_of
 from spom.report.models import described
@@ -124,8 +123,7 @@ def _sequences(tagger: Any, X: Any, y: Any) -> Scored:
     scores = {"accuracy": float(found.accuracy)}
     if metric(tagger.scoring, tagger.classes_.tolist()) == "f1":
         scores = {name: float(getattr(found, name)) for name in ("f1", "precision", "recall", "accuracy")}
-    gold = y.strings(0) if isinstance(y, Columns) else y
-    return Scored(scores, confusion_matrix(gold, tagger.predict(X)))
+    return Scored(scores, confusion_matrix(y, tagger.predict(X)))
 
 
 def _trees(parser: Any, bank: Any) -> Scored:
@@ -138,41 +136,25 @@ def _trees(parser: Any, bank: Any) -> Scored:
 def example_sentences(gold: Any, found: Any, most: int = 8) -> list[Sentence]:
     """Sentences that are neither very short nor very long, those with the most wrong heads first."""
     fit = [i for i in range(len(gold)) if SHORTEST <= len(gold[i]) <= LONGEST] or list(range(len(gold)))
-    picked = []
-    for i in fit[:MOST_COMPARED]:
-        words, guess = gold[i], found[i]
-        one = Sentence(
-            words=[word[FORM] for word in words],
-            tags=[word[UPOS] for word in words],
-            heads=[int(word[HEAD]) for word in words],
-            relations=[word[DEPREL] for word in words],
-            predicted_heads=[int(word[HEAD]) for word in guess],
-            predicted_relations=[word[DEPREL] for word in guess],
-        )
-        wrong = sum(a != b for a, b in zip(one.heads, one.predicted_heads, strict=True))
-        picked.append((-wrong, i, one))
-    return [one for _, _, one in sorted(picked, key=lambda p: p[:2])[:most]]
+    ones = [compared(gold[i], found[i]) for i in fit[:MOST_COMPARED]]
+    wrong = [sum(a != b for a, b in zip(one.heads, one.predicted_heads, strict=True)) for one in ones]
+    return [ones[i] for i in sorted(range(len(ones)), key=lambda i: -wrong[i])[:most]]
+
+
+def compared(words: Any, guess: Any) -> Sentence:
+    """A gold sentence of a treebank with the predicted tree."""
+    return Sentence(
+        words=[word[FORM] for word in words],
+        tags=[word[UPOS] for word in words],
+        heads=[int(word[HEAD]) for word in words],
+        relations=[word[DEPREL] for word in words],
+        predicted_heads=[int(word[HEAD]) for word in guess],
+        predicted_relations=[word[DEPREL] for word in guess],
+    )
 
 
 def confusion_matrix(gold: Any, predicted: Any) -> Matrix:
-    """Counts of gold (rows) against predicted labels, over single labels or sequences of them.
-
-    >>> confusion_matrix([["a", "b"], ["b"]], [["a", "a"], ["b"]]).values
-    [[1, 0], [1, 1]]
-    """
-    a, b = _flat(gold), _flat(predicted)
-    if len(a) != len(b):
-        raise ValueError(f"there are {len(a)} gold labels and {len(b)} predicted ones")
-    labels = sorted({*a, *b})
-    index = {label: i for i, label in enumerate(labels)}
-    counts = np.zeros((len(labels), len(labels)), dtype=np.int64)
-    np.add.at(counts, ([index[x] for x in a], [index[x] for x in b]), 1)
+    """Counts of gold (rows) against predicted labels, over single labels or sequences of them."""
+    labels, counts = confusion_counts(gold, predicted)
     names = [str(label) for label in labels]
     return Matrix(names, names, counts.tolist())
-
-
-def _flat(labels: Any) -> list[Any]:
-    found = labels.tolist() if isinstance(labels, np.ndarray) else list(labels)
-    if found and isinstance(found[0], (list, tuple, np.ndarray)):
-        return [label for sequence in found for label in sequence]
-    return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from spom.metrics.phrases import Counts
 from spom.report.contents import Contents, Epoch, Matrix, Number, Sentence
 
 # Scores that are fractions, by the name they have in `spom evaluate --json`, and how the page calls them.
@@ -43,14 +44,10 @@ class Table:
 
 
 @dataclass(frozen=True)
-class LabelScores:
-    """How a label fares: its precision, recall, their harmonic mean, and how often it is gold."""
+class LabelScores(Counts):
+    """How a label fares: its counts, and precision, recall and F1 with them."""
 
     label: str
-    precision: float
-    recall: float
-    f1: float
-    count: int
 
 
 @dataclass(frozen=True)
@@ -161,14 +158,11 @@ def by_label(matrix: Matrix) -> list[LabelScores]:
     columns = {label: j for j, label in enumerate(matrix.columns)}
     values = filled(matrix)
     for i, label in enumerate(matrix.rows):
-        gold, j = sum(values[i]), columns.get(label)
+        j = columns.get(label)
         hits = values[i][j] if j is not None else 0.0
         guessed = sum(row[j] for row in values) if j is not None else 0.0
-        f1 = 2 * hits / (gold + guessed) if gold + guessed else 0.0
-        found.append(
-            LabelScores(label, hits / guessed if guessed else 0.0, hits / gold if gold else 0.0, f1, int(gold))
-        )
-    return sorted(found, key=lambda one: -one.count)
+        found.append(LabelScores(int(sum(values[i])), int(guessed), int(hits), label))
+    return sorted(found, key=lambda one: -one.gold)
 
 
 def confusions(matrix: Matrix, most: int = 15) -> list[Confused]:

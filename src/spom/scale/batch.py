@@ -20,7 +20,6 @@ from spom.losses import Squared
 from spom.scale.linear import choose_from_shards, prepared, scaled
 from spom.scale.linear_data import Preparation
 from spom.scale.team import Team
-from spom.scale.worker import learn
 from spom.solvers.batch.datafit import LinearSmooth
 from spom.solvers.batch.duality import feasible, intercept_curvature, newton_step
 from spom.solvers.batch.problem import Solution
@@ -40,22 +39,18 @@ class BatchLesson:
     intercept: bool
     outputs: int | None
 
-    def prepare(self, loaded: Any) -> tuple[LinearSmooth, float] | None:
+    def prepare(self, loaded: Any) -> tuple[LinearSmooth, float]:
         """(the smooth part of the shard, its weight)."""
-        data = self.rows.prepare(loaded)
-        if data is None:
-            return None
-        X, y, weight = data
+        X, y, weight = self.rows.prepare(loaded)
         options: dict[str, Any] = {"fit_intercept": self.intercept, "outputs": self.outputs, "sample_weight": weight}
         return LinearSmooth(X, y, self.loss, **options), float(y.shape[0] if weight is None else weight.sum())
 
-    def learn(self, prepared: tuple[LinearSmooth, float] | None, state: Any, seed: Any) -> Any:
-        """(weight, what is asked of the shard); None for an empty one."""
-        if prepared is None:
-            return None
+    def learn(self, prepared: tuple[LinearSmooth, float], state: Any, seed: Any) -> Any:
+        """(weight, answers) to a question of `QUESTIONS`."""
         smooth, mass = prepared
         question, *given = state
-        return mass, QUESTIONS[question](smooth, *given)
+        answer = QUESTIONS[question](smooth, *given)
+        return mass, answer if isinstance(answer, tuple) else (answer,)
 
 
 def _intercept(smooth: LinearSmooth, theta: Floats) -> Any:
@@ -144,13 +139,10 @@ class ShardedSmooth:
         """The means of what the shards say, each a number or an array, added in their order."""
         mass = 0.0
         total: list[Any] = []
-        seeds: list[tuple[Any, ...]] = [([],)] * len(self.team.shards)
-        for part in self.team.each(question, learn, (question, *given), seeds):
-            if part is not None:
-                answer = part[1] if isinstance(part[1], tuple) else (part[1],)
-                scaled = [None if value is None else part[0] * value for value in answer]
-                total = [a if b is None else b + a for a, b in zip(scaled, total or [None] * len(scaled), strict=True)]
-                mass += part[0]
+        for weight, answer in self.team.learn((question, *given), [], question):
+            scaled = [None if value is None else weight * value for value in answer]
+            total = [a if b is None else b + a for a, b in zip(scaled, total or [None] * len(scaled), strict=True)]
+            mass += weight
         return [None if value is None else value / mass for value in total]
 
 
@@ -199,13 +191,8 @@ def fit_batch(estimator: Any, team: Team, dev: Any, watch: dict[str, Any], class
     with all_or_nothing(estimator):
         seen, rows = prepared(estimator, team, classes, _start)
         K = None if rows.classes is None or estimator.loss_.target != "class" else int(rows.classes.size)
-        trainer = Trainer(
-            estimator,
-            lambda: {"shards": list(team.stamps), "labels": described(getattr(estimator, "classes_", None))},
-            checkpoint=watch["checkpoint"],
-            every=watch["checkpoint_every"],
-            resume=watch["resume"],
-        )
+        labels = described(getattr(estimator, "classes_", None))
+        trainer = Trainer(estimator, lambda: {"shards": list(team.stamps), "labels": labels}, **watch)
         choose_from_shards(estimator, team, seen, (rows, K, trainer.seed(lambda: 0)))
         intercept = bool(estimator.fit_intercept)
         team.teach(BatchLesson(scaled(rows, estimator), estimator.loss_, intercept, K))

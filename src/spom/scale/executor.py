@@ -24,17 +24,17 @@ ATTEMPTS = 3
 Held = tuple[Any, ...]
 
 
-class Shard(NamedTuple):
-    """Of which shard a task is: its number, for tasks that had better run where the last one did, and its data.
+class Place(NamedTuple):
+    """Where a task had better run: where the last one of the shard with this number did.
 
-    The data are what is held for an `Apart` in the arguments, or None.
+    `apart` is what is held for an `Apart` in the arguments, or None.
     """
 
     number: int = 0
     apart: Any = None
 
 
-WHOLE = Shard()
+ANYWHERE = Place()
 
 
 class WorkerLost(SpomError):
@@ -64,7 +64,7 @@ class Executor(Protocol):
         ...
 
     def submit(
-        self, function: Callable[..., Any], held: Held, arguments: tuple[Any, ...], name: str, shard: Shard = WHOLE
+        self, function: Callable[..., Any], held: Held, arguments: tuple[Any, ...], name: str, place: Place = ANYWHERE
     ) -> Any:
         """Start function(*held values, *arguments); the handle of the task."""
         ...
@@ -101,7 +101,7 @@ class Threads:
         """Nothing is kept."""
 
     def submit(
-        self, function: Callable[..., Any], held: Held, arguments: tuple[Any, ...], name: str, shard: Shard = WHOLE
+        self, function: Callable[..., Any], held: Held, arguments: tuple[Any, ...], name: str, place: Place = ANYWHERE
     ) -> Future[Any]:
         """Start a task."""
         return self._pool.submit(function, *held, *arguments)
@@ -154,10 +154,10 @@ class Processes:
         held.unlink(missing_ok=True)
 
     def submit(
-        self, function: Callable[..., Any], held: Held, arguments: tuple[Any, ...], name: str, shard: Shard = WHOLE
+        self, function: Callable[..., Any], held: Held, arguments: tuple[Any, ...], name: str, place: Place = ANYWHERE
     ) -> list[Any]:
         """Start a task; its handle also says how to start it again."""
-        call = (packed((function, arguments), self.moved), tuple(map(str, held)), shard.apart)
+        call = (packed((function, arguments), self.moved), tuple(map(str, held)), place.apart)
         return [self._start(call), call]
 
     def _start(self, call: tuple[Frames, tuple[str, ...], Path | None]) -> Any:

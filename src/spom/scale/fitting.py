@@ -64,7 +64,7 @@ def fit(
     >>> model.selected_
     array([0, 1])
     """
-    watch = {"checkpoint": checkpoint, "checkpoint_every": checkpoint_every, "resume": resume}
+    watch = {"checkpoint": checkpoint, "every": checkpoint_every, "resume": resume}
     learner = _learner_of(estimator)
     with team_for(shards, executor_for(client, n_jobs, timeout), on_error, checkpoint) as team:
         learner(estimator, team, dev, watch, classes)

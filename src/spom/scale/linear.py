@@ -21,7 +21,6 @@ from spom.scale.linear_data import LinearLook, Preparation, Seen, classes_of, fr
 from spom.scale.linear_merge import Part, merge
 from spom.scale.moments import scaling_of
 from spom.scale.team import Team
-from spom.scale.worker import learn, read
 from spom.solvers.iterate import last
 
 
@@ -37,10 +36,8 @@ class OnlineLesson:
         """The rows as the solver takes them."""
         return self.rows.prepare(loaded)
 
-    def learn(self, data: Any, state: State | None, seed: list[int]) -> Part | None:
-        """One pass; None where the shard is empty."""
-        if data is None:
-            return None
+    def learn(self, data: Any, state: State | None, seed: list[int]) -> Part:
+        """One pass."""
         e, (X, y, weight) = self.estimator, data
         done = 0 if state is None else int(state.internal.get("epoch", np.array(0)))
         options: dict[str, Any] = {"start": state, "sample_weight": weight}
@@ -65,7 +62,9 @@ def fit_online(estimator: Any, team: Team, dev: Any, watch: dict[str, Any], clas
         outputs = estimator._outputs() if rows.classes is not None else None
         size = rows.features + bool(estimator.fit_intercept)
         shape = (size,) if outputs is None else (size, outputs)
-        trainer = estimator._trainer({**watch, "dev": dev}, lambda: _contents(estimator, team, dev))
+        trainer = estimator._trainer(
+            {**watch, "checkpoint_every": watch["every"]}, lambda: _contents(estimator, team, dev)
+        )
         seed = trainer.seed(estimator._seed)
         choose_from_shards(estimator, team, seen, (rows, outputs, seed))
         worker = fresh(estimator)
@@ -76,9 +75,7 @@ def fit_online(estimator: Any, team: Team, dev: Any, watch: dict[str, Any], clas
         def passes(start: State | None, done: int) -> Iterator[State]:
             state = start
             for epoch in range(done, estimator.epochs):
-                seeds = [([seed, epoch, k],) for k in range(len(team.shards))]
-                found = team.each("learn", learn, state, seeds)
-                state = merge(worker, state, (part for part in found if part is not None), shape)
+                state = merge(worker, state, team.learn(state, [seed, epoch]), shape)
                 yield _noted(state, epoch + 1)
 
         held = None if dev is None else Dev(estimator, dev)
@@ -131,12 +128,8 @@ def choose_from_shards(estimator: Any, team: Team, seen: list[Seen], how: tuple[
         return
     worker = fresh(estimator)
     worker.loss_ = estimator.loss_
-    team.teach(ChoosingLesson(worker, scaled(rows, estimator), outputs, penalty))
-    for k in range(len(team.shards)):
-        (found,) = team.each("choose", chosen, None, [(seed,)], only=[k])
-        if found is None:
-            continue
-        choice, count = found
+    team.teach(ChoosingLesson(worker, scaled(rows, estimator), outputs, penalty, seed))
+    for choice, count in (found for k in range(len(team.shards)) for found in team.ask("choose", [k])):
         if not np.isfinite(float(with_strength(penalty, 1.0).max_strength(np.ones(rows.features)))):
             strength = choice.penalty.strength * count / sum(part.rows for part in seen)
             choice = Choice(with_strength(choice.penalty, strength), choice.loss, choice.calibration, choice.held)
@@ -152,19 +145,14 @@ class ChoosingLesson:
     rows: Preparation
     outputs: int | None
     penalty: Any
+    seed: int
 
-
-def chosen(common: Any, state: Any, shard: Any, index: int, seed: int) -> tuple[Choice, int] | None:
-    """(the choice, the number of rows it was made on), or None where the shard is empty."""
-    lesson = common.lesson
-    data = lesson.rows.prepare(read(common, shard, index))
-    if data is None:
-        return None
-    e = lesson.estimator
-    X, y, weight = data
-    examples = Examples(X, y, weight, lesson.outputs, e.fit_intercept)
-    found = choose(examples, e._losses(X), lesson.penalty, seed)
-    return Choice(found.penalty, found.loss, found.calibration, found.held), X.shape[0]
+    def ask(self, loaded: Any, place: int) -> tuple[Choice, int]:
+        """(the choice, the number of rows it was made on)."""
+        X, y, weight = self.rows.prepare(loaded)
+        examples = Examples(X, y, weight, self.outputs, self.estimator.fit_intercept)
+        found = choose(examples, self.estimator._losses(X), self.penalty, self.seed)
+        return Choice(found.penalty, found.loss, found.calibration, found.held), X.shape[0]
 
 
 def scaled(rows: Preparation, estimator: Any) -> Preparation:

@@ -75,10 +75,8 @@ class Preparation:
     scaling: Scaling | None
     target: str
 
-    def prepare(self, loaded: tuple[Any, Any, Any]) -> tuple[Any, Any, Floats | None] | None:
-        """(X, targets, weights) of a shard; None where it is empty."""
-        if loaded[0] is None:
-            return None
+    def prepare(self, loaded: tuple[Any, Any, Any]) -> tuple[Any, Any, Floats | None]:
+        """(X, targets, weights) of a shard."""
         X = check_data(BaseEstimator(), loaded[0], reset=True)
         if sparse.issparse(X) and X.shape[1] < self.features:
             X = sparse.csr_matrix((X.data, X.indices, X.indptr), shape=(X.shape[0], self.features))

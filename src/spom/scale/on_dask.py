@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any
 
 from spom.errors import Unsupported
-from spom.scale.executor import WHOLE, Held, NoWorkers, Shard, WorkerLost
+from spom.scale.executor import ANYWHERE, Held, NoWorkers, Place, WorkerLost
 from spom.scale.sending import Frames, Moved, answered, once, opened, packed
 
 # Seconds in which a scheduler has to answer: Dask tries a wrong address again and again.
@@ -84,12 +84,12 @@ class Dask:
         held.release()
 
     def submit(
-        self, function: Callable[..., Any], held: Held, arguments: tuple[Any, ...], name: str, shard: Shard = WHOLE
+        self, function: Callable[..., Any], held: Held, arguments: tuple[Any, ...], name: str, place: Place = ANYWHERE
     ) -> Any:
         """Start a task; the dashboard shows its name."""
         key = f"{name}-{self._fit}-{next(self._count)}"
         call = packed((function, arguments), self.moved)
-        self._waiting[key] = self._sent(key, with_frames, call, shard.apart, *held, near=self._home(shard.number))
+        self._waiting[key] = self._sent(key, with_frames, call, place.apart, *held, near=self._home(place.number))
         return self._waiting[key]
 
     def gather(self, handles: Sequence[Any]) -> Iterator[Any]:

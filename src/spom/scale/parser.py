@@ -22,7 +22,6 @@ from spom.scale.averaged_merge import Averaged, Both, Room, Whole, changed, merg
 from spom.scale.executor import Threads
 from spom.scale.pruning import MOST
 from spom.scale.team import Team
-from spom.scale.worker import learn
 from spom.solvers.structured.trees.learning import SUM
 from spom.solvers.structured.trees.model import ArcModel
 from spom.solvers.structured.trees.relations import LabelLearner, LabelModel, rows_of
@@ -87,18 +86,16 @@ class ParserLesson:
     # Solvers of earlier tasks in this process, the pass they made and what it changed: their tables are used again.
     _spare: list[tuple[ArcSolver, int, Ints]] = field(default_factory=list)
 
-    def prepare(self, loaded: Any) -> Trees | None:
+    def prepare(self, loaded: Any) -> Trees:
         """The sentences as codes."""
-        if loaded[0] is None:
-            return None
         bank = trees_of(loaded)
         codes = self.templates.transform(bank)
         relations = gold_relations(bank, self.relations, codes) if self.relations else None
         return Trees(codes, with_roots(bank.heads, codes), relations)
 
-    def learn(self, trees: Trees | None, state: Any, seed: list[int]) -> Any:
+    def learn(self, trees: Trees, state: Any, seed: list[int]) -> Any:
         """Limits of arcs where there are none yet; else one pass over arcs, or over relations."""
-        if trees is None or not trees.codes.first.size:
+        if not trees.codes.first.size:
             return None
         if self.limits is None:
             return arc_limits(self.templates, trees.codes, trees.gold)
@@ -217,15 +214,10 @@ def _forgets(epoch: int) -> bool:
     return epoch > 0 and epoch & (epoch - 1) == 0
 
 
-def _passes(team: Team, state: Any, seed: tuple[int, int]) -> Iterator[Any]:
-    seeds = [([*seed, k],) for k in range(len(team.shards))]
-    return (part for part in team.each("learn", learn, state, seeds) if part is not None)
-
-
 def _merged(team: Team, state: Any, seed: tuple[int, int], tables: tuple[Any, Any]) -> Whole:
     """One pass over all shards, merged into the tables that it began with; workers of this machine do that too."""
     jobs = team.executor.workers if isinstance(team.executor, Threads) else 1
-    return merge_into(*tables, _passes(team, state, seed), jobs)
+    return merge_into(*tables, team.learn(state, seed), jobs)
 
 
 def fit_parser(estimator: Any, team: Team, dev: Any, watch: dict[str, Any], classes: Any = None) -> None:
@@ -240,13 +232,12 @@ def fit_parser(estimator: Any, team: Team, dev: Any, watch: dict[str, Any], clas
     templates.learn(_counts(seen))
     labels.vocabularies = {name: templates.vocabularies[name] for name in templates.columns}
     relations = tuple(dict.fromkeys(name for part in seen for name in part.relations)) if estimator.labels else ()
-    options = {"checkpoint": watch["checkpoint"], "every": watch["checkpoint_every"], "resume": watch["resume"]}
     total = sum(part.sentences for part in seen)
-    run = estimator._run(projective, total, lambda: _contents(estimator, team, relations, dev), **options)
+    run = estimator._run(projective, total, lambda: _contents(estimator, team, relations, dev), **watch)
     settings = {name: value for name, value in run.settings.items() if name != "seed"}
     lesson = ParserLesson(templates, labels, relations, settings)
     team.teach(lesson)
-    limits = np.maximum.reduce(list(_passes(team, None, (0, 0))))
+    limits = np.maximum.reduce(list(team.learn(None, (0, 0))))
     team.teach(ParserLesson(templates, labels, relations, settings, limits))
     pruning = None
     if estimator.prune is not None:
@@ -278,7 +269,7 @@ def _check(estimator: Any) -> None:
 def _pruned(run: Stages, templates: ArcTemplates, prune: Any, of: tuple[Team, int]) -> tuple[ArcTemplates, Pruning]:
     """The templates to keep, ranked as on one machine by sentences drawn from all shards."""
     team, total = of
-    parts: list[tuple[ArcCodes, Ints]] = list(_passes(team, ("draw", min(1.0, MOST / total)), (0, 1)))
+    parts: list[tuple[ArcCodes, Ints]] = list(team.learn(("draw", min(1.0, MOST / total)), (0, 1)))
     codes = [part for part, _ in parts]
     begin = np.cumsum([0, *(part.kinds.size for part in codes)])
     whole = ArcCodes(

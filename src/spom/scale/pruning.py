@@ -18,7 +18,6 @@ from spom.estimators.tagger.inputs import Features, label_codes, recode
 from spom.estimators.tagger.pruning import Pruning
 from spom.features.rows import Blocks
 from spom.scale.team import Team
-from spom.scale.worker import read
 from spom.solvers.structured.chains.data import Tokens, as_blocks, as_tokens, restricted
 from spom.solvers.structured.chains.select import LEAST, SHARE, select
 from spom.solvers.structured.chains.solver import forbidden_scores
@@ -34,21 +33,18 @@ class DrawingLesson:
     classes: Any
     share: float
     sentences: Any
+    seed: int
 
-
-def drawn(common: Any, state: Any, shard: Any, index: int, seed: list[int]) -> tuple[Tokens, Ints] | None:
-    """The rows of features and the labels of the sentences that are drawn from a shard; None where it is empty."""
-    lesson, loaded = common.lesson, read(common, shard, index)
-    if loaded[0] is None:
-        return None
-    X, y = lesson.sentences(loaded)
-    rows = lesson.features.transform(X)
-    codes = recode(*label_codes(y, rows.offsets, unknown=True), lesson.classes, rows.offsets)
-    tokens = as_tokens(rows, as_blocks(lesson.features.blocks).total)
-    count = int(np.ceil(lesson.share * len(tokens)))
-    chosen = np.sort(np.random.default_rng(seed).permutation(len(tokens))[:count])
-    places = np.concatenate([np.arange(tokens.offsets[i], tokens.offsets[i + 1]) for i in chosen]).astype(np.int64)
-    return tokens.part(chosen), codes[places]
+    def ask(self, loaded: Any, place: int) -> tuple[Tokens, Ints]:
+        """The rows of features and the labels of the sentences that are drawn."""
+        X, y = self.sentences(loaded)
+        rows = self.features.transform(X)
+        codes = recode(*label_codes(y, rows.offsets, unknown=True), self.classes, rows.offsets)
+        tokens = as_tokens(rows, as_blocks(self.features.blocks).total)
+        count = int(np.ceil(self.share * len(tokens)))
+        chosen = np.sort(np.random.default_rng([self.seed, place]).permutation(len(tokens))[:count])
+        places = np.concatenate([np.arange(tokens.offsets[i], tokens.offsets[i + 1]) for i in chosen]).astype(np.int64)
+        return tokens.part(chosen), codes[places]
 
 
 def pruned(estimator: Any, team: Team, features: Features, total: int, sentences: Any) -> tuple[Features, float]:
@@ -58,9 +54,8 @@ def pruned(estimator: Any, team: Team, features: Features, total: int, sentences
         raise Unsupported(f"prune={how!r} compares on held-out sentences of one machine: give a number of templates")
     seed, blocks = estimator._seed(), as_blocks(features.blocks)
     share = min(total, max(LEAST, min(MOST, int(SHARE * total)))) / max(1, total)
-    team.teach(DrawingLesson(features, estimator.classes_, share, sentences))
-    seeds = [([seed, k],) for k in range(len(team.shards))]
-    parts = [part for part in team.each("draw", drawn, None, seeds) if part is not None]
+    team.teach(DrawingLesson(features, estimator.classes_, share, sentences, seed))
+    parts = list(team.ask("draw"))
     tokens, y = _joined([part[0] for part in parts]), np.concatenate([part[1] for part in parts])
     if y.min() < 0:
         raise Unsupported("prune= takes sentences whose labels are all known: set prune=None")

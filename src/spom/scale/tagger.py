@@ -35,7 +35,6 @@ from spom.scale.linear_data import fresh
 from spom.scale.pruning import pruned
 from spom.scale.team import Team
 from spom.scale.vocabularies import Counted, counted, merged_templates
-from spom.scale.worker import learn, read
 from spom.solvers.structured.chains.adaptive_engine import AdaptiveEngine
 from spom.solvers.structured.chains.data import as_blocks, as_tokens
 from spom.solvers.structured.chains.solver import OnlineChain, forbidden_scores
@@ -107,18 +106,14 @@ class CountingLesson:
     classes: Any
     schemes: dict[str, Any]
 
-
-def count(common: Any, state: Any, shard: Any, index: int) -> SeenFeatures | None:
-    """Count the features of a shard; None where it is empty."""
-    lesson, loaded = common.lesson, read(common, shard, index)
-    if loaded[0] is None:
-        return None
-    X, y = sentences_of(loaded)
-    codes = recode(*label_codes(y, X.offsets, unknown=True), lesson.classes, X.offsets)
-    found = None if lesson.templates.table is not None else counted(lesson.templates, X)
-    entries = X.n_tokens * len(lesson.templates.templates) if found is None else int(found.counts.sum())
-    broken = {s: int(defaults.broken_sentences(c, codes, X.offsets).size) for s, c in lesson.schemes.items()}
-    return SeenFeatures(found, entries, broken)
+    def ask(self, loaded: Any, place: int) -> SeenFeatures:
+        """Count the features of a shard."""
+        X, y = sentences_of(loaded)
+        codes = recode(*label_codes(y, X.offsets, unknown=True), self.classes, X.offsets)
+        found = None if self.templates.table is not None else counted(self.templates, X)
+        entries = X.n_tokens * len(self.templates.templates) if found is None else int(found.counts.sum())
+        broken = {s: int(defaults.broken_sentences(c, codes, X.offsets).size) for s, c in self.schemes.items()}
+        return SeenFeatures(found, entries, broken)
 
 
 @dataclass(frozen=True)
@@ -138,13 +133,11 @@ class ChainLesson:
     epochs: int
     single: bool
 
-    def prepare(self, loaded: Any) -> Prepared | None:
+    def prepare(self, loaded: Any) -> Prepared:
         """The sentences as the solver takes them, under the features that they have.
 
         Where weights are learnt one by one, a shard needs no others; a penalty of blocks needs all of them.
         """
-        if loaded[0] is None:
-            return None
         X, y = sentences_of(loaded)
         rows, blocks = self.features.transform(X), as_blocks(self.features.blocks)
         codes = recode(*label_codes(y, rows.offsets, unknown=True), self.tagger.classes_, rows.offsets)
@@ -156,9 +149,9 @@ class ChainLesson:
         # Made here, so that the cache counts its tables.
         return Prepared(task, [self.tagger._solver(task, self.epochs, 0)] if self.single else [])
 
-    def learn(self, prepared: Prepared | None, state: tuple[int, Any], seed: list[int]) -> Added | Change | None:
+    def learn(self, prepared: Prepared, state: tuple[int, Any], seed: list[int]) -> Added | Change | None:
         """One pass; what it changed."""
-        if prepared is None or not len(prepared.task.tokens):
+        if not len(prepared.task.tokens):
             return None
         (done, arrays), task = state, prepared.task
         solver = prepared.solvers.pop() if prepared.solvers else self.tagger._solver(task, self.epochs, 0)
@@ -197,9 +190,7 @@ class ShardedChain(ChainLearner):
         while solver.done < solver.epochs:
             begin = time.perf_counter()
             arrays = engine.pack()
-            seeds = [([self.seed, solver.done, k],) for k in range(len(self.team.shards))]
-            every = self.team.each("learn", learn, (solver.done, arrays), seeds)
-            parts = (part for part in every if part is not None)
+            parts = self.team.learn((solver.done, arrays), [self.seed, solver.done])
             if summing is not None:
                 sentences, loss = summing.add(parts)
             else:
@@ -226,9 +217,7 @@ def fit_tagger(estimator: Any, team: Team, dev: Any, watch: dict[str, Any], clas
             estimator,
             lambda: _contents(estimator, team, dev, task),
             patience=estimator.patience,
-            checkpoint=watch["checkpoint"],
-            every=watch["checkpoint_every"],
-            resume=watch["resume"],
+            **watch,
         )
         seed = trainer.seed(estimator._seed)
         learner = ShardedChain(lambda start: worker._solver(task, estimator.epochs_, seed, start), team, seed, totals)
@@ -277,7 +266,7 @@ def _features(estimator: Any, team: Team, totals: Totals) -> tuple[Features, int
         raise Unsupported("taggers learn from shards of words or columns under templates, not of dicts or vectors")
     schemes = defaults.schemes_for(estimator.constraints, [str(label) for label in estimator.classes_.tolist()])
     team.teach(CountingLesson(templates, estimator.classes_, schemes))
-    parts: list[SeenFeatures] = [part for part in team.each("count", count, None) if part is not None]
+    parts: list[SeenFeatures] = list(team.ask("count"))
     # Here only the number of sentences that break a scheme is known, not which ones they are.
     broken = {scheme: np.arange(sum(part.broken[scheme] for part in parts)) for scheme in schemes}
     estimator._allowed = defaults.chosen_scheme(estimator.constraints, schemes, broken, totals.sentences)

@@ -10,9 +10,9 @@ from dataclasses import replace
 from typing import Any
 
 from spom.errors import DataError, SpomError
-from spom.scale.executor import Executor, NoWorkers, Processes, Shard, Threads, WorkerLost
+from spom.scale.executor import Executor, NoWorkers, Place, Processes, Threads, WorkerLost
 from spom.scale.sending import Apart
-from spom.scale.worker import Common, Unread, forget, look, run, version
+from spom.scale.worker import Common, Unread, ask, forget, learn, look, run, version
 
 
 class Team:
@@ -115,8 +115,8 @@ class Team:
                 more = arguments[place] if arguments is not None else ()
                 shard, apart = self._sent(k)
                 call = (function, shard, self.numbers[k], *more)
-                whose = Shard(self.numbers[k], apart)
-                handles[place] = self.executor.submit(run, (self._common, held), call, f"spom-{phase}", whose)
+                home = Place(self.numbers[k], apart)
+                handles[place] = self.executor.submit(run, (self._common, held), call, f"spom-{phase}", home)
             sent = self.executor.moved.bytes - before.bytes
             for place, k in enumerate(chosen):
                 since = time.perf_counter()
@@ -134,6 +134,16 @@ class Team:
             whole, moved = time.perf_counter() - begin, self.executor.moved
             entry = {"phase": phase, "compute": spent, "transfer": moved.seconds - before.seconds, "waited": waited}
             self.report.append({**entry, "seconds": whole, "sent": sent, "bytes": moved.bytes - before.bytes})
+
+    def ask(self, phase: str, only: Sequence[int] | None = None) -> Iterator[Any]:
+        """What the lesson says of each shard (or of some), of those that are not empty."""
+        places = [(k,) for k in (range(len(self.shards)) if only is None else only)]
+        return (part for part in self.each(phase, ask, None, places, only=only) if part is not None)
+
+    def learn(self, state: Any, seed: Sequence[int], phase: str = "learn") -> Iterator[Any]:
+        """What each shard that is not empty makes of the state; its place is added to the seed."""
+        seeds = [([*seed, k],) for k in range(len(self.shards))]
+        return (part for part in self.each(phase, learn, state, seeds) if part is not None)
 
     def _to_do(self) -> str:
         if self.checkpoint is None:

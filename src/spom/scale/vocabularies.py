@@ -26,7 +26,7 @@ class Counted:
 
     words: dict[Any, Vocabulary]
     values: dict[Any, Vocabulary]
-    codes: list[Ints]
+    codes: list[Any]
     counts: Ints
 
 
@@ -38,22 +38,8 @@ def counted(templates: Templates, columns: Any) -> Counted:
     model = single._fitted
     assert isinstance(model, Conjunctions)
     counts = np.bincount(rows.indices, minlength=model.blocks.total)
-    return Counted(
-        model.coder.words, model.coder.values, [decoded(model, block) for block in model.parts], counts.astype(np.int64)
-    )
-
-
-def decoded(model: Conjunctions, block: Block) -> Ints:
-    """(features, atoms): the code of each atom of each feature of a block."""
-    index, sizes = {s: k for k, s in enumerate(model.coder.streams)}, model.coder.sizes
-    radix = [sizes[index[stream]] for stream in block.templates[0].streams]
-    ids, codes = np.arange(block.size, dtype=np.int64), []
-    for stage in reversed(block.stages):
-        ids = stage.keys[ids]
-        for _ in range(stage.count):
-            ids, code = np.divmod(ids, radix.pop())
-            codes.append(code)
-    return np.stack(codes[::-1], axis=1).astype(np.int32) if codes else np.zeros((0, 0), dtype=np.int32)
+    codes = [model.codes(block, np.arange(block.size)).astype(np.int32) for block in model.parts]
+    return Counted(model.coder.words, model.coder.values, codes, counts.astype(np.int64))
 
 
 def merged_templates(templates: Templates, parts: Sequence[Counted]) -> Templates:
@@ -61,7 +47,6 @@ def merged_templates(templates: Templates, parts: Sequence[Counted]) -> Template
     if templates.table is not None:
         return templates
     coder, maps = _merged_coder(templates._coder(), parts)
-    sizes = dict(zip(coder.streams, coder.sizes, strict=True))
     blocks, counts, starts = [], [], [0] * len(parts)
     for b, (name, group) in enumerate(templates._groups.items()):
         streams = group[0].streams
@@ -72,7 +57,7 @@ def merged_templates(templates: Templates, parts: Sequence[Counted]) -> Template
             codes.append(np.stack(columns, axis=1) if columns else own)
             numbers.append(part.counts[starts[p] : starts[p] + own.shape[0]])
             starts[p] += own.shape[0]
-        stages, ids = _staged(np.concatenate(codes), [sizes[stream] for stream in streams])
+        stages, ids = _staged(np.concatenate(codes), coder.radix(streams))
         blocks.append(Block(name, tuple(group), stages))
         counts.append(np.bincount(ids, weights=np.concatenate(numbers), minlength=blocks[-1].size))
     model = Conjunctions(coder, blocks)

@@ -178,8 +178,18 @@ def look(common: Common, state: Any, shard: Any, index: int) -> Any:
     return stamp, None if loaded[0] is None else common.lesson.look(loaded)
 
 
+def ask(common: Common, state: Any, shard: Any, index: int, place: int) -> Any:
+    """What the lesson says of the examples of a shard, which is at this place among all; None where it is empty."""
+    loaded = read(common, shard, index)
+    return None if loaded[0] is None else common.lesson.ask(loaded, place)
+
+
 def learn(common: Common, state: Any, shard: Any, index: int, seed: list[int]) -> Any:
-    """What the lesson makes of the state with the examples of a shard."""
-    key = (common.fit, index)
-    prepared = CACHE.get(key, lambda: common.lesson.prepare(read(common, shard, index)), room(common.siblings))
-    return common.lesson.learn(prepared, state, seed)
+    """What the lesson makes of the state with the prepared examples of a shard; None where it is empty."""
+
+    def prepared() -> Any:
+        loaded = read(common, shard, index)
+        return None if loaded[0] is None else common.lesson.prepare(loaded)
+
+    ready = CACHE.get((common.fit, index), prepared, room(common.siblings))
+    return None if ready is None else common.lesson.learn(ready, state, seed)

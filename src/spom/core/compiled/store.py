@@ -33,18 +33,23 @@ class Record(NamedTuple):
     arguments: list[Any]
 
 
-def user_folder() -> Path:
-    """`$NUMBA_CACHE_DIR/spom`, or `spom/kernels` in the user's cache."""
-    given = os.environ.get("NUMBA_CACHE_DIR")
-    if given:
-        return Path(given).expanduser() / "spom"
+def cache_folder() -> Path:
+    """`spom` in the user's cache."""
     if sys.platform == "win32":
         cache = Path(os.environ.get("LOCALAPPDATA", Path.home() / "AppData" / "Local"))
     elif sys.platform == "darwin":
         cache = Path.home() / "Library" / "Caches"
     else:
         cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return cache / "spom" / "kernels"
+    return cache / "spom"
+
+
+def user_folder() -> Path:
+    """`$NUMBA_CACHE_DIR/spom`, or `spom/kernels` in the user's cache."""
+    given = os.environ.get("NUMBA_CACHE_DIR")
+    if given:
+        return Path(given).expanduser() / "spom"
+    return cache_folder() / "kernels"
 
 
 def file_name(name: str, key: str) -> str:
