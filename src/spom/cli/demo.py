@@ -10,7 +10,7 @@ from spom.cli.options import option, takes
 
 OPTIONS = {
     "quick": option("--quick", bool, False, "Smaller data: a few seconds."),
-    "folder": option("--folder DIR", Path | None, None, "Keep the made-up sentences and the model here."),
+    "folder": option("--folder DIR", Path | None, None, "Keep the generated sentences and the model here."),
     "page": option("--page F", Path, Path("spom-demo.html"), "Where to write the page of the tagger's run."),
     "seed": options.SEED,
     "json": options.JSON,
@@ -24,7 +24,7 @@ def demo(o: dict[str, Any]) -> None:
 
     First handwritten digits, put together into words by a chain: which of six kernels is right? Then ingredients of
     made-up recipes: which of two dozen templates does a tagger need? Both are learnt together with the weights. Last,
-    raw text to trees, learnt from a treebank that is made up.
+    raw text to trees, learnt from a generated treebank.
 
     \b
     Examples:

@@ -11,7 +11,7 @@ import numpy as np
 
 from spom import load_model
 from spom.cli.demo_words import heading
-from spom.cli.inspecting import bars
+from spom.cli.summaries import bars
 from spom.cli.training import size
 from spom.cli.warmup import compiling
 from spom.data import read_conll
@@ -19,7 +19,7 @@ from spom.data.generated import ingredients
 from spom.errors import SpomError
 from spom.models.run import read_run
 
-# Some of these are needed, some say the same twice, and `shelf` is a letter that means nothing.
+# Some of these are needed, some say the same twice, and `shelf` is a random letter.
 TEMPLATES = [
     *(f"w[{k}]" for k in (-2, -1, 0, 1, 2)),
     *("w[-1]|w[0]", "w[0]|w[1]", "w[-2]|w[-1]", "w[1]|w[2]"),
@@ -48,7 +48,7 @@ def _show(
     for k, (name, count) in enumerate(counts.items()):
         _write(folder / f"{name}.txt", ingredients(count, seed=3 * seed + k))
     (folder / "templates.txt").write_text("\n".join(TEMPLATES) + "\n")
-    say(f"{counts['train']:,} lines of recipes that a small generator made up, with a column that means nothing:\n")
+    say(f"{counts['train']:,} generated lines of recipes, with one column of random letters:\n")
     for line in (folder / "train.txt").read_text().split("\n\n")[0].splitlines():
         say(f"    {line}")
     with compiling():
@@ -56,10 +56,10 @@ def _show(
     say(f"\n{'':34}{'F1':>8}{'kept':>10}{'weights':>9}{'size':>9}{'seconds':>9}")
     rows = {}
     for name, more in (
-        ("the word alone", ["--templates", str(folder / "word.txt")]),
+        ("word alone", ["--templates", str(folder / "word.txt")]),
         (f"all {len(TEMPLATES)} templates", ["--templates", str(folder / "templates.txt")]),
-        ("chosen: --prune auto", ["--templates", str(folder / "templates.txt"), "--prune", "auto"]),
-        ("the best eight: --prune 8", ["--templates", str(folder / "templates.txt"), "--prune", "8"]),
+        ("--prune auto", ["--templates", str(folder / "templates.txt"), "--prune", "auto"]),
+        ("--prune 8", ["--templates", str(folder / "templates.txt"), "--prune", "8"]),
     ):
         (folder / "word.txt").write_text("w[0]\n")
         run = rows[name] = _train(folder, seed, more)
@@ -110,11 +110,11 @@ def _bars(record: dict[str, Any], say: Callable[..., None]) -> None:
     say("\n".join(bars(shown)))
     off = [record["blocks"][m] for m in order if weights[m] == 0]
     if off:
-        say(f"\nswitched off: {', '.join(off)}")
+        say(f"\nSwitched off: {', '.join(off)}")
 
 
 def _page(model: Path, page: Path | None, say: Callable[..., None]) -> str | None:
-    """The page of the run, where what it needs is installed; the demonstration goes on without."""
+    """Write the page of the run, if what it needs is installed; the demonstration continues without it."""
     if page is None:
         return None
     from spom.cli.report import page_writer

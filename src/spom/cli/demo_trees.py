@@ -1,4 +1,4 @@
-"""The third part of the demonstration: from raw text to trees, learnt from a treebank that is made up."""
+"""The third part of the demonstration: from raw text to trees, learnt from a generated treebank."""
 
 from __future__ import annotations
 
@@ -20,9 +20,7 @@ def show(quick: bool, seed: int, folder: Path | None, say: Callable[..., None]) 
     say(heading("3. From raw text to trees"))
     count = 150 if quick else 600
     train, test = (parse_conllu(kitchen(n, seed=2 * seed + k).encode()) for k, n in enumerate((count, 100)))
-    say(
-        f"{count} sentences of recipes with trees, which a small generator made up; then text that has no marks at all:"
-    )
+    say(f"{count} generated sentences of recipes with trees; then raw text to parse:")
     with compiling():
         pipeline = Pipeline(random_state=seed, verbose=0).fit(train)
     found = pipeline.predict(TEXT)
@@ -33,7 +31,9 @@ def show(quick: bool, seed: int, folder: Path | None, say: Callable[..., None]) 
             say(f"    {row[1]:10}{row[2]:10}{row[3]:8}{row[7]:8}{head}")
         say("")
     scores = pipeline.evaluate(test)
-    say(f"Of 100 others, words {scores['words']:.3f}, sentences {scores['sentences']:.3f}, LAS {scores['las']:.3f}.")
+    say(
+        f"On 100 other sentences: words {scores['words']:.3f}, sentences {scores['sentences']:.3f}, LAS {scores['las']:.3f}."
+    )
     if folder is not None:
         pipeline.save(folder / "pipeline.spom")
         (folder / "trees.html").write_text(f"<!doctype html><meta charset=utf-8>{found._repr_html_()}")

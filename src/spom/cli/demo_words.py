@@ -121,9 +121,9 @@ def show(quick: bool, seed: int, say: Callable[..., None]) -> dict[str, Any]:
     """The table of single kernels, their sum and MKL."""
     task = make_task(quick, seed)
     every = list(task.kernels)
-    say(heading("1. Which kernel reads these words of digits?"))
-    say(f"{task.offsets.size - 1} words of scikit-learn's handwritten digits with noise, put together by a chain; the")
-    say(f"{task.test_offsets.size - 1} words of the test are made of other images. All rows have the same C = 1.\n")
+    say(heading("1. Which kernels read words of digits best?"))
+    say(f"{task.offsets.size - 1} words made of scikit-learn's handwritten digits, with noise; the")
+    say(f"{task.test_offsets.size - 1} test words are made of other images. C = 1 in each row.\n")
     # Compiled, or loaded from the cache of an earlier run, before anything is timed.
     with compiling():
         for penalty, exact in ((SquaredL2, False), (SparseMKL, False), (SparseMKL, True)):
@@ -140,11 +140,11 @@ def show(quick: bool, seed: int, say: Callable[..., None]) -> dict[str, Any]:
 
     for name in every:
         row(name, [name], SquaredL2)
-    row("all, summed", every, SquaredL2)
+    row("all six, summed", every, SquaredL2)
     row("MKL, online, 20 passes", every, SparseMKL)
     row("MKL, to the optimum", every, SparseMKL, exact=True)
     row("MKL, digit by digit (no chain)", every, SparseMKL, chain=False)
-    say("\nbeta has the weight of each kernel, in the order of the first six rows; - is switched off.")
+    say("\nbeta: the weight of each kernel, in the order of the first six rows; - is switched off.")
     return rows
 
 

@@ -40,7 +40,7 @@ def inspect(o: dict[str, Any]) -> None:
     import shutil
     import sys
 
-    from spom.cli.inspecting import SCREEN_WIDTH, View, from_header, from_model, print_csv, print_text
+    from spom.cli.summaries import SCREEN_WIDTH, View, from_header, from_model, print_csv, print_text
     from spom.core.container import read_header
     from spom.models.loading import load_model
 

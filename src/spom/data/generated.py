@@ -77,7 +77,7 @@ _SHELVES = "ABCDEF"
 
 
 def ingredients(sentences: int, seed: int = 0) -> Columns:
-    """Lines of made-up recipes in the columns w (the word), shelf (a letter that means nothing) and label (B-, I-, O).
+    """Lines of made-up recipes in the columns w (the word), shelf (a random letter) and label (B-, I-, O).
 
     The parts are AMOUNT, UNIT, NAME, HOW (what was done to it) and NOTE. Words are ambiguous as they are in
     kitchens: cloves are a unit of garlic and a spice, ground beef is a name, and ground almonds are almonds. Half

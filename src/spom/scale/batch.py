@@ -165,7 +165,7 @@ class BatchLearner(Learner):
         return bool(float(state.internal.get("residual", np.nan)) <= max(self.tol, FLOOR) * self._slope)
 
     def states(self, start: State | None, done: int) -> Iterable[State]:
-        """FISTA, or ISTA where that is asked for."""
+        """Yield the states of FISTA, or of ISTA with `solver="ista"`."""
         self.last = start
         rounds = BatchProximal(self.smooth, self.penalty, accelerated=self.accelerated, start=start)
         return record(take(rounds, max(0, self.epochs - done)), self.history)
