@@ -30,6 +30,7 @@ from scipy import optimize, sparse
 
 from spom.core.arrays import Floats, Ints, Singles
 from spom.errors import Unsupported
+from spom.estimators.checking import asked_rate
 from spom.estimators.comparing import FEWEST, is_worse, runs, will_do
 from spom.estimators.tagger.inputs import Task, Weights
 from spom.estimators.tagger.model import metric
@@ -68,11 +69,7 @@ class Pruning:
 
     def _promise(self) -> list[str]:
         """What a selection with knockoffs says of its error."""
-        found = self.selection
-        if not isinstance(found, Discovery):
-            return []
-        noise = found.estimate * found.kept.size
-        return [f"false discovery rate at most {found.rate:g}; about {noise:.1f} of the kept templates may be noise"]
+        return [self.selection.promise("templates")] if isinstance(self.selection, Discovery) else []
 
     def __str__(self) -> str:
         found = self.selection
@@ -95,9 +92,7 @@ class Pruning:
 def check_prune(how: Any) -> None:
     """Raise where `prune` is not one of its choices."""
     if isinstance(how, dict):
-        rate = how.get("false_discovery_rate")
-        if set(how) != {"false_discovery_rate"} or not isinstance(rate, (float, np.floating)) or not 0.0 < rate < 1.0:
-            raise ValueError(f"prune as a dict is {{'false_discovery_rate': a number between 0 and 1}}; it is {how!r}")
+        asked_rate(how)
         return
     number = isinstance(how, (int, float, np.number)) and not isinstance(how, bool) and how > 0
     if how is not None and not (isinstance(how, str) and how == "auto") and not number:
@@ -136,12 +131,10 @@ def chosen_pruning(tagger: Any, task: Task) -> Pruning | None:
 
 def _discovery(tagger: Any, task: Task) -> Pruning:
     """The templates that stand out against their knockoffs."""
-    rate = float(tagger.prune["false_discovery_rate"])
     options: dict[str, Any] = {"transitions": tagger.transitions, "random_state": tagger._seed()}
-    found = discover(task.tokens, task.y, task.blocks, tagger._learning_forbidden(), rate, **options)
-    if found.kept.size == 0:
-        what = f"no template stands out at a false discovery rate of {rate:g}"
-        raise ValueError(f"{what}: at least {int(np.ceil(1 / rate))} would have to; give a larger rate")
+    forbidden = tagger._learning_forbidden()
+    found = discover(task.tokens, task.y, task.blocks, forbidden, asked_rate(tagger.prune), **options)
+    found.check_some("templates")
     return Pruning(task.blocks.names, np.diff(task.blocks.starts), found)
 
 

@@ -114,8 +114,8 @@ class KernelProblem:
         ends = np.cumsum([0, *(block.n_features for block in self.explicit)]).tolist()
         return [slice(a, b) for a, b in pairwise(ends)]
 
-    def mean_squares(self) -> list[float]:
-        """The mean squared length of a token in each block.
+    def mean_squares(self, present: bool = False) -> list[float]:
+        """The mean squared length of a token in each block; with `present`, of those that have a feature of the block.
 
         >>> KernelProblem.of([np.diag([1.0, 3.0]), np.zeros((2, 2))], y=[0, 1]).mean_squares()
         [2.0, 0.0]
@@ -124,7 +124,8 @@ class KernelProblem:
         for block in self.explicit:
             values = block.values
             square = float(np.vdot(values, values)) if values.size else float(block.indptr[-1])
-            sizes.append(square / max(1, self.n_tokens))
+            tokens = int(np.count_nonzero(np.diff(block.indptr))) if present else self.n_tokens
+            sizes.append(square / max(1, tokens))
         return sizes
 
     @classmethod

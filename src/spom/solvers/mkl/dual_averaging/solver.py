@@ -116,7 +116,8 @@ class DualAveragingKernels(KernelSolver):
     no longer shows that they are off (see `rounds.py`).
 
     Blocks are scaled: a kernel is divided by the mean of its diagonal, an explicit block by the mean squared length of
-    its rows. beta_t = sqrt(sum of squared norms of the steps, of the block where they are largest) / limit, as in
+    its rows that are not empty. Over all rows a feature that few tokens have would get a length of many times one on
+    these, and decide alone. beta_t = sqrt(sum of squared norms of the steps, of the block where they are largest) / limit, as in
     AdaGrad with one rate. `limit` is about the norm that the solution may have: sqrt(number of tokens), which is
     enough to fit tokens that have nothing in common, or less where the penalty would cost more than the loss at zero.
 
@@ -149,7 +150,8 @@ class DualAveragingKernels(KernelSolver):
     def __init__(self, problem: KernelProblem, *, step: Any = "auto", scale: bool = True, **shared: Any) -> None:
         super().__init__(problem, **shared)
         # One where a block is zero, and for the transitions.
-        self.sizes = np.array([size if scale and size > 0.0 else 1.0 for size in [*problem.mean_squares(), 1.0]])
+        sizes = [*problem.mean_squares(present=True), 1.0]
+        self.sizes = np.array([size if scale and size > 0.0 else 1.0 for size in sizes])
         self.limit = self._limit() if isinstance(step, str) and step == "auto" else check_positive(step, "step")
 
     def _default_strength(self) -> float:
