@@ -244,15 +244,3 @@ def _ordered_bits(values: Floats) -> Any:
     bits = np.ascontiguousarray(values + 0.0, dtype=np.float64).view(np.uint64)
     negative = bits >> np.uint64(63) == 1
     return np.where(negative, ~bits, bits | np.uint64(1 << 63)).astype(">u8")
-
-
-def asked_rate(prune: dict[str, Any]) -> float:
-    """The false discovery rate that `prune` asks for as a dict.
-
-    >>> asked_rate({"false_discovery_rate": 0.1})
-    0.1
-    """
-    rate = prune.get("false_discovery_rate")
-    if set(prune) != {"false_discovery_rate"} or not isinstance(rate, (float, np.floating)) or not 0.0 < rate < 1.0:
-        raise ValueError(f"prune as a dict is {{'false_discovery_rate': a number between 0 and 1}}; it is {prune!r}")
-    return float(rate)

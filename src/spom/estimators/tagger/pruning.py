@@ -30,8 +30,8 @@ from scipy import optimize, sparse
 
 from spom.core.arrays import Floats, Ints, Singles
 from spom.errors import Unsupported
-from spom.estimators.checking import asked_rate
 from spom.estimators.comparing import FEWEST, is_worse, runs, will_do
+from spom.estimators.dropping import Dropping, asked_rate
 from spom.estimators.tagger.inputs import Task, Weights
 from spom.estimators.tagger.model import metric
 from spom.features.rows import Blocks
@@ -44,32 +44,16 @@ from spom.solvers.structured.chains.select import Selection, select
 
 
 @dataclass
-class Pruning:
+class Pruning(Dropping):
     """Which templates went, why, and what it cost.
 
     A template is kept where its evidence is above one: the norm of its mean gradient over the threshold, strength times
     its weight (see `solvers.structured.chains.select`); where a number of templates was asked for, those with the most.
     """
 
-    names: tuple[str, ...]
-    sizes: Ints
     selection: Selection
+    sizes: Ints
     refit_seconds: float = np.nan
-
-    @property
-    def kept(self) -> tuple[str, ...]:
-        """The names of the templates that are left."""
-        return tuple(self.names[m] for m in self.selection.kept)
-
-    @property
-    def dropped(self) -> tuple[str, ...]:
-        """The names of those that went."""
-        left = set(self.selection.kept.tolist())
-        return tuple(name for m, name in enumerate(self.names) if m not in left)
-
-    def _promise(self) -> list[str]:
-        """What a selection with knockoffs says of its error."""
-        return [self.selection.promise("templates")] if isinstance(self.selection, Discovery) else []
 
     def __str__(self) -> str:
         found = self.selection
@@ -78,15 +62,12 @@ class Pruning:
             f"{found.sentences} sentences in {found.seconds:.2f} s; learnt with the rest in {self.refit_seconds:.2f} s"
         )
         rows = [f"  {w:>6.2f}  {e:>8.2f}" for w, e in zip(found.weights, found.evidence, strict=True)]
-        return "\n".join([*self._promise(), head, *self._table(f"  {'weight':>6}  {'evidence':>8}", rows)])
+        return "\n".join([*self._promise("templates"), head, *self._templates(f"  {'weight':>6}  {'evidence':>8}", rows)])
 
-    def _table(self, heading: str, rows: list[str]) -> list[str]:
+    def _templates(self, heading: str, rows: list[str]) -> list[str]:
         """Lines with the templates, their features and `rows`, most evidence first."""
-        width, left = max((len(name) for name in self.names), default=8), set(self.selection.kept.tolist())
-        lines = [f"{'template':<{width}}  {'features':>9}{heading}"]
-        for m in np.argsort(-self.selection.evidence, kind="stable").tolist():
-            lines.append(f"{self.names[m]:<{width}}  {self.sizes[m]:>9}{rows[m]}{'' if m in left else '  dropped'}")
-        return lines
+        sized = [f"  {size:>9}{row}" for size, row in zip(self.sizes.tolist(), rows, strict=True)]
+        return self._table(("template", f"  {'features':>9}{heading}"), sized)
 
 
 def check_prune(how: Any) -> None:
@@ -126,7 +107,7 @@ def chosen_pruning(tagger: Any, task: Task) -> Pruning | None:
     )
     if found.kept.size == 0:
         raise ValueError(f"prune={how!r} leaves no template: give a smaller strength")
-    return Pruning(blocks.names, np.diff(blocks.starts), found)
+    return Pruning(blocks.names, found, np.diff(blocks.starts))
 
 
 def _discovery(tagger: Any, task: Task) -> Pruning:
@@ -135,7 +116,7 @@ def _discovery(tagger: Any, task: Task) -> Pruning:
     forbidden = tagger._learning_forbidden()
     found = discover(task.tokens, task.y, task.blocks, forbidden, asked_rate(tagger.prune), **options)
     found.check_some("templates")
-    return Pruning(task.blocks.names, np.diff(task.blocks.starts), found)
+    return Pruning(task.blocks.names, found, np.diff(task.blocks.starts))
 
 
 def trial_of(tagger: Any, task: Task) -> Trial:
@@ -255,7 +236,7 @@ class HeldOutPruning(Pruning):
             f"{found.seconds:.2f} s; learnt with the rest in {self.refit_seconds:.2f} s"
         )
         rows = [f"  {e:>8.4f}" for e in found.evidence]
-        return "\n".join([head, *self.verdicts, *self._table(f"  {'evidence':>8}", rows)])
+        return "\n".join([head, *self.verdicts, *self._templates(f"  {'evidence':>8}", rows)])
 
 
 def pruned_on_held_out(trial: Trial, seed: int) -> HeldOutPruning:
@@ -280,7 +261,7 @@ def pruned_on_held_out(trial: Trial, seed: int) -> HeldOutPruning:
     held_out = ranked.size + sum(held.size for _, held in parts)
     seconds = time.perf_counter() - begin
     found = Selection(chosen.templates, evidence, np.ones(len(blocks)), 0.0, np.nan, held_out, seconds)
-    return HeldOutPruning(blocks.names, np.diff(blocks.starts), found, verdicts=tuple(verdicts), chosen=chosen)
+    return HeldOutPruning(blocks.names, found, np.diff(blocks.starts), verdicts=tuple(verdicts), chosen=chosen)
 
 
 @dataclass(frozen=True)
