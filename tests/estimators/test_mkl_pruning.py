@@ -110,7 +110,7 @@ def test_a_regressor_takes_a_rate() -> None:
 def test_what_cannot_be_is_refused() -> None:
     rng = np.random.default_rng(5)
     X, y = rng.standard_normal((60, 2)), rng.integers(0, 2, 60)
-    with pytest.raises(ValueError, match="no kernels stand out at a false discovery rate of 0.1: at least 1 would"):
+    with pytest.raises(ValueError, match=r"no kernels stand out at a false discovery rate of 0\.1: at least 1 would"):
         MKLClassifier([column(0), column(1)], prune={"false_discovery_rate": 0.1}, random_state=0).fit(X, y)
     for bad in ("auto", 3, {"rate": 0.1}, {"false_discovery_rate": 1.5}):
         with pytest.raises(ValueError, match="prune"):

@@ -84,4 +84,5 @@ def leads(own: Floats, knockoffs: Floats) -> Floats:
     array([ 1., -3.])
     """
     every = np.sort(np.concatenate([own[:, None], knockoffs], axis=1), axis=1)
-    return np.where(own == every[:, -1], 1.0, -1.0) * (every[:, -1] - every[:, -2])
+    lead: Floats = every[:, -1] - every[:, -2]
+    return np.asarray(np.where(own == every[:, -1], lead, -lead))

@@ -20,7 +20,9 @@ class KernelPruning(Dropping):
 
     def __str__(self) -> str:
         found = self.selection
-        head = f"{len(self.dropped)} of {len(self.names)} kernels dropped, from {found.rows} rows in {found.seconds:.2f} s"
+        head = (
+            f"{len(self.dropped)} of {len(self.names)} kernels dropped, from {found.rows} rows in {found.seconds:.2f} s"
+        )
         rows = [f"  {e:>8.2f}" for e in found.evidence]
         return "\n".join([*self._promise("kernels"), head, *self._table(("kernel", f"  {'evidence':>8}"), rows)])
 

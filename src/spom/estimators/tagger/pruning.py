@@ -38,7 +38,7 @@ from spom.features.rows import Blocks
 from spom.metrics.phrases import counts_by_sentence
 from spom.solvers.structured.chains.adaptive_engine import AdaptiveEngine
 from spom.solvers.structured.chains.data import Tokens
-from spom.solvers.structured.chains.knockoffs import Discovery, discover
+from spom.solvers.structured.chains.knockoffs import discover
 from spom.solvers.structured.chains.predict import largest, marginals, tag
 from spom.solvers.structured.chains.select import Selection, select
 
@@ -62,7 +62,9 @@ class Pruning(Dropping):
             f"{found.sentences} sentences in {found.seconds:.2f} s; learnt with the rest in {self.refit_seconds:.2f} s"
         )
         rows = [f"  {w:>6.2f}  {e:>8.2f}" for w, e in zip(found.weights, found.evidence, strict=True)]
-        return "\n".join([*self._promise("templates"), head, *self._templates(f"  {'weight':>6}  {'evidence':>8}", rows)])
+        return "\n".join(
+            [*self._promise("templates"), head, *self._templates(f"  {'weight':>6}  {'evidence':>8}", rows)]
+        )
 
     def _templates(self, heading: str, rows: list[str]) -> list[str]:
         """Lines with the templates, their features and `rows`, most evidence first."""

@@ -98,5 +98,5 @@ def test_a_tagger_takes_a_rate_and_reports_it() -> None:
     for bad in ({"rate": 0.1}, {"false_discovery_rate": 2.0}, {"false_discovery_rate": 0.1, "more": 1}):
         with pytest.raises(ValueError, match="prune as a dict"):
             SequenceTagger(prune=bad).fit(X, Y)
-    with pytest.raises(ValueError, match="13 templates are too few .* at least 100 would"):
+    with pytest.raises(ValueError, match=r"13 templates are too few .* at least 100 would"):
         SequenceTagger(prune={"false_discovery_rate": 0.01}, random_state=0, verbose=0).fit(X, Y)

@@ -117,9 +117,10 @@ class DualAveragingKernels(KernelSolver):
 
     Blocks are scaled: a kernel is divided by the mean of its diagonal, an explicit block by the mean squared length of
     its rows that are not empty. Over all rows a feature that few tokens have would get a length of many times one on
-    these, and decide alone. beta_t = sqrt(sum of squared norms of the steps, of the block where they are largest) / limit, as in
-    AdaGrad with one rate. `limit` is about the norm that the solution may have: sqrt(number of tokens), which is
-    enough to fit tokens that have nothing in common, or less where the penalty would cost more than the loss at zero.
+    these, and decide alone. beta_t = sqrt(sum of squared norms of the steps, of the block where they are largest) /
+    limit, as in AdaGrad with one rate. `limit` is about the norm that the solution may have: sqrt(number of tokens),
+    which is enough to fit tokens that have nothing in common, or less where the penalty would cost more than the loss
+    at zero.
 
     Iterating yields a `State` after each pass; `theta` has the coefficients (tokens, labels), `internal["scale"]` what
     multiplies them in each block, and `internal["transition"]` the transitions: see `parts`. `block_norms` are those

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from spom.core.arrays import Floats, Ints, aligned_singles, read_only
 from spom.core.jit import kernel
@@ -125,39 +126,77 @@ def select_rounds(
         dual_scales(rule, metric, eta, t + 1.0, sums, now)
 
 
+@dataclass(frozen=True)
+class ArcSample:
+    """The sentences `order` of a task, and the templates at `places` (family, slot) of a layout of `size` weights."""
+
+    task: Task
+    layout: Layout
+    order: Ints
+    places: Ints
+    active: NDArray[np.bool_]
+    size: int
+
+    def _table(self, numbers: Floats) -> Learnt:
+        weights = aligned_singles(self.size)
+        return Learnt(weights, read_only(weights), aligned_singles(self.size), numbers)
+
+    def _blocks(self) -> Floats:
+        found = np.zeros((5, *self.active.shape))
+        found[SCALE], found[ACTIVE] = 1.0, self.active
+        return found
+
+    def metric(self) -> Floats:
+        """The weight d_m of each template."""
+        counts = self._table(self._blocks())
+        count_arcs(self.task, self.order, self.layout, counts)
+        root = np.maximum(counts.blocks[NORM][self.places[:, 0], self.places[:, 1]], 0.0) ** 0.25
+        return np.asarray(np.where(root > 0.0, root, 1.0) / (root.mean() if root.any() else 1.0))
+
+    def run(self, norms: Any, metric: Floats, projective: bool) -> tuple[Floats, Ints]:
+        """(evidence of each template, those that are left) after one pass under a penalty of their norms."""
+        sums = self._table(self._blocks())
+        now = sums._replace(blocks=self._blocks())
+        now.blocks[SCALE] = 0.0
+        count, loss = self.places.shape[0], Loss(LOG, 0.0)
+        trees = structure("projective-tree" if projective else "tree", loss)
+        rule = TreeRule(trees, loss, compiled_prox(norms, count), read_only(self.places), True, False, np.inf)
+        select_rounds(self.task, self.order, self.layout, rule, metric, 1.0 / count, sums, now)
+        sizes = np.sqrt(np.maximum(sums.blocks[NORM][self.places[:, 0], self.places[:, 1]], 0.0))
+        kept = np.flatnonzero(now.blocks[SCALE][self.places[:, 0], self.places[:, 1]])
+        return sizes / (max(1, self.order.size) * metric), kept
+
+
+def small_templates(templates: ArcTemplates) -> ArcTemplates:
+    """The same templates with small tables."""
+    trial = templates.keep(np.arange(len(templates.blocks)))
+    trial.table_bits = min(templates.table_bits, BITS)
+    return trial
+
+
+def drawn_sentences(codes: ArcCodes, seed: Any) -> Ints:
+    """The sentences that a selection looks at."""
+    total = codes.first.size
+    return np.random.default_rng(seed).permutation(total)[: looked_at(total)]
+
+
+def task_of(trial: ArcTemplates, codes: ArcCodes, gold: Ints) -> Task:
+    """The task with these sentences, whose arcs all pass the filter."""
+    limits = arc_limits(codes, trial.columns.index(FILTER), trial.radix(FILTER), gold, None)
+    return Task(corpus_of(codes, None), read_only(gold), read_only(limits))
+
+
 def select_arcs(
     templates: ArcTemplates, codes: ArcCodes, gold: Ints, penalty: Any, *, projective: bool, seed: Any = 0
 ) -> TemplateSelection:
     """The templates that the part of a penalty on block norms keeps, from one pass over part of the sentences."""
-    begin, count = time.perf_counter(), len(templates.blocks)
-    form = selection_form(penalty, count)
-    trial = templates.keep(np.arange(count))
-    trial.table_bits = min(templates.table_bits, BITS)
-    arrays = trial.layout()
-    layout, places = layout_of(trial, arrays), np.array(trial.places, dtype=np.int64).reshape(-1, 2)
-    limits = arc_limits(codes, trial.columns.index(FILTER), trial.radix(FILTER), gold, None)
-    task = Task(corpus_of(codes, None), read_only(gold), read_only(limits))
-    total = codes.first.size
-    order = np.random.default_rng(seed).permutation(total)[: looked_at(total)]
-    blocks = np.zeros((5, len(trial.families), 3))
-    blocks[SCALE], blocks[ACTIVE] = 1.0, trial.active
-
-    def table(numbers: Floats) -> Learnt:
-        weights = aligned_singles(arrays.size)
-        return Learnt(weights, read_only(weights), aligned_singles(arrays.size), numbers)
-
-    counts = table(blocks.copy())
-    count_arcs(task, order, layout, counts)
-    root = np.maximum(counts.blocks[NORM][places[:, 0], places[:, 1]], 0.0) ** 0.25
-    metric = np.where(root > 0.0, root, 1.0) / (root.mean() if root.any() else 1.0)
-    sums = table(blocks)
-    now = sums._replace(blocks=blocks.copy())
-    now.blocks[SCALE] = 0.0
-    loss = Loss(LOG, 0.0)
-    trees = structure("projective-tree" if projective else "tree", loss)
-    rule = TreeRule(trees, loss, compiled_prox(form.norms, count), read_only(places), True, False, np.inf)
-    select_rounds(task, order, layout, rule, metric, 1.0 / count, sums, now)
-    norms = np.sqrt(np.maximum(sums.blocks[NORM][places[:, 0], places[:, 1]], 0.0))
-    kept = np.flatnonzero(now.blocks[SCALE][places[:, 0], places[:, 1]])
-    evidence = norms / (max(1, order.size) * metric)
+    begin = time.perf_counter()
+    norms = selection_form(penalty, len(templates.blocks)).norms
+    trial = small_templates(templates)
+    arrays, order = trial.layout(), drawn_sentences(codes, seed)
+    places = np.array(trial.places, dtype=np.int64).reshape(-1, 2)
+    task = task_of(trial, codes, gold)
+    sample = ArcSample(task, layout_of(trial, arrays), order, places, trial.active, arrays.size)
+    metric = sample.metric()
+    evidence, kept = sample.run(norms, metric, projective)
     return TemplateSelection(templates.blocks, kept, evidence, metric, order.size, time.perf_counter() - begin)
