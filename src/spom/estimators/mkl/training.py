@@ -183,6 +183,7 @@ class Options:
     tol: float = 1e-2
     cost: float = 1.0
     seed: int = 0
+    choosing: int = 0
 
     def chosen(self) -> Options:
         """`"auto"` replaced: dual averaging for the hinge loss, whose errors are few; else forward-backward steps."""
@@ -211,7 +212,7 @@ class Options:
         if self.update == "dual-averaging":
             from spom.solvers.mkl.dual_averaging.solver import DualAveragingKernels
 
-            return DualAveragingKernels(problem, **shared)
+            return DualAveragingKernels(problem, choosing=self.choosing, **shared)
         return OnlineKernels(problem, screen=True, **shared)
 
 
