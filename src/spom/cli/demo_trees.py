@@ -31,9 +31,7 @@ def show(quick: bool, seed: int, folder: Path | None, say: Callable[..., None]) 
             say(f"    {row[1]:10}{row[2]:10}{row[3]:8}{row[7]:8}{head}")
         say("")
     scores = pipeline.evaluate(test)
-    say(
-        f"On 100 other sentences: words {scores['words']:.3f}, sentences {scores['sentences']:.3f}, LAS {scores['las']:.3f}."
-    )
+    say(f"On 100 others: words {scores['words']:.3f}, sentences {scores['sentences']:.3f}, LAS {scores['las']:.3f}.")
     if folder is not None:
         pipeline.save(folder / "pipeline.spom")
         (folder / "trees.html").write_text(f"<!doctype html><meta charset=utf-8>{found._repr_html_()}")

@@ -187,6 +187,32 @@ def of_norms(penalty: Any, count: int, learnt: bool) -> Any:
     return _reweighted(penalty, d).on_norms(count + learnt)
 
 
+def selection_form_of(penalty: Any, count: int, learnt: bool) -> Split:
+    """`selection_form` for `count` blocks, and for a learnt chain as one block more where blocks are not in groups.
+
+    >>> from spom.penalties import GroupLasso, L1, Sum
+    >>> selection_form_of(Sum([GroupLasso(2.0, weights=[1.0, 3.0]), L1(0.5)]), 2, True).norms.value([1.0, 1.0, 1.0])
+    10.0
+    """
+    if not chain_joins(penalty, learnt):
+        return selection_form(penalty, count)
+    terms = getattr(penalty, "terms", None)
+    wider = _widened(penalty, count) if terms is None else type(penalty)([_widened(term, count) for term in terms])
+    return selection_form(wider, count + 1)
+
+
+def chain_joins(penalty: Any, learnt: bool) -> bool:
+    """Whether a chain is one block more under a penalty of two parts: where it is learnt, and blocks have no groups."""
+    terms = getattr(penalty, "terms", [penalty])
+    return learnt and all(getattr(term, "groups", None) is None for term in terms)
+
+
+def _widened(penalty: Any, count: int) -> Any:
+    """The penalty with a weight of one for one block more."""
+    d = np.asarray(getattr(penalty, "weights", None), dtype=np.float64)
+    return _reweighted(penalty, np.append(d, 1.0)) if d.shape == (count,) else penalty
+
+
 def _reweighted(penalty: Any, weights: Any) -> Any:
     """Return the penalty with other weights of blocks, where it has any."""
     if getattr(penalty, "weights", None) is None:

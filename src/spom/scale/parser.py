@@ -256,7 +256,7 @@ def fit_parser(estimator: Any, team: Team, dev: Any, watch: dict[str, Any], clas
 
 
 def _check(estimator: Any) -> None:
-    if isinstance(estimator.prune, str):
+    if isinstance(estimator.prune, (str, dict)):
         raise Unsupported(f"prune={estimator.prune!r} compares on sentences of one machine: give a number of templates")
     if estimator.second_stage or estimator.order != 1:
         raise Unsupported("second_stage and order=2 need all sentences at once: use fit of the parser, or leave it out")

@@ -66,7 +66,7 @@ def pruned(estimator: Any, team: Team, features: Features, total: int, sentences
     found = select(tokens, y, blocks, forbidden, how, part=np.arange(len(tokens)), **options)
     if found.kept.size == 0:
         raise ValueError(f"prune={how!r} leaves no template: give a smaller strength")
-    estimator.pruning_ = Pruning(blocks.names, np.diff(blocks.starts), found)
+    estimator.pruning_ = Pruning(blocks.names, found, np.diff(blocks.starts))
     ids = blocks.ids(found.kept)
     return features.compact(ids), _features_of(tokens, blocks, ids)
 

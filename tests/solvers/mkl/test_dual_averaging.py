@@ -225,3 +225,41 @@ def test_bad_input_has_one_clear_error() -> None:
 def test_empty_sequences_count_as_rounds() -> None:
     problem = KernelProblem.of([np.eye(2)], [0, 1], 2, [0, 0, 1, 1, 2, 2])
     assert last(DualAveragingKernels(problem, epochs=2, random_state=0)).loss >= 0.0
+
+
+def test_after_choosing_the_blocks_that_are_left_are_learnt_from_zero() -> None:
+    problem, passes = noisy(20), 6
+    options: dict[str, Any] = {"penalty": SparseMKL(0.05), "step": 10.0}
+    first = last(DualAveragingKernels(problem, epochs=passes, random_state=4, **options))
+    kept = np.flatnonzero(np.asarray(first.block_norms)[:-1])
+    assert 0 < kept.size < 20
+    both = DualAveragingKernels(problem, epochs=2 * passes, choosing=passes, random_state=4, **options)
+    found = last(both)
+    rng = np.random.default_rng()
+    rng.bit_generator.state = first.random
+    few = KernelProblem.of([problem.grams[m] for m in kept], problem.y, problem.n_labels)
+    alone = last(DualAveragingKernels(few, epochs=passes, random_state=rng, **options))
+    norms = np.asarray(found.block_norms)
+    np.testing.assert_allclose(norms[kept], np.asarray(alone.block_norms)[:-1], rtol=1e-6)
+    assert (np.delete(norms[:-1], kept) == 0.0).all()
+    np.testing.assert_allclose(found.theta, alone.theta, atol=1e-8)
+
+
+@pytest.mark.parametrize("at", [2, 3, 5])
+def test_a_run_that_chooses_resumes_to_the_same_bits(at: int, tmp_path: Path) -> None:
+    options: dict[str, Any] = {"penalty": SparseMKL(0.05), "epochs": 6, "choosing": 3, "random_state": 5}
+    whole = last(DualAveragingKernels(noisy(20), **options))
+    take_at = DualAveragingKernels(noisy(20), **options)
+    half = next(state for state in take_at if state.k == at)
+    half.save(tmp_path / "half")
+    again = last(DualAveragingKernels(noisy(20), start=State.load(tmp_path / "half"), **options))
+    np.testing.assert_array_equal(again.theta, whole.theta)
+    np.testing.assert_array_equal(np.asarray(again.block_norms), np.asarray(whole.block_norms))
+
+
+def test_a_block_of_rare_features_is_scaled_by_the_tokens_that_have_one() -> None:
+    block = ExplicitBlock(np.array([0, 0, 0, 0, 0, 2, 2]), np.array([0, 1], dtype=np.int32), 2, np.array([3.0, 4.0]))
+    problem = KernelProblem.of([np.eye(6)], [0, 1, 0, 1, 0, 1], explicit=[block])
+    assert problem.mean_squares() == [1.0, 25.0 / 6.0]
+    assert problem.mean_squares(present=True) == [1.0, 25.0]
+    assert DualAveragingKernels(problem).sizes.tolist() == [1.0, 25.0, 1.0]

@@ -14,6 +14,7 @@ from spom.core.container import check_shape, take
 from spom.core.registry import TakesPenalty
 from spom.errors import ModelFileError
 from spom.estimators.mkl.model import KernelModel
+from spom.estimators.mkl.pruning import KernelPruning
 from spom.estimators.saving import Arrays, Saving
 
 
@@ -30,6 +31,7 @@ class KernelEstimator(TakesPenalty, TakesCallbacks, Saving, BaseEstimator):  # t
     history_: list[dict[str, Any]]
     n_features_in_: int
     n_support_: int
+    pruning_: KernelPruning | None
     _model: KernelModel
 
     @property
@@ -57,6 +59,7 @@ class KernelEstimator(TakesPenalty, TakesCallbacks, Saving, BaseEstimator):  # t
         model.block_weights_ = check_shape(take(arrays, "block_weights_", "f"), shape, "block_weights_")
         count = model.block_norms_.size
         model.history_, model.blocks_ = state["history"], model._blocks_among(count)
+        model.pruning_ = None
         model._model = found = KernelModel.unpacked(state, arrays)
         width = found.support.shape[1] if found.support is not None else model.n_features_in_
         fits = len(model.blocks_) == count and width == model.n_features_in_ and not (found.kept >= count).any()

@@ -125,7 +125,7 @@ def _scores(model: Any, part: Any, data: tuple[Ints, Floats], cost: float) -> Fl
     (train, _, learnt, blocks), (y, weight) = part, data
     machine = clone(model).set_params(kernels="precomputed", callbacks=None, verbose=0, class_weight=None)
     epochs = EPOCHS if isinstance(model.epochs, str) else min(EPOCHS, model.epochs)
-    machine.set_params(probability=False, patience=None, solver="auto", random_state=0, epochs=epochs)
+    machine.set_params(probability=False, prune=None, patience=None, solver="auto", random_state=0, epochs=epochs)
     vars(machine).pop("_skl_callbacks", None)
     machine.penalty = at_cost(model.penalty, len(learnt), float(weight[train].sum()), cost)
     scores = machine.fit(learnt, y[train], weight[train])._scores(blocks)

@@ -41,6 +41,7 @@ from spom.estimators.mkl.choosing import DEFAULT, MANY, at_cost, chosen_on_held_
 from spom.estimators.mkl.held_out import held_out_scores
 from spom.estimators.mkl.model import KernelModel, named_blocks
 from spom.estimators.mkl.pairs import MANY_CLASSES, Rows, chosen_machine, fitted_machine
+from spom.estimators.mkl.pruning import pruned
 from spom.estimators.mkl.training import KernelFit, Making, Options, as_kernels, blocks_of, fit_kernels, grams_of, tell
 from spom.estimators.training import Trainer, all_or_nothing, described, digest
 from spom.kernels import Gaussian, Laplacian, Linear, Polynomial
@@ -93,6 +94,8 @@ class MKLClassifier(ClassifierMixin, KernelEstimator):  # type: ignore[misc]  # 
     memory : what Gram matrices may take: they are kept where they fit, else rows are computed and cached, else kernels
         become explicit features. `memory_plan_` says what was chosen; so does the log, `spom.kernels`.
     precision : of the Gram matrices, `"single"` or `"double"`.
+    prune : None, or `{"false_discovery_rate": 0.1}`: learn with the kernels alone that stand out against knockoffs, so
+        that at most that share of them is expected to be noise (`solvers.mkl.knockoffs`).
     probability : with a loss that is no likelihood, fit up to five more times on parts of the rows and calibrate scores
         on the others, for `predict_proba`. Without it, `dev=` in `fit` and `calibrate` do the same for nothing.
     patience : with `dev=` in `fit`, stop after that many passes without a better score there; None makes all epochs.
@@ -106,6 +109,7 @@ class MKLClassifier(ClassifierMixin, KernelEstimator):  # type: ignore[misc]  # 
     blocks_, block_weights_, selected_ : the kernels; beta, which sums to one; the kernels that are not switched off.
     n_support_ : how many training rows carry weight; the model keeps these alone.
     calibration_ : the softmax of this number times the scores is `predict_proba`, where the loss is no likelihood.
+    pruning_ : what `prune` did, a table when printed; None without it.
     history_, converged_, memory_plan_ : a dict for each pass; whether the loss settled; the form of the matrices.
 
     Examples
@@ -147,6 +151,7 @@ class MKLClassifier(ClassifierMixin, KernelEstimator):  # type: ignore[misc]  # 
         random_state: Any = None,
         callbacks: Any = None,
         verbose: int = 0,
+        prune: Any = None,
     ) -> None:
         keep(self, locals())
 
@@ -288,6 +293,8 @@ class MKLClassifier(ClassifierMixin, KernelEstimator):  # type: ignore[misc]  # 
         X, total = data
         weight = np.full(problem.n_tokens, 1.0) if not problem.weight.size else problem.weight
         weight = weight * (total / weight.sum())
+        blocks, self.pruning_ = pruned(self.prune, blocks, X, self._targets(problem.y, weight), self._seed(trainer))
+        problem = replace(problem, grams=tuple(blocks.grams))
         if self._takes_pairs(blocks) and dev is None:
             return self._run_pairs(blocks, problem, (X, weight), trainer)
         if isinstance(self.penalty, str):
@@ -297,9 +304,9 @@ class MKLClassifier(ClassifierMixin, KernelEstimator):  # type: ignore[misc]  # 
             self.penalty_ = chosen.penalty
             how = f"chosen on {chosen.held:,} held-out rows" if chosen.held else "a default"
             if chosen.only is not None:
-                blocks = blocks.only(chosen.only)
+                blocks = blocks.some(np.array([chosen.only]))
                 problem = replace(problem, grams=tuple(blocks.grams))
-                how += f", {self.blocks_[chosen.only]!r} alone"
+                how += f", {self.blocks_[blocks.order[0]]!r} alone"
             tell(f"penalty {self.penalty_!r} ({how})", self.verbose, type(self).__name__)
         else:
             given = None if self.penalty is None else operator("penalty", self.penalty)
@@ -314,6 +321,11 @@ class MKLClassifier(ClassifierMixin, KernelEstimator):  # type: ignore[misc]  # 
             among=len(self.blocks_),
         )
 
+    def _targets(self, index: Ints, weight: Floats) -> Floats:
+        """A column for each class: one where a row has it, less the mean, times the weight of the row."""
+        found = np.eye(self.classes_.size)[index]
+        return (found - np.average(found, axis=0, weights=weight)) * weight[:, None]
+
     def _takes_pairs(self, blocks: Any) -> bool:
         """Whether all choices are automatic: then held-out rows weigh the kernels, and classes are learnt in pairs."""
         given = (self.penalty, self.solver, self.update, self.step, self.output)
@@ -326,17 +338,20 @@ class MKLClassifier(ClassifierMixin, KernelEstimator):  # type: ignore[misc]  # 
         (X, weight), count = data, problem.n_blocks
         total = float(weight.sum())
         self.penalty_ = at_cost("auto", count, total, DEFAULT)
-        found = fit_kernels(blocks, problem, X, trainer, self._options(blocks, trainer))
+        own, among = np.array(blocks.order), len(self.blocks_)
+        found = fit_kernels(blocks, problem, X, trainer, self._options(blocks, trainer), among=among)
         sizes = np.asarray(problem.mean_squares())
         rows = Rows([gram.values for gram in blocks.grams], sizes, problem.y, weight)
-        machine = chosen_machine(rows, found.block_weights, self._seed(trainer))
+        machine = chosen_machine(rows, found.block_weights[own], self._seed(trainer))
         self.penalty_ = with_strength(self.penalty_, float(f"{1.0 / (machine.cost * total):.3g}"))
         tell(f"penalty {self.penalty_!r}, {machine.told()}", self.verbose, type(self).__name__)
-        found.model, found.block_norms = fitted_machine(rows, machine, blocks.kernels, X)
-        found.block_weights = machine.weights
+        found.model, norms = fitted_machine(rows, machine, blocks.kernels, X)
+        found.model.kept = own[found.model.kept]
+        found.block_weights, found.block_norms = np.zeros(among), np.zeros(among)
+        found.block_weights[own], found.block_norms[own] = machine.weights, norms
         # The last entry of the history tells of the model, as everywhere.
         shares = {"blocks_kept": int(np.count_nonzero(machine.weights)), "block_norms": found.block_norms.tolist()}
-        found.history[-1] |= {**shares, "block_weights": machine.weights.tolist()}
+        found.history[-1] |= {**shares, "block_weights": found.block_weights.tolist()}
         return found
 
     def _seed(self, trainer: Trainer) -> int:

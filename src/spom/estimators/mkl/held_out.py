@@ -26,9 +26,15 @@ def held_out_scores(model: Any, X: Any, y: Any, sample_weight: Any) -> tuple[Flo
     weight = np.ones(labels.size) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
     scores: list[Floats] = []
     rows: list[Ints] = []
+    # The parts learn with the kernels that the model kept, which were chosen with all rows.
+    kept = None if model.pruning_ is None else model.pruning_.selection.kept.tolist()
+    if kept is not None and model._is_precomputed():
+        X = [X[m] for m in kept]
     if count >= 2:
         for train, test in StratifiedKFold(min(FOLDS, count), shuffle=True, random_state=0).split(labels, labels):
-            machine = clone(model).set_params(probability=False, callbacks=None, verbose=0)
+            machine = clone(model).set_params(probability=False, callbacks=None, verbose=0, prune=None)
+            if kept is not None and not model._is_precomputed():
+                machine.set_params(kernels=[model.blocks_[m] for m in kept])
             vars(machine).pop("_skl_callbacks", None)
             machine.fit(_part(model, X, train, train), labels[train], weight[train])
             scores.append(machine._scores(_part(model, X, test, train)))

@@ -28,6 +28,7 @@ from spom.estimators.explanation import Explanation, explain_blocks
 from spom.estimators.linear.choosing import FEW_ROWS
 from spom.estimators.mkl.base import KernelEstimator
 from spom.estimators.mkl.model import KernelModel, model_of, named_blocks
+from spom.estimators.mkl.pruning import pruned
 from spom.estimators.mkl.strength import MULTIPLES, Path, chosen_multiple
 from spom.estimators.mkl.training import Blocks, Making, as_kernels, blocks_of
 from spom.estimators.training import Arrays, Learner, Trainer, all_or_nothing
@@ -57,6 +58,7 @@ class MKLRegressor(RegressorMixin, KernelEstimator):  # type: ignore[misc]  # sc
         penalty gets its strength in the same way; None is no penalty.
     epochs, tol : at most so many steps; stop at a duality gap of `tol` times the variance of y over two.
     memory, precision, n_jobs : of the Gram matrices, as in `MKLClassifier`.
+    prune : None, or `{"false_discovery_rate": 0.1}`, as in `MKLClassifier`.
     random_state : of the rows that are held out.
     callbacks, verbose : as everywhere; see `spom.core.callbacks`.
 
@@ -65,6 +67,7 @@ class MKLRegressor(RegressorMixin, KernelEstimator):  # type: ignore[misc]  # sc
     blocks_, block_weights_, selected_ : the kernels; beta, which sums to one; the kernels that are not switched off.
     penalty_ : the penalty with its strength. strengths_, held_out_errors_ : what was tried, where it was chosen.
     intercept_ : b. n_support_ : how many training rows the model keeps.
+    pruning_ : what `prune` did, a table when printed; None without it.
     history_, converged_, memory_plan_ : a dict for each step; whether `tol` was reached; the form of the matrices.
 
     Examples
@@ -97,6 +100,7 @@ class MKLRegressor(RegressorMixin, KernelEstimator):  # type: ignore[misc]  # sc
         random_state: Any = None,
         callbacks: Any = None,
         verbose: int = 0,
+        prune: Any = None,
     ) -> None:
         keep(self, locals())
 
@@ -115,16 +119,25 @@ class MKLRegressor(RegressorMixin, KernelEstimator):  # type: ignore[misc]  # sc
                 X, targets, weight = merged(X, targets, weight)
             given = as_kernels(self._given())
             blocks = blocks_of(given, X, Making.of(self, 1, averaged=False))
-            grams, scales = _scaled(blocks, weight)
             self.blocks_, self.memory_plan_ = list(given), blocks.message
             trainer = Trainer(self)
             with trainer.running():
+                blocks = self._pruned(blocks, X, targets, weight)
+                grams, scales = _scaled(blocks, weight)
                 self.penalty_ = self._chosen(grams, targets, weight)
                 learner = _Steps(KernelRegression(grams, targets, self.penalty_, weight=weight, **self._limits()))
                 state = trainer.run(learner).model
             self.converged_, self.history_ = learner.solver.converged, trainer.history
             self._keep(blocks, scales, state, X)
         return self
+
+    def _pruned(self, blocks: Blocks, X: Any, y: Floats, weight: Floats | None) -> Blocks:
+        """The blocks that `prune` leaves."""
+        seed = 0 if self.prune is None else int(check_random_state(self.random_state).randint(2**31 - 1))
+        less = y - np.average(y, weights=weight)
+        targets = (less if weight is None else weight * less)[:, None]
+        blocks, self.pruning_ = pruned(self.prune, blocks, X, targets, seed)
+        return blocks
 
     def _given(self) -> Any:
         return [Linear(), Polynomial(2, bias=1.0), Gaussian()] if self.kernels is None else self.kernels
@@ -166,7 +179,8 @@ class MKLRegressor(RegressorMixin, KernelEstimator):  # type: ignore[misc]  # sc
             self._model.kept = np.asarray([blocks.order[m] for m in self._model.kept], dtype=np.int64)
         self.n_support_ = int(self._model.columns.size)
         self.intercept_ = float(state["intercept"])
-        self.block_norms_ = state["norms"][np.argsort(blocks.order)]
+        self.block_norms_ = np.zeros(len(self.blocks_))
+        self.block_norms_[blocks.order] = state["norms"]
         self.block_weights_ = block_weights(self.block_norms_, self.penalty_)
 
     # --- what was learnt ---------------------------------------------------------------------------------

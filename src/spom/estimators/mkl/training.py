@@ -81,24 +81,28 @@ class Blocks:
     slots: int | None
     message: str
 
-    def only(self, m: int) -> Blocks:
-        """Return the Gram matrix m alone, where no block has explicit features; it keeps its place in the order."""
-        return replace(self, kernels=self.kernels[m : m + 1], grams=[self.grams[m]], order=[self.order[m]])
+    def some(self, kept: Ints) -> Blocks:
+        """Return these Gram matrices alone, in their places of the order, where no block has explicit features."""
+        at = kept.tolist()
+        kernels = [self.kernels[m] for m in at] if self.kernels else []
+        return replace(self, kernels=kernels, grams=[self.grams[m] for m in at], order=[self.order[m] for m in at])
 
     def part(self, X: Any, rows: Ints, columns: Ints) -> list[Any]:
         """K(x_i, x_j) of each block for i in `rows` and j in `columns`; X has the examples where there are kernels."""
-        found: list[Any] = []
-        for m, gram in enumerate(self.grams):
-            if isinstance(gram, DenseGram):
-                found.append(gram.values[np.ix_(rows, columns)])
-            elif self.kernels:
-                found.append(self.kernels[m].block(X[rows], X[columns]))
-            else:
-                found.append(gram.matrix[rows][:, columns])  # type: ignore[attr-defined]  # a sparse matrix was given
+        found = [self.block(m, X, rows, columns) for m in range(len(self.grams))]
         for block in self.explicit:
             values = block.matrix()
             found.append(np.asarray(values[rows] @ values[columns].T))
         return found
+
+    def block(self, m: int, X: Any, rows: Ints, columns: Ints) -> Any:
+        """The same of Gram matrix m."""
+        gram = self.grams[m]
+        if isinstance(gram, DenseGram):
+            return gram.values[np.ix_(rows, columns)]
+        if self.kernels:
+            return self.kernels[m].block(X[rows], X[columns])
+        return gram.matrix[rows][:, columns]  # type: ignore[attr-defined]  # a sparse matrix was given
 
 
 @dataclass(frozen=True)
@@ -179,6 +183,7 @@ class Options:
     tol: float = 1e-2
     cost: float = 1.0
     seed: int = 0
+    choosing: int = 0
 
     def chosen(self) -> Options:
         """Replace `"auto"`: dual averaging for the hinge loss, whose errors are few, else forward-backward steps."""
@@ -207,7 +212,7 @@ class Options:
         if self.update == "dual-averaging":
             from spom.solvers.mkl.dual_averaging.solver import DualAveragingKernels
 
-            return DualAveragingKernels(problem, **shared)
+            return DualAveragingKernels(problem, choosing=self.choosing, **shared)
         return OnlineKernels(problem, screen=True, **shared)
 
 

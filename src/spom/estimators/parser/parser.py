@@ -71,7 +71,9 @@ class DependencyParser(TakesPenalty, TakesCallbacks, SavingParser, BaseEstimator
     epochs, label_epochs : passes for arcs and for relations.
     prune : None, a number of templates to keep, a share of them below one, or `"auto"`: half of the templates and small
         weights go where held-out sentences say that they can. Templates are ranked by what they add on held-out
-        sentences (see `spom.estimators.parser.pruning`); `pruning_` has the evidence.
+        sentences (see `spom.estimators.parser.pruning`); `pruning_` has the evidence. `{"false_discovery_rate": 0.1}`:
+        families of templates that stand out against knockoffs, so that at most that share of them is expected to be
+        noise.
     second_stage : whether a second parser, which sees the first one's tree (grandparents, siblings, children), decides.
     order : 1: trees score by their arcs; 2: by siblings and grandparents too, over the arcs that a parser of order 1
         leaves. The best tree is exact, and projective; where `projective_` is False, `order_` is 1. With `second_stage`
@@ -516,6 +518,8 @@ class DependencyParser(TakesPenalty, TakesCallbacks, SavingParser, BaseEstimator
         penalty = self.penalty_ if sentences is None else chosen_penalty(self.penalty, sentences)
         count = len(ArcTemplates(self._names()).blocks)
         update = chosen_update(self.update, penalty, self.loss, count)
+        if isinstance(self.prune, dict) and update == "select":
+            raise Unsupported("a false discovery rate chooses among all templates: set penalty=None, or prune=None")
         # Templates that a penalty has selected are learnt without its part on blocks.
         learnt_with = after_selection(penalty, count) if update == "select" else penalty
         if self.solver != "online":

@@ -11,6 +11,9 @@ taken where it is good enough on the held-out runs (`estimators.comparing`; head
 are dropped, and nothing is learnt again: the least share of the largest weights is kept whose trees of the held-out
 runs are good enough beside those of the whole parser, and the same for the weights of relations. With a second stage
 or trees of second order all weights of arcs are kept.
+
+A dict with a false discovery rate keeps the families of templates that stand out against their knockoffs
+(`spom.solvers.structured.trees.knockoffs`).
 """
 
 from __future__ import annotations
@@ -27,10 +30,13 @@ from numpy.typing import NDArray
 from spom.core.arrays import Floats, Ints, Singles, aligned_singles
 from spom.data.treebank import Treebank
 from spom.estimators.comparing import FEWEST, is_worse, runs, will_do
+from spom.estimators.dropping import asked_rate
+from spom.estimators.parser.defaults import chosen_penalty
 from spom.estimators.parser.stages import Stages, gold_relations
 from spom.features.arc_spaces import HEAD, MODIFIER, PAIR, SALT
 from spom.features.arcs import ArcCodes, ArcLayout, ArcTemplates, with_roots
 from spom.solvers.structured.trees.garrote import best_templates
+from spom.solvers.structured.trees.knockoffs import TemplateDiscovery, discover_arcs
 from spom.solvers.structured.trees.relations import LabelLearner, LabelModel
 
 AUTO_SHARE = 0.2
@@ -49,6 +55,7 @@ class Pruning:
     """Of `names` those with `kept` stayed; `scores` are their betas, `reasons` say why each stayed or went.
 
     `why` says how they were ranked, `seconds` what that took. `share` of the weights of arcs are kept, the largest.
+    `selection` is what a false discovery rate found, or None.
     """
 
     names: list[str]
@@ -58,6 +65,7 @@ class Pruning:
     why: str
     seconds: float
     share: float = 1.0
+    selection: TemplateDiscovery | None = None
 
     def table(self, count: int | None = None) -> str:
         """The templates from the best to the worst: + kept or - dropped, beta, name, reason."""
@@ -81,7 +89,8 @@ def how_many(prune: Any, count: int) -> int:
     if isinstance(prune, str) and prune == "auto":
         return max(1, round(AUTO_SHARE * count))
     if isinstance(prune, (bool, str)) or not isinstance(prune, (int, float, np.integer, np.floating)) or not prune > 0:
-        raise ValueError(f"prune must be None, 'auto', a number of templates or a share below one; it is {prune!r}")
+        what = "None, 'auto', a number of templates, a share below one or {'false_discovery_rate': a rate}"
+        raise ValueError(f"prune must be {what}; it is {prune!r}")
     if prune < 1:
         return max(1, round(float(prune) * count))
     return min(int(prune), count)
@@ -91,6 +100,8 @@ def select_templates(
     run: Stages, templates: ArcTemplates, codes: ArcCodes, gold: Ints, prune: Any, how: tuple[int, bool]
 ) -> tuple[ArcTemplates, Pruning]:
     """The templates to keep, and how they were chosen; for "auto", `how` is (epochs, whether single weights may go)."""
+    if isinstance(prune, dict):
+        return discovered_templates(run, templates, codes, gold, asked_rate(prune))
     count, begin = len(templates.blocks), time.perf_counter()
     found = how_many(prune, count)
     if not isinstance(prune, str):
@@ -116,6 +127,26 @@ def select_templates(
         ranked = replace(ranked, kept=np.ones(count, bool), reasons=every)
     seconds = time.perf_counter() - begin
     return templates.keep(np.flatnonzero(ranked.kept)), replace(ranked, why=why, seconds=seconds, share=share)
+
+
+def discovered_templates(
+    run: Stages, templates: ArcTemplates, codes: ArcCodes, gold: Ints, rate: float
+) -> tuple[ArcTemplates, Pruning]:
+    """The templates of families that stand out against their knockoffs."""
+    penalty, seed = chosen_penalty("group-lasso", codes.first.size), run.settings["seed"]
+    number = int(seed) if isinstance(seed, (int, np.integer)) else 0
+    found = discover_arcs(templates, codes, gold, penalty, rate, projective=run.settings["projective"], seed=number)
+    found.check_some("families of templates")
+    kept = np.isin(np.arange(len(found.names)), found.kept)
+    stands = {name for m, name in enumerate(found.families) if m in set(found.found.tolist())}
+    judged = set(found.families)
+    reasons = []
+    for family in (templates.families[f].name for f, _ in templates.places):
+        against = "stands out against its knockoff" if family in stands else "does not stand out against its knockoff"
+        reasons.append(against if family in judged else "kept: it names no word")
+    why = f"{found.promise('families of templates')}; {found.sentences} sentences"
+    pruning = Pruning(found.names, found.evidence, kept, reasons, why, found.seconds, selection=found)
+    return templates.keep(found.kept), pruning
 
 
 class Judged(NamedTuple):

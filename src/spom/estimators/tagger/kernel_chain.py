@@ -227,7 +227,10 @@ def fit_kernel_chain(
     )
     count = problem.n_blocks + (options.transitions == "learnt")
     found = chosen_penalty(options.penalty, count, max(1, problem.n_sequences))
-    options = replace(options, penalty=found, transitions=options.transitions if chain else "fixed")
+    # Beside templates the first half of the passes chooses blocks.
+    choosing = options.epochs // 2 if extra else 0
+    transitions = options.transitions if chain else "fixed"
+    options = replace(options, penalty=found, transitions=transitions, choosing=choosing)
     return fit_kernels(made, problem, words.vectors, trainer, options, dev), found
 
 

@@ -89,7 +89,7 @@ def fit_with_kernels(tagger: Any, data: tuple[Any, Any, Any], classes: Any, dev:
     trainer = Trainer(tagger, contents, **watch)
     with trainer.running():
         words = Words(vectors, offsets, codes, k, rows, blocks, weight)
-        options = _options(tagger, trainer)
+        options = _options(tagger, trainer, both)
         found, tagger.penalty_ = fit_kernel_chain(
             tagger.kernels, words, options, trainer, tagger.memory, None if dev is None else score
         )
@@ -106,13 +106,16 @@ def _weights(sample_weight: Any, offsets: Ints) -> Floats | None:
     return check_sentence_weights(sentence_weights(found), len(found))
 
 
-def _options(tagger: Any, trainer: Trainer) -> Options:
-    """Return the options of a tagger; with kernels `"auto"` is the hinge loss, 20 passes and a penalty of kernels."""
+def _options(tagger: Any, trainer: Trainer, both: bool) -> Options:
+    """Return the options of a tagger; with kernels `"auto"` is the hinge loss and a penalty of kernels.
+
+    There are 20 passes, and 40 with templates beside the kernels, as the first half of them chooses blocks.
+    """
     simple = tagger.penalty is None or isinstance(tagger.penalty, str)
     penalty = tagger.penalty if simple else operator("penalty", tagger.penalty)
     output = "auto" if tagger.average == "auto" else "average" if tagger.average else "last"
     tagger.loss_ = "hinge" if is_auto(tagger.loss) else tagger.loss
-    tagger.epochs_ = 20 if is_auto(tagger.epochs) else tagger.epochs
+    tagger.epochs_ = (40 if both else 20) if is_auto(tagger.epochs) else tagger.epochs
     options = Options(
         solver=tagger.solver,
         update=tagger.update,

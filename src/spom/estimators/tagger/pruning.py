@@ -31,48 +31,29 @@ from scipy import optimize, sparse
 from spom.core.arrays import Floats, Ints, Singles
 from spom.errors import Unsupported
 from spom.estimators.comparing import FEWEST, is_worse, runs, will_do
+from spom.estimators.dropping import Dropping, asked_rate
 from spom.estimators.tagger.inputs import Task, Weights
 from spom.estimators.tagger.model import metric
 from spom.features.rows import Blocks
 from spom.metrics.phrases import counts_by_sentence
 from spom.solvers.structured.chains.adaptive_engine import AdaptiveEngine
 from spom.solvers.structured.chains.data import Tokens
-from spom.solvers.structured.chains.knockoffs import Discovery, discover
+from spom.solvers.structured.chains.knockoffs import discover
 from spom.solvers.structured.chains.predict import largest, marginals, tag
 from spom.solvers.structured.chains.select import Selection, select
 
 
 @dataclass
-class Pruning:
+class Pruning(Dropping):
     """Which templates went, why, and what it cost.
 
     A template is kept where its evidence is above one: the norm of its mean gradient over the threshold, strength times
     its weight (see `solvers.structured.chains.select`); where a number of templates was asked for, those with the most.
     """
 
-    names: tuple[str, ...]
-    sizes: Ints
     selection: Selection
+    sizes: Ints
     refit_seconds: float = np.nan
-
-    @property
-    def kept(self) -> tuple[str, ...]:
-        """The names of the templates that are left."""
-        return tuple(self.names[m] for m in self.selection.kept)
-
-    @property
-    def dropped(self) -> tuple[str, ...]:
-        """The names of those that went."""
-        left = set(self.selection.kept.tolist())
-        return tuple(name for m, name in enumerate(self.names) if m not in left)
-
-    def _promise(self) -> list[str]:
-        """What a selection with knockoffs says of its error."""
-        found = self.selection
-        if not isinstance(found, Discovery):
-            return []
-        noise = found.estimate * found.kept.size
-        return [f"false discovery rate at most {found.rate:g}; about {noise:.1f} of the kept templates may be noise"]
 
     def __str__(self) -> str:
         found = self.selection
@@ -81,23 +62,20 @@ class Pruning:
             f"{found.sentences} sentences in {found.seconds:.2f} s; learnt with the rest in {self.refit_seconds:.2f} s"
         )
         rows = [f"  {w:>6.2f}  {e:>8.2f}" for w, e in zip(found.weights, found.evidence, strict=True)]
-        return "\n".join([*self._promise(), head, *self._table(f"  {'weight':>6}  {'evidence':>8}", rows)])
+        return "\n".join(
+            [*self._promise("templates"), head, *self._templates(f"  {'weight':>6}  {'evidence':>8}", rows)]
+        )
 
-    def _table(self, heading: str, rows: list[str]) -> list[str]:
+    def _templates(self, heading: str, rows: list[str]) -> list[str]:
         """Lines with the templates, their features and `rows`, most evidence first."""
-        width, left = max((len(name) for name in self.names), default=8), set(self.selection.kept.tolist())
-        lines = [f"{'template':<{width}}  {'features':>9}{heading}"]
-        for m in np.argsort(-self.selection.evidence, kind="stable").tolist():
-            lines.append(f"{self.names[m]:<{width}}  {self.sizes[m]:>9}{rows[m]}{'' if m in left else '  dropped'}")
-        return lines
+        sized = [f"  {size:>9}{row}" for size, row in zip(self.sizes.tolist(), rows, strict=True)]
+        return self._table(("template", f"  {'features':>9}{heading}"), sized)
 
 
 def check_prune(how: Any) -> None:
     """Raise where `prune` is not one of its choices."""
     if isinstance(how, dict):
-        rate = how.get("false_discovery_rate")
-        if set(how) != {"false_discovery_rate"} or not isinstance(rate, (float, np.floating)) or not 0.0 < rate < 1.0:
-            raise ValueError(f"prune as a dict is {{'false_discovery_rate': a number between 0 and 1}}; it is {how!r}")
+        asked_rate(how)
         return
     number = isinstance(how, (int, float, np.number)) and not isinstance(how, bool) and how > 0
     if how is not None and not (isinstance(how, str) and how == "auto") and not number:
@@ -131,18 +109,16 @@ def chosen_pruning(tagger: Any, task: Task) -> Pruning | None:
     )
     if found.kept.size == 0:
         raise ValueError(f"prune={how!r} leaves no template: give a smaller strength")
-    return Pruning(blocks.names, np.diff(blocks.starts), found)
+    return Pruning(blocks.names, found, np.diff(blocks.starts))
 
 
 def _discovery(tagger: Any, task: Task) -> Pruning:
     """The templates that stand out against their knockoffs."""
-    rate = float(tagger.prune["false_discovery_rate"])
     options: dict[str, Any] = {"transitions": tagger.transitions, "random_state": tagger._seed()}
-    found = discover(task.tokens, task.y, task.blocks, tagger._learning_forbidden(), rate, **options)
-    if found.kept.size == 0:
-        what = f"no template stands out at a false discovery rate of {rate:g}"
-        raise ValueError(f"{what}: at least {int(np.ceil(1 / rate))} would have to; give a larger rate")
-    return Pruning(task.blocks.names, np.diff(task.blocks.starts), found)
+    forbidden = tagger._learning_forbidden()
+    found = discover(task.tokens, task.y, task.blocks, forbidden, asked_rate(tagger.prune), **options)
+    found.check_some("templates")
+    return Pruning(task.blocks.names, found, np.diff(task.blocks.starts))
 
 
 def trial_of(tagger: Any, task: Task) -> Trial:
@@ -262,7 +238,7 @@ class HeldOutPruning(Pruning):
             f"{found.seconds:.2f} s; learnt with the rest in {self.refit_seconds:.2f} s"
         )
         rows = [f"  {e:>8.4f}" for e in found.evidence]
-        return "\n".join([head, *self.verdicts, *self._table(f"  {'evidence':>8}", rows)])
+        return "\n".join([head, *self.verdicts, *self._templates(f"  {'evidence':>8}", rows)])
 
 
 def pruned_on_held_out(trial: Trial, seed: int) -> HeldOutPruning:
@@ -287,7 +263,7 @@ def pruned_on_held_out(trial: Trial, seed: int) -> HeldOutPruning:
     held_out = ranked.size + sum(held.size for _, held in parts)
     seconds = time.perf_counter() - begin
     found = Selection(chosen.templates, evidence, np.ones(len(blocks)), 0.0, np.nan, held_out, seconds)
-    return HeldOutPruning(blocks.names, np.diff(blocks.starts), found, verdicts=tuple(verdicts), chosen=chosen)
+    return HeldOutPruning(blocks.names, found, np.diff(blocks.starts), verdicts=tuple(verdicts), chosen=chosen)
 
 
 @dataclass(frozen=True)

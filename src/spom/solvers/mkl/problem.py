@@ -113,8 +113,8 @@ class KernelProblem:
         ends = np.cumsum([0, *(block.n_features for block in self.explicit)]).tolist()
         return [slice(a, b) for a, b in pairwise(ends)]
 
-    def mean_squares(self) -> list[float]:
-        """Return the mean squared length of a token in each block.
+    def mean_squares(self, present: bool = False) -> list[float]:
+        """Return the mean squared length of a token in each block; with `present`, of tokens with a feature of it.
 
         >>> KernelProblem.of([np.diag([1.0, 3.0]), np.zeros((2, 2))], y=[0, 1]).mean_squares()
         [2.0, 0.0]
@@ -123,7 +123,8 @@ class KernelProblem:
         for block in self.explicit:
             values = block.values
             square = float(np.vdot(values, values)) if values.size else float(block.indptr[-1])
-            sizes.append(square / max(1, self.n_tokens))
+            tokens = int(np.count_nonzero(np.diff(block.indptr))) if present else self.n_tokens
+            sizes.append(square / max(1, tokens))
         return sizes
 
     @classmethod

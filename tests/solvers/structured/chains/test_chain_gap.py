@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
+from spom import SequenceTagger
 from spom.penalties import (
     L1,
     ElasticNet,
@@ -111,6 +112,8 @@ BLOCKS = [
     (GroupLasso(0.05), None),
     (Sum([GroupLasso(0.04), L1(0.03)]), None),
     (SparseGroupLasso(0.06), None),
+    (SparseGroupLasso(0.06), "learnt"),
+    (Sum([GroupLasso(0.04), L1(0.03)]), "learnt"),
 ]
 
 
@@ -185,3 +188,18 @@ def test_a_chain_without_a_penalty_has_no_bound() -> None:
     found = Field(as_tokens(p.rows, p.features), p.y, np.zeros((p.k + 2, p.k))).at(W, np.zeros((p.k + 2, p.k)))
     plain = np.zeros((p.features, p.k)), np.zeros((p.k + 2, p.k))
     assert field_gap(found, plain, np.asarray(p.blocks.starts), L1(0.1), "fixed").dual == 0.0
+
+
+def test_a_tagger_with_two_parts_has_a_gap_where_the_chain_is_learnt() -> None:
+    rng = np.random.default_rng(0)
+    Y = [rng.integers(0, 3, 4).tolist() for _ in range(40)]
+    X = [[{"f": str(v if rng.random() < 0.7 else 3), "g": str(rng.integers(0, 3))} for v in y] for y in Y]
+    params: dict[str, Any] = {"loss": "log", "transitions": "learnt", "verbose": 0, "random_state": 0}
+    penalty = SparseGroupLasso(0.05, weights=[1.0, 2.0])
+    online = SequenceTagger(penalty=penalty, **params).fit(X, Y)
+    best = SequenceTagger(penalty=penalty, solver="batch", **params).fit(X, Y)
+    assert online.gap_ > 1e-3
+    assert best.gap_ < 1e-3
+    objective = best.history_[-1]["objective"]
+    assert online.history_[-1]["objective"] - online.gap_ <= objective + 1e-6
+    assert objective <= online.history_[-1]["objective"]

@@ -7,8 +7,9 @@ import pytest
 
 from spom import SequenceTagger
 from spom.features.rows import Blocks
+from spom.solvers.knockoffs import leads, stated, threshold
 from spom.solvers.structured.chains.data import Tokens
-from spom.solvers.structured.chains.knockoffs import discover, threshold, with_knockoffs
+from spom.solvers.structured.chains.knockoffs import discover, with_knockoffs
 
 USEFUL, NOISE, LEVELS = 12, 12, 4
 
@@ -50,9 +51,24 @@ def test_a_knockoff_has_the_same_features_on_other_tokens() -> None:
 def test_the_threshold_is_the_least_that_reaches_the_rate() -> None:
     rng = np.random.default_rng(2)
     for _ in range(50):
-        W, rate = rng.standard_normal(15) + 1.0, float(rng.uniform(0.1, 0.6))
-        fine = [t for t in np.abs(W) if (1 + sum(-t >= W)) / max(1, sum(t <= W)) <= rate]
-        assert threshold(W, rate)[0] == (min(fine) if fine else np.inf)
+        W, rate, c = rng.standard_normal(15) + 1.0, float(rng.uniform(0.1, 0.6)), int(rng.integers(1, 4))
+        fine = [t for t in np.abs(W) if (1 + sum(-t >= W)) / c / max(1, sum(t <= W)) <= rate]
+        assert threshold(W, rate, c)[0] == (min(fine) if fine else np.inf)
+
+
+def test_the_rate_is_held_for_any_number_of_knockoffs() -> None:
+    rng = np.random.default_rng(3)
+    for copies in (1, 5, 20):
+        shares, found = [], []
+        for _ in range(400):
+            sizes = rng.exponential(size=(30, 1 + copies))
+            sizes[:15, 0] += 4.0
+            kept = stated(leads(sizes[:, 0], sizes[:, 1:]), 0.2, copies).found
+            shares.append((kept >= 15).sum() / max(1, kept.size))
+            found.append((kept < 15).sum())
+        # The standard error of the mean is below .01.
+        assert np.mean(shares) <= 0.2 + 0.02
+        assert np.mean(found) >= 8
 
 
 def test_the_promised_rate_is_held_and_useful_blocks_are_found() -> None:
@@ -82,5 +98,5 @@ def test_a_tagger_takes_a_rate_and_reports_it() -> None:
     for bad in ({"rate": 0.1}, {"false_discovery_rate": 2.0}, {"false_discovery_rate": 0.1, "more": 1}):
         with pytest.raises(ValueError, match="prune as a dict"):
             SequenceTagger(prune=bad).fit(X, Y)
-    with pytest.raises(ValueError, match="no template stands out"):
+    with pytest.raises(ValueError, match=r"13 templates are too few .* at least 100 would"):
         SequenceTagger(prune={"false_discovery_rate": 0.01}, random_state=0, verbose=0).fit(X, Y)

@@ -41,6 +41,8 @@ FRESH = 64
 # words the mean of the last two passes, of the last fourth and of the last half are within .2 points of each other,
 # and .3 to .6 above the last iterate.
 POWER = 3
+# The size of blocks that are left out: over this every norm is nothing.
+NEVER = 1e300
 
 
 class DualAverage:
@@ -116,9 +118,11 @@ class DualAveragingKernels(KernelSolver):
     no longer shows that they are off (see `rounds.py`).
 
     Blocks are scaled: a kernel is divided by the mean of its diagonal, an explicit block by the mean squared length of
-    its rows. beta_t = sqrt(sum of squared norms of the steps, of the block where they are largest) / limit, as in
-    AdaGrad with one rate. `limit` is about the norm that the solution may have: sqrt(number of tokens), which is
-    enough to fit tokens that have nothing in common, or less where the penalty would cost more than the loss at zero.
+    its rows that are not empty. Over all rows a feature that few tokens have would get a length of many times one on
+    these, and decide alone. beta_t = sqrt(sum of squared norms of the steps, of the block where they are largest) /
+    limit, as in AdaGrad with one rate. `limit` is about the norm that the solution may have: sqrt(number of tokens),
+    which is enough to fit tokens that have nothing in common, or less where the penalty would cost more than the loss
+    at zero.
 
     Iterating yields a `State` after each pass; `theta` has the coefficients (tokens, labels), `internal["scale"]` what
     multiplies them in each block, and `internal["transition"]` the transitions: see `parts`. `block_norms` are those
@@ -128,6 +132,8 @@ class DualAveragingKernels(KernelSolver):
     -----------------------------------------
     step : `"auto"`, or `limit` as a number.
     output : `"average"` of the dual variables over passes (see `DualAverage`), or the `"last"` iterate.
+    choosing : after so many passes the blocks that are off stay off, and the others are learnt from zero in the passes
+        that are left. What a block does that goes off later is in the coefficients of all for many passes.
     scale : whether blocks are scaled; `radius` is of theta as scaled, and the average is projected too.
 
     Examples
@@ -146,10 +152,14 @@ class DualAveragingKernels(KernelSolver):
     method = "dual averaging"
     outputs = ("average", "last")
 
-    def __init__(self, problem: KernelProblem, *, step: Any = "auto", scale: bool = True, **shared: Any) -> None:
+    def __init__(
+        self, problem: KernelProblem, *, step: Any = "auto", scale: bool = True, choosing: int = 0, **shared: Any
+    ) -> None:
         super().__init__(problem, **shared)
+        self.choosing = choosing
         # One where a block is zero, and for the transitions.
-        self.sizes = np.array([size if scale and size > 0.0 else 1.0 for size in [*problem.mean_squares(), 1.0]])
+        sizes = [*problem.mean_squares(present=True), 1.0]
+        self.sizes = np.array([size if scale and size > 0.0 else 1.0 for size in sizes])
         self.limit = self._limit() if isinstance(step, str) and step == "auto" else check_positive(step, "step")
 
     def _default_strength(self) -> float:
@@ -182,8 +192,10 @@ class DualAveragingKernels(KernelSolver):
         )
         for epoch in range(done, self.epochs):
             begin = time.perf_counter()
+            if epoch == self.choosing > 0:
+                self._begin_again(store.features)
             loss = self._pass(self._order(rng), store, rule, work)
-            self._settle(store, epoch + 1)
+            self._settle(store, epoch + 1 - (self.choosing if epoch >= self.choosing else 0))
             seconds += time.perf_counter() - begin
             yield self._state(epoch + 1, loss, seconds, rng)
 
@@ -206,6 +218,19 @@ class DualAveragingKernels(KernelSolver):
             counts=np.zeros(8, dtype=np.int64),
         )
         self._average = DualAverage(p, store.features)
+
+    def _begin_again(self, features: int) -> None:
+        """Zero again, without the blocks that are off; all stay where all are off."""
+        dual, off = self._dual, self.scale[:-1] == 0.0
+        sizes = dual.table[SIZE].copy()
+        if not off.all():
+            # With norms over this, no prox gives them anything.
+            sizes[:-1][off] = NEVER
+        for array in dual:
+            array[...] = 0
+        dual.table[SIZE] = sizes
+        self._F[...] = 0.0
+        self._average = DualAverage(self.problem, features)
 
     def _pass(self, order: Any, store: Store, rule: Rule, work: Work) -> float:
         """Make one pass, computing missing rows and kernels when they are needed; return the sum of losses."""
@@ -264,7 +289,7 @@ class DualAveragingKernels(KernelSolver):
             return dual.table[SCALE].copy(), dual.table[NORM].copy()
         beta = float(np.sqrt(dual.sums[STEPS])) / self.limit / float(dual.sums[TOTAL])
         scale, norms = np.zeros(self.sizes.size), np.zeros(self.sizes.size)
-        found = self._average.scales(self.penalty.prox, beta, self.sizes, self.count)
+        found = self._average.scales(self.penalty.prox, beta, dual.table[SIZE], self.count)
         scale[: self.count], norms[: self.count] = found
         if self.problem.transitions and not self.learnt:
             scale[-1] = 1.0 / (beta + self.strength)

@@ -8,7 +8,7 @@ import numpy as np
 
 from spom.core.arrays import Floats, Ints
 from spom.errors import Unsupported
-from spom.penalties.forms import NO_ELASTIC, Elastic, fixed_strength, of_norms, selection_form
+from spom.penalties.forms import NO_ELASTIC, Elastic, chain_joins, fixed_strength, of_norms, selection_form_of
 from spom.solvers.structured.chains.field import Expectations
 from spom.solvers.structured.gap import Certificate, Part, certify
 
@@ -33,8 +33,8 @@ def terms_of(penalty: Any, count: int, transitions: str | None) -> Terms:
     if getattr(penalty, "groups", None) is None and penalty.on_norms(count) is not None:
         chain = NO_ELASTIC if learnt else Elastic(0.0, fixed_strength(penalty))
         return Terms(NO_ELASTIC, of_norms(penalty, count, learnt), chain, learnt)
-    form = selection_form(penalty, count)
-    return Terms(form.elastic, form.norms, NO_ELASTIC, False)
+    form = selection_form_of(penalty, count, learnt)
+    return Terms(form.elastic, form.norms, NO_ELASTIC, chain_joins(penalty, learnt))
 
 
 def parts_of(weights: tuple[Floats, Floats], means: tuple[Floats, Floats], starts: Ints, terms: Terms) -> list[Part]:

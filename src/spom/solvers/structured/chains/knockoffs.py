@@ -1,21 +1,16 @@
-r"""Templates with a stated error: knockoffs, and a threshold that bounds the share of kept templates that are noise.
+"""Templates of a tagger with a stated error: knockoffs, and the threshold of `spom.solvers.knockoffs`.
 
 Each template gets a knockoff: the same features, each template's rows moved to other tokens at random. Group dual
 averaging (`select`) sees templates and knockoffs side by side. With Z_m the norm of a template's mean gradient over its
-weight, and Z'_m that of its knockoff, a template that tells nothing about the labels is as likely below its knockoff as
-above it, so that templates below count those that are above by chance. Of W_m = Z_m - Z'_m those at least T are kept,
-
-    T = min { t > 0 : (1 + #{W_m <= -t}) / max(1, #{W_m >= t}) <= rate }      (Barber and Candes 2015, "knockoff+"),
-
-and the expected share of noise among them is at most `rate`. What is promised is about templates that are independent
-of the labels and of the other templates; one that only repeats another has a connection with the labels, and counts as
-a discovery. A rate below 1 / templates can never be reached: nothing is kept then.
+weight, and Z'_m that of its knockoff, W_m = Z_m - Z'_m. What is promised is about templates that are independent of the
+labels and of the other templates; one that only repeats another has a connection with the labels, and counts as a
+discovery.
 """
 
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -23,18 +18,14 @@ import numpy as np
 from spom.core.arrays import Floats, Ints
 from spom.errors import DataError
 from spom.features.rows import Blocks
+from spom.solvers.knockoffs import Stated, stated
 from spom.solvers.structured.chains.data import Tokens, block_weights, of_features
 from spom.solvers.structured.chains.select import Chain, Selection, sample_run
 
 
 @dataclass(frozen=True)
-class Discovery(Selection):
-    """A selection that promises a rate: `differences` are W_m, `threshold` is T, `estimate` the ratio at T."""
-
-    rate: float = np.nan
-    threshold: float = np.inf
-    estimate: float = 0.0
-    differences: Floats = field(default_factory=lambda: np.zeros(0))
+class Discovery(Selection, Stated):
+    """A selection that promises a rate."""
 
 
 def with_knockoffs(tokens: Tokens, blocks: Blocks, random: np.random.Generator) -> tuple[Tokens, Blocks]:
@@ -53,21 +44,6 @@ def with_knockoffs(tokens: Tokens, blocks: Blocks, random: np.random.Generator) 
     return Tokens(indptr, indices, values, tokens.offsets), Blocks(names, starts)
 
 
-def threshold(differences: Floats, rate: float) -> tuple[float, float]:
-    """(T, the estimated rate there); T is inf where no threshold reaches the rate.
-
-    >>> threshold(np.array([3.0, 2.0, 1.0, -0.5]), 0.5)
-    (1.0, 0.3333333333333333)
-    >>> threshold(np.array([3.0, 2.0, 1.0, -0.5]), 0.1)
-    (inf, 0.0)
-    """
-    for t in np.unique(np.abs(differences[differences != 0.0])):
-        estimate = (1 + int((differences <= -t).sum())) / max(1, int((differences >= t).sum()))
-        if estimate <= rate:
-            return float(t), float(estimate)
-    return np.inf, 0.0
-
-
 def discover(
     tokens: Tokens,
     y: Ints,
@@ -79,8 +55,6 @@ def discover(
     random_state: Any = None,
 ) -> Discovery:
     """The templates to keep so that the expected share of noise among them is at most `rate`."""
-    if not 0.0 < rate < 1.0:
-        raise ValueError(f"false_discovery_rate must be between 0 and 1; it is {rate!r}")
     if y.size and y.min() < 0:
         raise DataError("false_discovery_rate needs all labels: some are unknown")
     begin, random, count = time.perf_counter(), np.random.default_rng(random_state), len(blocks)
@@ -90,14 +64,6 @@ def discover(
     found = run.auto()
     # Evidence is over the threshold of each block: without it, so that both of a pair are measured alike.
     Z = found.evidence * found.strength
-    differences = Z[:count] - Z[count:]
-    T, estimate = threshold(differences, rate)
-    kept = np.flatnonzero(differences >= T)
-    found = replace(found, kept=kept, evidence=found.evidence[:count], weights=weights[:count])
-    return Discovery(
-        **{**vars(found), "seconds": time.perf_counter() - begin},
-        rate=rate,
-        threshold=T,
-        estimate=estimate,
-        differences=differences,
-    )
+    promise = stated(Z[:count] - Z[count:], rate)
+    found = replace(found, kept=promise.found, evidence=found.evidence[:count], weights=weights[:count])
+    return Discovery(**{**vars(found), "seconds": time.perf_counter() - begin}, **vars(promise))

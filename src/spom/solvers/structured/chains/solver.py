@@ -17,7 +17,16 @@ from spom.core.state import Counters, State
 from spom.decoders.schemes import Constraints
 from spom.errors import DataError, Diverged, Unsupported
 from spom.penalties import Zero
-from spom.penalties.forms import Elastic, compiled_prox, fixed_strength, of_norms, runs_on_norms, selection_form
+from spom.penalties.forms import (
+    Elastic,
+    chain_joins,
+    compiled_prox,
+    fixed_strength,
+    of_norms,
+    runs_on_norms,
+    selection_form,
+    selection_form_of,
+)
 from spom.solvers import examples
 from spom.solvers.steps import DIAGONAL, PLAIN, AdaGrad, Auto, Constant, InverseSqrt, LinearDecay, Step, Theory, as_step
 from spom.solvers.structured.chains.adaptive_engine import AdaptiveEngine, Rates
@@ -440,10 +449,12 @@ def penalty_value(penalty: Any, found: Summary, transitions: str | None) -> floa
     own = float(np.vdot(chain, chain))
     elastic, learnt = penalty.elastic(), transitions == "learnt"
     if elastic is None and (getattr(penalty, "groups", None) is not None or penalty.on_norms(norms.size) is None):
-        # Two parts, on single weights and on blocks; the chain pays neither.
-        form = selection_form(penalty, norms.size)
-        sizes = form.elastic.l1 * found.sizes if form.elastic.l1 > 0.0 else 0.0
-        return float(sizes + 0.5 * form.elastic.l2 * float(norms @ norms)) + float(form.norms.value(norms))
+        # Two parts, on single weights and on blocks; the chain pays both or neither.
+        form, joins = selection_form_of(penalty, norms.size, learnt), chain_joins(penalty, learnt)
+        every = np.append(norms, np.sqrt(own)) if joins else norms
+        total = found.sizes + (float(np.abs(chain).sum()) if joins else 0.0)
+        sizes = form.elastic.l1 * total if form.elastic.l1 > 0.0 else 0.0
+        return float(sizes + 0.5 * form.elastic.l2 * float(every @ every)) + float(form.norms.value(every))
     if elastic is not None:
         chain_l1 = elastic.l1 * float(np.abs(chain).sum()) if learnt else 0.0
         sizes = elastic.l1 * found.sizes if elastic.l1 > 0.0 else 0.0

@@ -69,7 +69,7 @@ class TreeField:
 
     def table(self, weights: Singles) -> Learnt:
         """Return weights as kernels take them."""
-        return Learnt.of(self.templates, weights, self._unused)
+        return Learnt.of(self.templates.active, weights, self._unused)
 
     def at(self, weights: Singles) -> At:
         """Return losses, entropies and gradient at these weights: one pass over the sentences."""

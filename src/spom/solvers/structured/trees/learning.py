@@ -11,6 +11,7 @@ import math
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from spom.core.arrays import Floats, Ints, Singles, read_only
 from spom.core.jit import kernel
@@ -70,10 +71,10 @@ class Learnt(NamedTuple):
     blocks: Annotated[Floats, "float64[:, :, ::1]"]
 
     @classmethod
-    def of(cls, templates: ArcTemplates, weights: Singles, sums: Singles) -> Learnt:
-        """Return weights with scales of one."""
-        blocks = np.zeros((5, len(templates.families), 3))
-        blocks[SCALE], blocks[ACTIVE] = 1.0, templates.active
+    def of(cls, active: NDArray[np.bool_], weights: Singles, sums: Singles) -> Learnt:
+        """Return weights with scales of one; `active` says which slots of each family are templates."""
+        blocks = np.zeros((5, *active.shape))
+        blocks[SCALE], blocks[ACTIVE] = 1.0, active
         return cls(weights, read_only(weights), sums, blocks)
 
 

@@ -17,14 +17,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from spom.core.arrays import Floats, Ints, aligned_singles
+from spom.core.arrays import Floats, Ints, aligned_singles, read_only
 from spom.core.jit import kernel
 from spom.features.arc_spaces import longest_sentence, sentence_of
 from spom.features.arcs import ArcCodes, ArcTemplates
 from spom.penalties import ElasticNet
-from spom.penalties.forms import selection_form
-from spom.solvers.structured.structures import LOG, Loss, Parts, residual
+from spom.penalties.forms import compiled_prox, selection_form
+from spom.solvers.structured.structures import LOG, Loss, Parts, residual, structure
 from spom.solvers.structured.trees.learning import (
     NORM,
     SCALE,
@@ -123,33 +124,64 @@ def select_rounds(
         dual_scales(rule, metric, eta, t + 1.0, sums, now)
 
 
+@dataclass(frozen=True)
+class ArcSample:
+    """The sentences `order` of a task, and the templates at `places` (family, slot) of a layout of `size` weights."""
+
+    task: Task
+    layout: Layout
+    order: Ints
+    places: Ints
+    active: NDArray[np.bool_]
+    size: int
+
+    def _table(self) -> Learnt:
+        return Learnt.of(self.active, aligned_singles(self.size), aligned_singles(self.size))
+
+    def metric(self) -> Floats:
+        """Return the weight d_m of each template."""
+        counts = self._table()
+        count_arcs(self.task, self.order, self.layout, counts)
+        root = np.maximum(counts.blocks[NORM][self.places[:, 0], self.places[:, 1]], 0.0) ** 0.25
+        return np.asarray(np.where(root > 0.0, root, 1.0) / (root.mean() if root.any() else 1.0))
+
+    def run(self, norms: Any, metric: Floats, projective: bool) -> tuple[Floats, Ints]:
+        """Return (evidence of each template, those that are left) after a pass under a penalty of their norms."""
+        sums = self._table()
+        now = sums._replace(blocks=sums.blocks.copy())
+        now.blocks[SCALE] = 0.0
+        count, loss = self.places.shape[0], Loss(LOG, 0.0)
+        trees = structure("projective-tree" if projective else "tree", loss)
+        rule = TreeRule(trees, loss, compiled_prox(norms, count), read_only(self.places), True, np.inf)
+        select_rounds(self.task, self.order, self.layout, rule, metric, 1.0 / count, sums, now)
+        sizes = np.sqrt(np.maximum(sums.blocks[NORM][self.places[:, 0], self.places[:, 1]], 0.0))
+        kept = np.flatnonzero(now.blocks[SCALE][self.places[:, 0], self.places[:, 1]])
+        return sizes / (max(1, self.order.size) * metric), kept
+
+
+def small_templates(templates: ArcTemplates) -> ArcTemplates:
+    """Return the same templates with small tables."""
+    trial = templates.keep(np.arange(len(templates.blocks)))
+    trial.table_bits = min(templates.table_bits, BITS)
+    return trial
+
+
+def drawn_sentences(codes: ArcCodes, seed: Any) -> Ints:
+    """Return the sentences that a selection looks at."""
+    total = codes.first.size
+    return np.random.default_rng(seed).permutation(total)[: looked_at(total)]
+
+
 def select_arcs(
     templates: ArcTemplates, codes: ArcCodes, gold: Ints, penalty: Any, *, projective: bool, seed: Any = 0
 ) -> TemplateSelection:
-    """The templates that the part of a penalty on block norms keeps, from one pass over part of the sentences."""
-    begin, count = time.perf_counter(), len(templates.blocks)
-    form = selection_form(penalty, count)
-    trial = templates.keep(np.arange(count))
-    trial.table_bits = min(templates.table_bits, BITS)
-    arrays = trial.layout()
-    layout, places = layout_of(trial, arrays), places_of(trial)
+    """Return the templates that a penalty of block norms keeps, from one pass over part of the sentences."""
+    begin = time.perf_counter()
+    norms = selection_form(penalty, len(templates.blocks)).norms
+    trial = small_templates(templates)
+    arrays, order = trial.layout(), drawn_sentences(codes, seed)
     task = Task.of(codes, gold, arc_limits(trial, codes, gold))
-    total = codes.first.size
-    order = np.random.default_rng(seed).permutation(total)[: looked_at(total)]
-
-    def table() -> Learnt:
-        return Learnt.of(trial, aligned_singles(arrays.size), aligned_singles(arrays.size))
-
-    counts = table()
-    count_arcs(task, order, layout, counts)
-    root = np.maximum(counts.blocks[NORM][places[:, 0], places[:, 1]], 0.0) ** 0.25
-    metric = np.where(root > 0.0, root, 1.0) / (root.mean() if root.any() else 1.0)
-    sums = table()
-    now = sums._replace(blocks=sums.blocks.copy())
-    now.blocks[SCALE] = 0.0
-    rule = TreeRule.of(trial, Loss(LOG, 0.0), projective, form.norms)
-    select_rounds(task, order, layout, rule, metric, 1.0 / count, sums, now)
-    norms = np.sqrt(np.maximum(sums.blocks[NORM][places[:, 0], places[:, 1]], 0.0))
-    kept = np.flatnonzero(now.blocks[SCALE][places[:, 0], places[:, 1]])
-    evidence = norms / (max(1, order.size) * metric)
+    sample = ArcSample(task, layout_of(trial, arrays), order, places_of(trial), trial.active, arrays.size)
+    metric = sample.metric()
+    evidence, kept = sample.run(norms, metric, projective)
     return TemplateSelection(templates.blocks, kept, evidence, metric, order.size, time.perf_counter() - begin)

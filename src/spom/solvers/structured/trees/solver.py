@@ -113,7 +113,7 @@ class ArcSolver:
         self.random = np.random.default_rng(seed)
         self.weights = aligned_singles(self.layout.size)
         self.sums = aligned_singles(self.layout.size)
-        self.blocks = Learnt.of(templates, self.weights, self.sums).blocks
+        self.blocks = Learnt.of(templates.active, self.weights, self.sums).blocks
         self.k, self.rounds, self.seconds = 0, 0, 0.0
         if start is not None:
             self.restore(start)
