@@ -17,7 +17,7 @@ from spom.solvers.structured.chains import OnlineChain
 from spom.solvers.structured.chains.batch import BatchChain
 from spom.solvers.structured.chains.batch.mixture import Visited, mixing_weights
 from spom.solvers.structured.chains.batch.newton import Objective, dual_step
-from spom.solvers.structured.chains.batch.orthant import Memory, least
+from spom.solvers.structured.chains.batch.orthant import SCALES, Memory, least, orthant
 from spom.solvers.structured.chains.batch.screening import Screen
 from spom.solvers.structured.chains.data import as_tokens
 from tests.solvers.structured.chains.naive_chains import dense, loss_and_gradient, parts, problem
@@ -176,6 +176,25 @@ def test_dual_steps_bring_gradients_within_their_bounds() -> None:
         over.append(np.abs(point.gradient).max() / (n * l1) - 1.0)
     assert over[0] > 0.1
     assert over[-1] < 0.01 * over[0]
+
+
+def test_the_direction_is_that_of_the_updated_inverse_as_a_matrix() -> None:
+    """B <- (1 - s y' / s y) B (1 - y s' / s y) + s s' / s y for each pair, in the free weights alone."""
+    rng, n = np.random.default_rng(4), 9
+    A = rng.normal(size=(20, n))
+    H, guess = A.T @ A, rng.uniform(0.02, 0.1, n)
+    memory = Memory(lambda r: guess * r)
+    memory.pairs.extend((s, H @ s) for s in rng.normal(size=(5, n)))
+    memory.pairs.append((np.zeros(n), np.ones(n)))
+    of = orthant(rng.normal(size=n) * (rng.random(n) < 0.6), rng.normal(0.0, 3.0, n), np.full(n, 2.0))
+    assert 2 < of.free.sum() < n
+    some = [(s * of.free, y * of.free) for s, y in memory.pairs if s.any()]
+    s, y = some[-1]
+    B = np.diag(guess * of.free) * np.clip((s @ y) / (y @ (guess * y)), *SCALES)
+    for s, y in some:
+        left = np.eye(n) - np.outer(s, y) / (s @ y)
+        B = left @ B @ left.T + np.outer(s, s) / (s @ y)
+    np.testing.assert_allclose(memory.direction(of), -B @ of.slope, atol=1e-12)
 
 
 @pytest.mark.parametrize("free", [False, True])
