@@ -30,8 +30,9 @@ from spom.solvers.structured.chains.field import Expectations, Field
 
 Mask = NDArray[np.bool_]
 
-# Labels that the model samples, and the most iterations on it, while some slope is above so many times l1.
-STAGES = ((30.0, 0.01, 25), (3.0, 0.003, 40), (1e-3, 0.001, 60), (0.0, 0.0, 120))
+# Labels that the model samples, and the most iterations on it, while some slope is above so many times l1. A new model
+# learns its curvature anew: on CoNLL-2000 25, 40 and 60 iterations took more steps, and longer to a gap of 1e-3.
+STAGES = ((30.0, 0.01, 40), (3.0, 0.003, 80), (1e-3, 0.001, 120), (0.0, 0.0, 120))
 # A step ends where no slope is above this part of the largest one, or of l1. Not tuned.
 PART = 0.1
 # Weights at zero join the working set where the gradient is above this part of l1; that of dual steps. Not tuned.
@@ -42,8 +43,9 @@ NEAR, NEAR_DUAL = 0.85, 0.9
 DAMPING, LOW, HIGH, CHANGE, FACTORS = 1.2, 0.4, 0.8, 3.0, (0.01, 100.0)
 # Steps on the loss itself with what the model's steps have taught, while one gains this part of the Newton step.
 FURTHER, WORTH = 2, 0.1
-# Iterations on the model of a dual step, and the damping there. Not tuned.
-DUAL_ITERATIONS, DUAL_DAMPING = 30, 0.01
+# Iterations on the model of a dual step, and the damping there. After 30 on CoNLL-2000 first models still had gradients
+# at twice their bounds; 60 were as good. The damping is not tuned.
+DUAL_ITERATIONS, DUAL_DAMPING = 45, 0.01
 
 
 class Point(NamedTuple):
