@@ -25,7 +25,7 @@ MEMORY = 60
 SCALES = 0.05, 2.0
 
 
-# Products of vectors are compiled: threads of BLAS would spend more time on waiting than on these, and change the bits.
+# Products of vectors are compiled: threads of BLAS would spend more time on waiting than on these.
 @kernel("float64(float64[::1], float64[::1])", fastmath={"reassoc", "contract"})
 def dot(x: Floats, y: Floats) -> float:
     """x y."""
