@@ -15,9 +15,10 @@ from spom.penalties import L1, ElasticNet, GroupLasso, SquaredL2
 from spom.penalties.forms import Elastic
 from spom.solvers.structured.chains import OnlineChain
 from spom.solvers.structured.chains.batch import BatchChain
+from spom.solvers.structured.chains.batch import solver as batch_solver
 from spom.solvers.structured.chains.batch.mixture import Visited, mixing_weights
 from spom.solvers.structured.chains.batch.newton import Objective, dual_step
-from spom.solvers.structured.chains.batch.orthant import Memory, least
+from spom.solvers.structured.chains.batch.orthant import SCALES, Memory, least, orthant
 from spom.solvers.structured.chains.batch.screening import Screen
 from spom.solvers.structured.chains.data import as_tokens
 from tests.solvers.structured.chains.naive_chains import dense, loss_and_gradient, parts, problem
@@ -100,7 +101,10 @@ def test_weights_that_are_not_there_stay_zero_and_a_start_changes_nothing_but_th
     assert not other.W[::2, 1].any()
 
 
-def test_a_run_resumes_to_the_same_bits() -> None:
+@pytest.mark.parametrize("small", [20_000, 0])
+def test_a_run_resumes_to_the_same_bits(small: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With all labels in the model of a step, and with light ones sampled as for many tokens."""
+    monkeypatch.setattr(batch_solver, "SMALL", small)
     p = problem(54)
     for penalty in (L1(0.02), GroupLasso(0.05)):
         whole = list(itertools.islice(BatchChain(p.rows, p.y, p.k, blocks=p.blocks, penalty=penalty), 4))
@@ -110,6 +114,21 @@ def test_a_run_resumes_to_the_same_bits() -> None:
             state = next(iter(rest))
             assert state.k == begin + 1
             np.testing.assert_array_equal(state.theta, whole[begin + 1].theta)
+
+
+def test_the_objective_falls_and_bounds_stay_below_the_optimum() -> None:
+    """Round after round, with the objective of the weights by the list of all sequences."""
+    for seed in (52, 54, 57):
+        p, l1 = problem(seed), 0.03
+        best = solved(p, 1e-9, penalty=L1(l1))[1].objective
+        before = np.inf
+        for state in itertools.islice(BatchChain(p.rows, p.y, p.k, blocks=p.blocks, penalty=L1(l1)), 6):
+            value = mean_loss(p, state.theta)[0] + l1 * np.abs(state.theta).sum()
+            assert state.objective == pytest.approx(value, abs=1e-10)
+            assert best - 1e-9 <= state.objective <= before + 1e-12
+            assert state.objective - float(state.internal["gap"]) <= best + 1e-10
+            before = state.objective
+        assert float(state.internal["gap"]) < 1e-4
 
 
 def test_unknown_labels_are_refused() -> None:
@@ -176,6 +195,25 @@ def test_dual_steps_bring_gradients_within_their_bounds() -> None:
         over.append(np.abs(point.gradient).max() / (n * l1) - 1.0)
     assert over[0] > 0.1
     assert over[-1] < 0.01 * over[0]
+
+
+def test_the_direction_is_that_of_the_updated_inverse_as_a_matrix() -> None:
+    """B <- (1 - s y' / s y) B (1 - y s' / s y) + s s' / s y for each pair, in the free weights alone."""
+    rng, n = np.random.default_rng(4), 9
+    A = rng.normal(size=(20, n))
+    H, guess = A.T @ A, rng.uniform(0.02, 0.1, n)
+    memory = Memory(lambda r: guess * r)
+    memory.pairs.extend((s, H @ s) for s in rng.normal(size=(5, n)))
+    memory.pairs.append((np.zeros(n), np.ones(n)))
+    of = orthant(rng.normal(size=n) * (rng.random(n) < 0.6), rng.normal(0.0, 3.0, n), np.full(n, 2.0))
+    assert 2 < of.free.sum() < n
+    some = [(s * of.free, y * of.free) for s, y in memory.pairs if s.any()]
+    s, y = some[-1]
+    B = np.diag(guess * of.free) * np.clip((s @ y) / (y @ (guess * y)), *SCALES)
+    for s, y in some:
+        left = np.eye(n) - np.outer(s, y) / (s @ y)
+        B = left @ B @ left.T + np.outer(s, s) / (s @ y)
+    np.testing.assert_allclose(memory.direction(of), -B @ of.slope, atol=1e-12)
 
 
 @pytest.mark.parametrize("free", [False, True])

@@ -1,4 +1,4 @@
-"""The Hessian of a random field times a vector: against differences of gradients, and with labels left out."""
+"""The Hessian of a random field times a vector: against differences of gradients, and with labels sampled."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from spom.solvers.structured.chains.batch.block import Preconditioner, fill_block
-from spom.solvers.structured.chains.batch.curvature import Curvature, Cut
+from spom.solvers.structured.chains.batch.curvature import Curvature, Slots, choose_slots
 from spom.solvers.structured.chains.data import as_tokens
 from spom.solvers.structured.chains.field import Field
 
@@ -45,13 +45,42 @@ def test_it_is_the_derivative_of_the_gradient(values: bool, forbidden: bool) -> 
     np.testing.assert_allclose(H(v), np.concatenate(g) / (2.0 * h), atol=1e-5)
 
 
-def test_with_labels_left_out_it_stays_symmetric_and_positive() -> None:
+def test_with_labels_sampled_it_stays_symmetric_and_positive() -> None:
     tokens, _, W, chain, on, steps = some_field(False, 4.0)
-    H = Curvature(tokens, (W, chain), on, steps, Cut(3e-4, 3e-3))
+    H = Curvature(tokens, (W, chain), on, steps, 0.02)
     assert H.chains.at[-1] < tokens.total * 4
     full = np.stack([H(row) for row in np.eye(int(on.sum() + steps.sum()))])
     np.testing.assert_allclose(full, full.T, atol=1e-10)
     assert np.linalg.eigvalsh(full).min() > -1e-9
+
+
+def test_sampled_labels_have_nearly_their_share_of_all_tokens() -> None:
+    """For each label the kept masses sum to the exact probabilities, but for at most `light`."""
+    tokens, _, W, chain, _, _ = some_field(False, 2.0)
+    k, n, light = 4, tokens.total, 0.2
+    kept = []
+    for cut in (0.0, light):
+        sizes = np.zeros(n + 1, dtype=np.int64), np.zeros(n * k, dtype=np.int64), np.zeros(n * k), np.zeros(n * k)
+        choose_slots(tokens, W, chain, np.empty((k + 2, k)), cut, Slots(*sizes))
+        kept.append((int(sizes[0][-1]), np.bincount(sizes[1], weights=sizes[2], minlength=k), sizes[2]))
+    (most, exact, _), (few, sampled, masses) = kept
+    assert few < 0.9 * most == 0.9 * n * k
+    assert masses[:few].min() >= light * (1.0 - 1e-12)
+    assert exact.sum() == pytest.approx(n)
+    np.testing.assert_allclose(sampled, exact, atol=light)
+
+
+def test_runs_give_the_products_of_whole_sentences() -> None:
+    tokens, _, W, chain, on, steps = some_field(True, 4.0)
+    H = Curvature(tokens, (W, chain), on, steps, 0.1)
+    filled = np.diff(tokens.offsets) > 0
+    whole = np.stack([tokens.offsets[:-1][filled], tokens.offsets[1:][filled]], axis=1)
+    assert H.chains.runs.shape[0] > 1
+    assert np.diff(H.chains.runs).sum() < tokens.total
+    v = np.random.default_rng(2).normal(size=int(on.sum() + steps.sum()))
+    found = H(v)
+    H.chains = H.chains._replace(runs=whole)
+    np.testing.assert_allclose(H(v), found, atol=1e-12)
 
 
 def marginals_by_enumeration(tokens: Any, W: np.ndarray, chain: np.ndarray, values: bool) -> list[Any]:

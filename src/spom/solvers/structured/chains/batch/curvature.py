@@ -7,9 +7,11 @@ is exact for a Markov chain: with s_t(a) the score that v gives to label a at to
     m_t(b) = s_t(b) + sum_a P(a | b) (m_{t-1}(a) + c(a, b)),
     M_t(a) = sum_b P(b | a) (c(a, b) + s_{t+1}(b) + M_{t+1}(b))
 
-are the expected scores before and after, and Cov(y_t = a, <v, f>) = p_t(a) (m_t(a) + M_t(a) - mean). Labels with little
-probability are left out of the chains, which stay chains: H is symmetric and has no negative eigenvalue. Most tokens
-are nearly certain, and only the weights of a working set are looked at.
+are the expected scores before and after, and Cov(y_t = a, <v, f>) = p_t(a) (m_t(a) + M_t(a) - mean). Only the weights
+of a working set are looked at, and labels with little probability are sampled: a label below `light` is kept at one
+token in light / p of them, where it counts as `light`. The chains stay chains, so that H is symmetric and has no
+negative eigenvalue, and their sum is hardly changed. On CoNLL-2000 near the optimum, `light` of .01, .003 and .001 gave
+products within 2.6, .9 and .3 % in .021, .028 and .036 s; labels below .001 left out gave 6 % in .020 s.
 """
 
 from __future__ import annotations
@@ -25,55 +27,83 @@ from spom.decoders.quick_marginals import quick_marginals
 from spom.solvers.structured.chains.data import Ids, Tokens
 from spom.solvers.structured.chains.field import exact_scores
 
-
-class Cut(NamedTuple):
-    """Labels below the probability `least` are left out, and all but the best where that is above 1 - sure."""
-
-    least: float
-    sure: float
-
-
-EXACT = Cut(0.0, 0.0)
+Numbers = NDArray[np.uint32]
 
 
 class Chains(NamedTuple):
-    """Slots are labels that a token may have: those of t are at[t]:at[t + 1], with their probabilities.
+    """Slots are labels that a token may have: those of t are at[t]:at[t + 1], with their probabilities and 1 / these.
 
-    The steps into token t are steps[step_at[t]:step_at[t + 1]], its slots fastest; the weights at work at slot z are
-    entries[entry_at[z]:entry_at[z + 1]], with their values, or none where all are one.
+    The steps into token t are steps[step_at[t]:step_at[t + 1]], its slots fastest, none where a sentence starts. Step
+    q goes from slot sources[q] to slot targets[q], and pairs[q] is the place of its weight in the flat table of the
+    chain. The weights at work at slot z are entries[entry_at[z]:entry_at[z + 1]], with their values, or none where all
+    are one. A run, (first token, last token + 1), is a part of a sentence from one token that has one slot to the next,
+    or to an end: runs vary independently of each other.
     """
 
+    labels: Annotated[int, "int64"]
+    runs: Annotated[Ints, "int64[:, ::1]"]
     at: Annotated[Ints, "int64[::1]"]
     label: Annotated[Ints, "int64[::1]"]
     probability: Annotated[Floats, "float64[::1]"]
+    inverse: Annotated[Floats, "float64[::1]"]
     step_at: Annotated[Ints, "int64[::1]"]
     steps: Annotated[Floats, "float64[::1]"]
+    sources: Annotated[Numbers, "uint32[::1]"]
+    targets: Annotated[Numbers, "uint32[::1]"]
+    pairs: Annotated[Numbers, "uint32[::1]"]
     entry_at: Annotated[Ints, "int64[::1]"]
     entries: Annotated[Ids, "int32[::1]"]
     values: Annotated[Floats, "float64[::1]"]
 
 
-@kernel("void(Tokens, float64[:, ::1], float64[:, ::1], float64[:, ::1], float64[:, ::1], float64[:, ::1])")
-def all_marginals(tokens: Tokens, table: Floats, chain: Floats, weight: Floats, nodes: Floats, ratio: Floats) -> None:
-    """P(y_t) in `nodes`; a step a -> b into t has the probability share_{t-1}(a) weight(a, b) ratio_t(b).
+class Slots(NamedTuple):
+    """The slots of all tokens with the two factors of their steps: P(a -> b) = P(a) weight(a, b) ratio(b) / sum."""
 
-    Sentences whose scores are too far apart for linear space are left at zero.
+    at: Annotated[Ints, "int64[::1]"]
+    label: Annotated[Ints, "int64[::1]"]
+    mass: Annotated[Floats, "float64[::1]"]
+    ratio: Annotated[Floats, "float64[::1]"]
+
+
+@kernel("void(Tokens, float64[:, ::1], float64[:, ::1], float64[:, ::1], float64, Slots)")
+def choose_slots(tokens: Tokens, table: Floats, chain: Floats, weight: Floats, light: float, to: Slots) -> None:
+    """Fill `to` with the labels that are kept, the best one of each token among them.
+
+    Sentences whose scores are too far apart for linear space keep one label per token.
     """
-    k, longest = chain.shape[1], 0
+    k, longest, count = chain.shape[1], 0, 0
     for i in range(len(tokens.offsets) - 1):
         longest = max(longest, tokens.offsets[i + 1] - tokens.offsets[i])
     unary, share, steps = np.empty((longest, k)), np.empty((longest, k)), np.empty((k, k))
+    nodes, ratio = np.zeros((longest, k)), np.zeros((longest, k))
+    # What each label has in store; it is kept whenever that reaches one.
+    store = (np.arange(k) + 0.5) / k
     for i in range(len(tokens.offsets) - 1):
-        f, to = tokens.offsets[i], tokens.offsets[i + 1]
-        if to > f:
-            exact_scores(tokens, f, table, unary[: to - f])
-            found = quick_marginals(unary[: to - f], chain, weight, share[: to - f], ratio[f:to], nodes[f:to], steps)
+        f, n = tokens.offsets[i], tokens.offsets[i + 1] - tokens.offsets[i]
+        if n > 0:
+            exact_scores(tokens, f, table, unary[:n])
+            found = quick_marginals(unary[:n], chain, weight, share[:n], ratio[:n], nodes[:n], steps)
             if found == -np.inf:
-                nodes[f:to] = 0.0
+                nodes[:n] = 0.0
+        for t in range(n):
+            to.at[f + t] = count
+            best = np.argmax(nodes[t])
+            for a in range(k):
+                p, more = nodes[t, a], 1.0
+                if a != best and p < light:
+                    store[a] += p / light
+                    if store[a] < 1.0:
+                        continue
+                    store[a] -= 1.0
+                    more = light / p
+                if p > 0.0 or a == best:
+                    to.label[count], to.mass[count], to.ratio[count] = a, more * p, more * ratio[t, a]
+                    count += 1
+    to.at[-1] = count
 
 
-@kernel("int64(Tokens, int32[:, ::1], float64[:, ::1], float64[:, ::1], float64[:, ::1], Chains)")
-def fill_chains(tokens: Tokens, place: Ids, weight: Floats, nodes: Floats, ratio: Floats, to: Chains) -> int:
+@kernel("int64(Tokens, int32[:, ::1], float64[:, ::1], Slots, Chains)")
+def fill_chains(tokens: Tokens, place: Ids, weight: Floats, slots: Slots, to: Chains) -> int:
     """Probabilities, steps and entries; returns the number of entries."""
     count, at = 0, to.at
     for i in range(len(tokens.offsets) - 1):
@@ -82,22 +112,25 @@ def fill_chains(tokens: Tokens, place: Ids, weight: Floats, nodes: Floats, ratio
             if t == tokens.offsets[i]:
                 total = 0.0
                 for z in range(first, last):
-                    total += nodes[t, to.label[z]]
+                    total += slots.mass[z]
                 for z in range(first, last):
-                    to.probability[z] = nodes[t, to.label[z]] / total if total > 0.0 else 1.0
+                    to.probability[z] = slots.mass[z] / total if total > 0.0 else 1.0
             else:
                 q = to.step_at[t]
                 for a in range(at[t - 1], first):
                     total = 0.0
                     for b in range(first, last):
-                        to.steps[q + b - first] = weight[to.label[a], to.label[b]] * ratio[t, to.label[b]]
+                        to.steps[q + b - first] = weight[to.label[a], to.label[b]] * slots.ratio[b]
                         total += to.steps[q + b - first]
                     for b in range(first, last):
                         share = to.steps[q] / total if total > 0.0 else 1.0 / (last - first)
                         to.steps[q] = to.probability[a] * share
                         to.probability[b] += to.steps[q]
+                        to.sources[q], to.targets[q] = a, b
+                        to.pairs[q] = to.label[a] * weight.shape[1] + to.label[b]
                         q += 1
             for z in range(first, last):
+                to.inverse[z] = 1.0 / to.probability[z] if to.probability[z] > 1e-200 else 0.0
                 to.entry_at[z] = count
                 for e in range(tokens.indptr[t], tokens.indptr[t + 1]) if last - first > 1 else range(0):
                     j = place[tokens.indices[e], to.label[z]]
@@ -110,57 +143,69 @@ def fill_chains(tokens: Tokens, place: Ids, weight: Floats, nodes: Floats, ratio
     return count
 
 
-@kernel("void(int64, int64, Chains, float64[:, ::1], float64[:, ::1], float64[:, ::1])")
+def runs_of(at: Ints, offsets: Ints) -> Ints:
+    """(first token, last token + 1) of each run that has some token with two slots.
+
+    >>> import numpy as np
+    >>> runs_of(np.array([0, 1, 3, 4, 5, 7, 9]), np.array([0, 4, 6]))
+    array([[0, 3],
+           [4, 6]])
+    """
+    several = np.diff(at) > 1
+    n = several.size
+    start, end = np.zeros(n, dtype=bool), np.zeros(n, dtype=bool)
+    filled = offsets[:-1][np.diff(offsets) > 0]
+    start[filled], end[np.append(filled[1:], n)[: filled.size] - 1] = True, True
+    begins = several & (start | ~np.append(False, several)[:-1])
+    ends = several & (end | ~np.append(several, False)[1:])
+    first, last = np.flatnonzero(begins), np.flatnonzero(ends)
+    return np.stack([first - ~start[first], last + 1 + ~end[last]], axis=1).astype(np.int64)
+
+
+@kernel("void(int64, int64, Chains, float64[::1], float64[::1], float64[:, ::1])")
 def covariances(f: int, to: int, chains: Chains, c: Floats, out: Floats, work: Floats) -> None:
-    """Of one sentence: work[0] (the scores of v at slots) becomes the covariance of slots; that of steps in `out`."""
-    at, label, p = chains.at, chains.label, chains.probability
-    s, m, after, k = work[0], work[1], work[2], c.shape[1]
-    for z in range(at[f], at[f + 1]):
-        s[z] += c[k, label[z]]
-    for z in range(at[to - 1], at[to]):
-        s[z] += c[k + 1, label[z]]
-        after[z] = 0.0
-    m[at[f] : at[f + 1]] = s[at[f] : at[f + 1]]
-    for t in range(f + 1, to):
-        q = chains.step_at[t]
-        m[at[t] : at[t + 1]] = 0.0
-        for a in range(at[t - 1], at[t]):
-            for b in range(at[t], at[t + 1]):
-                m[b] += chains.steps[q] * (m[a] + c[label[a], label[b]])
-                q += 1
-        for b in range(at[t], at[t + 1]):
-            m[b] = (m[b] / p[b] if p[b] > 1e-200 else 0.0) + s[b]
+    """Of one run: work[0] (the scores of v at slots) becomes the covariance of slots; that of steps in `out`.
+
+    Loops go over all steps of a run at once: tokens have few slots, and short loops are slow.
+    """
+    at, label, p, into = chains.at, chains.label, chains.probability, chains.step_at
+    sources, targets, pairs, steps = chains.sources, chains.targets, chains.pairs, chains.steps
+    s, before, after, k = work[0], work[1], work[2], chains.labels
+    starts, ends = into[f + 1] == into[f], to + 1 == into.size or into[to + 1] == into[to]
+    for z in range(at[f], at[f + 1]) if starts else range(0):
+        s[z] += c[k * k + label[z]]
+    for z in range(at[to - 1], at[to]) if ends else range(0):
+        s[z] += c[k * k + k + label[z]]
+    for z in range(at[f], at[to]):
+        before[z] = after[z] = s[z]
+    for q in range(into[f + 1], into[to]):
+        b = targets[q]
+        before[b] += steps[q] * chains.inverse[b] * (before[sources[q]] + c[pairs[q]])
     mean = 0.0
     for z in range(at[to - 1], at[to]):
-        mean += p[z] * m[z]
-    for t in range(to - 1, f, -1):
-        q = chains.step_at[t]
-        for a in range(at[t - 1], at[t]):
-            total = 0.0
-            for b in range(at[t], at[t + 1]):
-                g = c[label[a], label[b]] + s[b] + after[b]
-                total += chains.steps[q] * g
-                out[label[a], label[b]] += chains.steps[q] * (m[a] + g - mean)
-                q += 1
-            after[a] = total / p[a] if p[a] > 1e-200 else 0.0
+        mean += p[z] * before[z]
     for z in range(at[f], at[to]):
-        s[z] = p[z] * (m[z] + after[z] - mean)
-    for z in range(at[f], at[f + 1]):
-        out[k, label[z]] += s[z]
-    for z in range(at[to - 1], at[to]):
-        out[k + 1, label[z]] += s[z]
+        before[z] -= mean
+    for q in range(into[to] - 1, into[f + 1] - 1, -1):
+        a, rest = sources[q], c[pairs[q]] + after[targets[q]]
+        after[a] += steps[q] * chains.inverse[a] * rest
+        out[pairs[q]] += steps[q] * (before[a] + rest)
+    for z in range(at[f], at[to]):
+        s[z] = p[z] * (before[z] + after[z] - s[z])
+    for z in range(at[f], at[f + 1]) if starts else range(0):
+        out[k * k + label[z]] += s[z]
+    for z in range(at[to - 1], at[to]) if ends else range(0):
+        out[k * k + k + label[z]] += s[z]
 
 
-@kernel("void(int64[::1], Chains, float64[::1], float64[:, ::1], float64[::1], float64[:, ::1], float64[:, ::1])")
-def times(offsets: Ints, chains: Chains, v: Floats, c: Floats, out: Floats, out_c: Floats, work: Floats) -> None:
+@kernel("void(Chains, float64[::1], float64[::1], float64[::1], float64[::1], float64[:, ::1])")
+def times(chains: Chains, v: Floats, c: Floats, out: Floats, out_c: Floats, work: Floats) -> None:
     """H (v, c) for weights v of features at work and c of the chain."""
     out[:] = 0.0
     out_c[:] = 0.0
     at, entry_at, entries, values = chains.at, chains.entry_at, chains.entries, chains.values
-    for i in range(offsets.size - 1):
-        f, to = offsets[i], offsets[i + 1]
-        if at[to] - at[f] == to - f:
-            continue
+    for i in range(chains.runs.shape[0]):
+        f, to = chains.runs[i, 0], chains.runs[i, 1]
         for z in range(at[f], at[to]):
             x = 0.0
             for e in range(entry_at[z], entry_at[z + 1]):
@@ -196,7 +241,10 @@ def diagonals(offsets: Ints, chains: Chains, out: Floats, out_c: Floats) -> None
 
 
 class Curvature:
-    """The Hessian of the sum of losses at weights (table, chain), for weights `on` of features and `steps`."""
+    """The Hessian of the sum of losses at weights (table, chain), for weights `on` of features and `steps`.
+
+    Labels with a probability below `light` are sampled; zero keeps them all.
+    """
 
     def __init__(
         self,
@@ -204,41 +252,49 @@ class Curvature:
         weights: tuple[Floats, Floats],
         on: NDArray[np.bool_],
         steps: NDArray[np.bool_],
-        cut: Cut = EXACT,
+        light: float = 0.0,
     ) -> None:
         table, chain = weights
         n, k = tokens.total, chain.shape[1]
-        weight, nodes, ratio = np.empty((k + 2, k)), np.zeros((n, k)), np.zeros((n, k))
-        all_marginals(tokens, table, chain, weight, nodes, ratio)
-        best = nodes.argmax(axis=1)
-        keep = (nodes > cut.least) & (nodes.max(axis=1, initial=0.0) < 1.0 - cut.sure)[:, None]
-        keep[np.arange(n), best] = True
-        counts = keep.sum(axis=1)
-        at = np.concatenate([[0], np.cumsum(counts)])
-        into = np.where(np.isin(np.arange(n), tokens.offsets), 0, counts * np.append(0, counts)[:-1])
+        slots = Slots(
+            np.zeros(n + 1, dtype=np.int64), np.empty(n * k, dtype=np.int64), np.empty(n * k), np.empty(n * k)
+        )
+        weight = np.empty((k + 2, k))
+        choose_slots(tokens, table, chain, weight, light, slots)
+        at, counts = slots.at, np.diff(slots.at)
+        size, into = int(at[-1]), counts * np.append(0, counts)[:-1]
+        into[tokens.offsets[:-1][np.diff(tokens.offsets) > 0]] = 0
         step_at = np.concatenate([[0], np.cumsum(into)])
         most = int((counts * np.diff(tokens.indptr))[counts > 1].sum())
         place = np.full(on.shape, -1, dtype=np.int32)
         place[on] = np.arange(int(on.sum()))
+        probability, inverse = np.zeros((2, size))
+        sources, targets, pairs = np.zeros((3, int(step_at[-1])), dtype=np.uint32)
         self.chains = Chains(
+            k,
+            runs_of(at, tokens.offsets),
             at,
-            np.ascontiguousarray(np.nonzero(keep)[1]),
-            np.zeros(int(at[-1])),
+            slots.label[:size].copy(),
+            probability,
+            inverse,
             step_at,
             np.zeros(int(step_at[-1])),
-            np.zeros(int(at[-1]) + 1, dtype=np.int64),
+            sources,
+            targets,
+            pairs,
+            np.zeros(size + 1, dtype=np.int64),
             np.zeros(most, dtype=np.int32),
             np.zeros(most if tokens.values.size else 0),
         )
-        fill_chains(tokens, place, weight, nodes, ratio, self.chains)
+        fill_chains(tokens, place, weight, slots, self.chains)
         self.offsets, self.steps, self.features = tokens.offsets, steps, int(on.sum())
-        self.work, self.out, self.out_c = np.zeros((3, int(at[-1]))), np.zeros(self.features), np.zeros((k + 2, k))
+        self.work, self.out, self.out_c = np.zeros((3, size)), np.zeros(self.features), np.zeros((k + 2, k))
 
     def __call__(self, v: Floats) -> Floats:
         """H v, with the weights of features first."""
         c = np.zeros_like(self.out_c)
         c[self.steps] = v[self.features :]
-        times(self.offsets, self.chains, v[: self.features], c, self.out, self.out_c, self.work)
+        times(self.chains, v[: self.features], c.reshape(-1), self.out, self.out_c.reshape(-1), self.work)
         return np.concatenate([self.out, self.out_c[self.steps]])
 
     def diagonal(self) -> Floats:

@@ -17,11 +17,55 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spom.core.arrays import Floats
+from spom.core.jit import kernel
 
 # Pairs of steps that are remembered. Not tuned.
 MEMORY = 60
 # Bounds of the scale of the guess, as the last pair of steps has it. Not tuned.
 SCALES = 0.05, 2.0
+
+
+# Products of vectors are compiled: threads of BLAS would spend more time on waiting than on these.
+@kernel("float64(float64[::1], float64[::1])", fastmath={"reassoc", "contract"})
+def dot(x: Floats, y: Floats) -> float:
+    """x y."""
+    total = 0.0
+    for i in range(x.size):
+        total += x[i] * y[i]
+    return total
+
+
+@kernel(
+    "UniTuple(float64, 2)(float64[::1], float64[::1], boolean[::1], float64[::1])", fastmath={"reassoc", "contract"}
+)
+def remove_pair(step: Floats, change: Floats, free: NDArray[np.bool_], r: Floats) -> tuple[float, float]:
+    """r -= a y, a = s r / s y, with s, y the free part of a pair; returns s y and a, zeros where s y is too small."""
+    sy = ss = yy = sr = 0.0
+    for i in range(r.size):
+        s, y = (step[i], change[i]) if free[i] else (0.0, 0.0)
+        sy += s * y
+        ss += s * s
+        yy += y * y
+        sr += s * r[i]
+    if not sy > 1e-10 * np.sqrt(yy) * np.sqrt(ss):
+        return 0.0, 0.0
+    a = sr / sy
+    for i in range(r.size):
+        r[i] -= a * change[i] if free[i] else 0.0
+    return sy, a
+
+
+@kernel(
+    "void(float64[::1], float64[::1], boolean[::1], float64, float64, float64[::1])", fastmath={"reassoc", "contract"}
+)
+def return_pair(step: Floats, change: Floats, free: NDArray[np.bool_], sy: float, a: float, d: Floats) -> None:
+    """d += (a - y d / s y) s; entries of d that are not free are zero."""
+    yd = 0.0
+    for i in range(d.size):
+        yd += change[i] * d[i]
+    part = a - yd / sy
+    for i in range(d.size):
+        d[i] += part * step[i] if free[i] else 0.0
 
 
 class Orthant(NamedTuple):
@@ -55,18 +99,15 @@ class Memory:
         """A direction of descent among the free weights; none of them leaves its side at once."""
         r, used, scale = of.slope.copy(), [], 1.0
         for step, change in reversed(self.pairs):
-            s, y = step * of.free, change * of.free
-            sy = float(s @ y)
-            if sy > 1e-10 * float(y @ y) ** 0.5 * float(s @ s) ** 0.5:
-                a = float(s @ r) / sy
-                r -= a * y
-                used.append((s, y, sy, a))
+            sy, a = remove_pair(step, change, of.free, r)
+            if sy > 0.0:
+                used.append((step, change, sy, a))
         if used:
-            y = used[0][1]
-            scale = float(np.clip(used[0][2] / max(float(y @ (self.guess(y) * of.free)), 1e-300), *SCALES))
+            y = used[0][1] * of.free
+            scale = float(np.clip(used[0][2] / max(dot(y, self.guess(y)), 1e-300), *SCALES))
         d = scale * self.guess(r) * of.free
-        for s, y, sy, a in reversed(used):
-            d += (a - float(y @ d) / sy) * s
+        for step, change, sy, a in reversed(used):
+            return_pair(step, change, of.free, sy, a, d)
         return -d
 
 
@@ -106,7 +147,7 @@ def least(
             break
         d, part = memory.direction(of), 1.0
         d[(x == 0.0) & (d * of.side < 0.0)] = 0.0
-        if float(of.slope @ d) >= 0.0:
+        if dot(of.slope, d) >= 0.0:
             if not memory.pairs:
                 break
             memory.pairs.clear()
@@ -115,8 +156,8 @@ def least(
             after = within(x, part * d, of)
             step = after - x
             change = times(step)
-            fell = -float(g @ step) - 0.5 * float(step @ change) - float(l1 @ (np.abs(after) - np.abs(x)))
-            if fell >= -1e-4 * float(of.slope @ step) or part < 1e-3:
+            fell = -dot(g, step) - 0.5 * dot(step, change) - dot(l1, np.abs(after) - np.abs(x))
+            if fell >= -1e-4 * dot(of.slope, step) or part < 1e-3:
                 break
             part *= 0.4
         memory.pairs.append((step, change))
