@@ -185,8 +185,7 @@ def block_constants(Q: Floats, ptr: Ints) -> Floats:
 
 def largest_eigenvalues(parts: Floats) -> Floats:
     """The largest eigenvalue of each of several symmetric matrices of one size."""
-    found: Floats = parts[:, 0, 0] if parts.shape[-1] == 1 else np.linalg.eigvalsh(parts)[:, -1]
-    return found
+    return np.asarray(parts[:, 0, 0] if parts.shape[-1] == 1 else np.linalg.eigvalsh(parts)[:, -1])
 
 
 def above_zero(L: Floats) -> Floats:

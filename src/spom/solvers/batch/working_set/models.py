@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 from scipy import sparse
@@ -28,7 +28,7 @@ class Inner(Protocol):
     first: int  # a good size of the first working set
 
     def solve(self, chosen: Ints, theta: Floats, here: Point, worst: float, whole: bool) -> Floats:
-        """`here` is what is known at theta, `worst` the largest violation; `whole`: no block that is left out violates."""
+        """`here` is what is known at theta, `worst` the largest violation; `whole`: no other block violates."""
         ...
 
 
@@ -77,8 +77,8 @@ class GramNewton:
         """Newton steps until the violations on the set are a small part of what they were."""
         blocks = self.blocks.restrict(chosen)
         w, slope, scores, tol = theta[blocks.order], here.gradient[blocks.order], here.scores, PRECISION * worst
-        places = self.store.places(blocks.order)
-        rows = self.store.rows[places]
+        X = self.store.columns(blocks.order)
+        rows = X.rows[X.at]
         for _ in range(10):
             scaled = rows * np.sqrt(curvatures(self.smooth, scores))
             new, left = w.copy(), slope.copy()
