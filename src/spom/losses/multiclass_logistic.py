@@ -35,6 +35,50 @@ def multiclass_logistic_row(y: int, scores: Floats, reals: Floats, out: Floats) 
     return float((top - gold) + math.log(total))
 
 
+@kernel("void(float64[:, ::1], float64[::1], float64[:, ::1])")
+def below_top(a: Floats, top: Floats, out: Floats) -> None:
+    """top_i = max_j a_ij and out = a - top, row by row: numpy is slow along short rows."""
+    for i in range(a.shape[0]):
+        most = a[i, 0]
+        for j in range(1, a.shape[1]):
+            most = max(most, a[i, j])
+        top[i] = most
+        for j in range(a.shape[1]):
+            out[i, j] = a[i, j] - most
+
+
+@kernel("void(float64[:, ::1], float64[::1])")
+def row_totals(a: Floats, out: Floats) -> None:
+    """The sum of each row."""
+    for i in range(a.shape[0]):
+        total = 0.0
+        for j in range(a.shape[1]):
+            total += a[i, j]
+        out[i] = total
+
+
+@kernel("void(float64[:, ::1])")
+def to_shares(a: Floats) -> None:
+    """Divide each row by its sum."""
+    for i in range(a.shape[0]):
+        total = 0.0
+        for j in range(a.shape[1]):
+            total += a[i, j]
+        for j in range(a.shape[1]):
+            a[i, j] /= total
+
+
+@kernel("void(int64[::1], float64[:, ::1])")
+def less_gold(y: Ints, p: Floats) -> None:
+    """Subtract 1 from the entry y of each row of shares: minus the others is exact where it has nearly all."""
+    for i in range(p.shape[0]):
+        rest = 0.0
+        for j in range(p.shape[1]):
+            if j != y[i]:
+                rest += p[i, j]
+        p[i, y[i]] = -rest
+
+
 @register(
     "loss",
     "multiclass-logistic",
@@ -67,19 +111,28 @@ class MulticlassLogistic(MulticlassLoss):
         with np.errstate(over="ignore", under="ignore"):
             return self._probability(scores)
 
+    def _odds(self, a: Floats) -> tuple[Floats, Floats]:
+        """(top, exp(a - top)), with the scores of each example as a row and top the largest of them."""
+        rows = np.ascontiguousarray(a).reshape(-1, a.shape[-1])
+        top, e = np.empty(rows.shape[0]), np.empty(rows.shape)
+        below_top(rows, top, e)
+        return top, np.exp(e, out=e)
+
     def _probability(self, a: Floats) -> Floats:
-        e = np.exp(a - a.max(axis=-1, keepdims=True))
-        return np.asarray(e / e.sum(axis=-1, keepdims=True))
+        _, e = self._odds(a)
+        to_shares(e)
+        return e.reshape(a.shape)
 
     def _value(self, y: Ints, a: Floats) -> Any:
-        top = a.max(axis=-1)
-        total = np.exp(a - top[..., None]).sum(axis=-1)
-        return (top - np.take_along_axis(a, y[..., None], -1)[..., 0]) + np.log(total)
+        top, e = self._odds(a)
+        total = np.empty(top.size)
+        row_totals(e, total)
+        gold = np.take_along_axis(a, y[..., None], -1)[..., 0]
+        return (top.reshape(y.shape) - gold) + np.log(total).reshape(y.shape)
 
     def _derivative(self, y: Ints, a: Floats) -> Any:
         g = self._probability(a)
-        np.put_along_axis(g, y[..., None], 0.0, -1)
-        np.put_along_axis(g, y[..., None], -g.sum(axis=-1)[..., None], -1)
+        less_gold(np.ascontiguousarray(y).reshape(-1), g.reshape(-1, g.shape[-1]))
         return g
 
     def _conjugate(self, y: Ints, u: Floats) -> Any:

@@ -12,7 +12,7 @@ from spom.errors import Unsupported
 from spom.penalties.base import with_strength
 from spom.solvers.batch.datafit import LinearSmooth
 from spom.solvers.batch.path import check_grid, gap_safe, path, strength_grid
-from spom.solvers.batch.problem import constant_scores, solve
+from spom.solvers.batch.problem import constant_point, solve
 
 RNG = np.random.default_rng(5)
 N, P = 50, 80
@@ -101,9 +101,9 @@ def test_kept_features_keep_their_groups_and_weights():
 def test_the_best_constant_has_no_slope():
     for loss, y, outputs in [(losses.Logistic(), SIGNS, None), (losses.MulticlassLogistic(), CLASSES, 3)]:
         f = LinearSmooth(X, y, loss, fit_intercept=True, outputs=outputs, sample_weight=RNG.random(N))
-        assert np.abs(f.dual_at(constant_scores(f)).sum(axis=0)).max() <= 1e-14
+        assert np.abs(constant_point(f).alpha.sum(axis=0)).max() <= 1e-14
     hinge = LinearSmooth(X, SIGNS, losses.PowerHinge(2.0), fit_intercept=True)
-    assert abs(hinge.dual_at(constant_scores(hinge)).sum()) <= 1e-9
+    assert abs(constant_point(hinge).alpha.sum()) <= 1e-9
 
 
 def test_grids_are_checked():

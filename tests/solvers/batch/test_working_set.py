@@ -15,9 +15,11 @@ from spom.errors import Unsupported
 from spom.solvers.batch.datafit import LinearSmooth
 from spom.solvers.batch.problem import solve
 from spom.solvers.batch.proximal_gradient import BatchProximal
+from spom.solvers.batch.working_set.blocks import blocks_of
 from spom.solvers.batch.working_set.columns import extrapolation
 from spom.solvers.batch.working_set.gram import best_on_ray
 from spom.solvers.batch.working_set.solver import WorkingSet
+from spom.solvers.batch.working_set.store import Store
 from spom.solvers.iterate import any_of, halt, last, rounds, small
 
 RNG = np.random.default_rng(11)
@@ -276,3 +278,33 @@ def test_extrapolation_solves_a_linear_iteration():
     c = extrapolation(np.array(seen))
     assert c is not None
     np.testing.assert_allclose(c @ np.array(seen)[1:], fixed, atol=1e-5)
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+def test_a_store_gives_columns_gram_and_constants_in_any_order(intercept):
+    rng = np.random.default_rng(3)
+    X, weight = rng.standard_normal((12, 8)), rng.random(12)
+    f = LinearSmooth(X, rng.standard_normal(12), losses.Squared(), fit_intercept=intercept, sample_weight=weight)
+    A = np.column_stack([X, np.ones(12)]) if intercept else X
+    exact = A.T @ (f.weights[:, None] * A)
+    store = Store(f)
+    for order in ([5, 2], [2, 7, 0], [1, 5, A.shape[1] - 1, 3]):
+        at = np.array(order)
+        columns = store.columns(at[::-1].copy())
+        np.testing.assert_array_equal(columns.rows[columns.at], A[:, at[::-1]].T)
+        np.testing.assert_allclose(store.gram(at), exact[np.ix_(at, at)], rtol=1e-12, atol=1e-14)
+    blocks = blocks_of(penalties.GroupLasso(1.0, 2), 8)
+    chosen = np.array([3, 1])
+    expected = [np.linalg.eigvalsh(exact[2 * b : 2 * b + 2, 2 * b : 2 * b + 2])[-1] for b in chosen]
+    for _ in range(2):
+        np.testing.assert_allclose(store.constants(chosen, blocks.restrict(chosen), blocks.count), expected)
+
+
+def test_the_last_point_is_found_again_and_another_one_is_not():
+    f = LinearSmooth(np.eye(3), np.array([3.0, 0.6, -1.5]), losses.Squared())
+    theta = np.array([1.0, 0.0, 2.0])
+    here = f.at(theta)
+    assert f.at(theta.copy()) is here
+    theta[1] = 5.0
+    assert f.at(theta) is not here
+    np.testing.assert_array_equal(f.at(theta).gradient, f.gradient(theta))

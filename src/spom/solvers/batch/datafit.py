@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol, runtime_checkable
+from functools import cached_property
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -44,6 +45,16 @@ class Smooth(Protocol):
         ...
 
 
+class Point(NamedTuple):
+    """What is known at theta: the scores, the mean loss, its derivatives alpha in the scores, and the gradient."""
+
+    theta: Floats
+    scores: Floats
+    loss: float
+    alpha: Floats
+    gradient: Floats
+
+
 class LinearSmooth:
     """f(theta) = sum_i s_i phi(y_i, x_i . w + b) / sum_i s_i, with s the sample weights (one if left out).
 
@@ -80,7 +91,19 @@ class LinearSmooth:
         rows = p + self.fit_intercept
         self.shape: tuple[int, ...] = (rows,) if outputs is None else (rows, outputs)
         self._lipschitz: dict[str, float] = {}
-        self.constant: Floats | None = None  # the scores of the best constant, computed on first use
+        self.constant: Point | None = None  # w = 0 with the best intercept, computed on first use
+        self._point: Point | None = None
+
+    @cached_property
+    def column_squares(self) -> Floats:
+        """sum_i S_i x_ij^2 for each column j."""
+        return column_squares(self.X, self.weights)
+
+    @cached_property
+    def column_means(self) -> Floats:
+        """X^T S, with 1 as its last entry where there is an intercept."""
+        means: Floats = self.X.T @ self.weights
+        return np.append(means, 1.0) if self.fit_intercept else means
 
     @property
     def penalised(self) -> slice:
@@ -136,6 +159,14 @@ class LinearSmooth:
         scores = self.scores(theta)
         return self.value_at(scores), self._checked(self.adjoint(self.dual_at(scores)))
 
+    def at(self, theta: Floats, scores: Floats | None = None) -> Point:
+        """Scores, loss, derivatives and gradient at theta; the last point is kept, and found again for free."""
+        if self._point is None or not np.array_equal(theta, self._point.theta):
+            scores = self.scores(theta) if scores is None else scores
+            alpha = self.dual_at(scores)
+            self._point = Point(theta.copy(), scores, self.value_at(scores), alpha, self.adjoint(alpha))
+        return self._point
+
     @staticmethod
     def _checked(g: Floats) -> Floats:
         return check_finite(np.ascontiguousarray(g), "the gradient of the loss (scale X down, or lower the step)")
@@ -167,7 +198,7 @@ class LinearSmooth:
     def _squared_norm(self, norm: str) -> float:
         ones = float(self.fit_intercept)
         if norm == "l1":
-            return max(float(column_squares(self.X, self.weights).max(initial=0.0)), ones)
+            return max(float(self.column_squares.max(initial=0.0)), ones)
         if norm == "l2":
             return squared_spectral_norm(self.X, self.weights, self.fit_intercept)
         if norm == "linf":

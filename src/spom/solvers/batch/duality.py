@@ -14,7 +14,7 @@ import numpy as np
 from spom.core.arrays import Floats
 from spom.errors import SpomError, Unsupported
 from spom.losses import Logistic, MulticlassLogistic, MulticlassPowerHinge, PowerHinge, Squared
-from spom.solvers.batch.datafit import LinearSmooth, Smooth
+from spom.solvers.batch.datafit import LinearSmooth, Point, Smooth
 
 
 class Certificate(NamedTuple):
@@ -36,10 +36,9 @@ def certificate(smooth: Smooth, penalty: Any, theta: Floats, L: float) -> Certif
     part = smooth.penalised
     omega = float(penalty.value(theta[part]))
     if isinstance(smooth, LinearSmooth):
-        scores = smooth.scores(theta)
-        alpha = smooth.dual_at(scores)
-        loss, g = smooth.value_at(scores), smooth.adjoint(alpha)
-        gap = linear_gap(smooth, penalty, loss + omega, alpha, g, scores)
+        here = smooth.at(theta)
+        loss, g = here.loss, here.gradient
+        gap = linear_gap(smooth, penalty, loss + omega, here)
     else:
         (loss, g), gap = smooth.value_and_gradient(theta), np.nan
     return Certificate(loss + omega, loss, gap, residual(penalty, theta, g, L, part))
@@ -52,16 +51,14 @@ def residual(penalty: Any, theta: Floats, g: Floats, L: float, part: slice) -> f
     return float(L * np.linalg.norm(theta - moved))
 
 
-def linear_gap(smooth: LinearSmooth, penalty: Any, objective: float, alpha: Floats, g: Floats, scores: Floats) -> float:
-    """The duality gap at a point with this objective, derivatives alpha and gradient g; NaN if not known."""
+def linear_gap(smooth: LinearSmooth, penalty: Any, objective: float, here: Point) -> float:
+    """The duality gap at a point with this objective; NaN if not known."""
     if not penalty.convex or not hasattr(smooth.loss, "conjugate"):
         return np.nan
-    if smooth.fit_intercept:
-        balanced = balance(smooth, alpha, scores)
-        if balanced is None:
-            return np.nan
-        alpha = balanced
-        g = smooth.adjoint(alpha)
+    dual = balanced(smooth, here)
+    if dual is None:
+        return np.nan
+    alpha, g = dual
     try:
         part = np.ascontiguousarray(g[smooth.penalised])
         scale, conjugate = feasible(penalty, part)
@@ -85,16 +82,21 @@ def feasible(penalty: Any, g: Floats) -> tuple[float, float]:
     return 1.0, float(penalty.conjugate().value(-g))
 
 
-def balance(smooth: LinearSmooth, alpha: Floats, scores: Floats) -> Floats | None:
-    """alpha moved to sum to zero, as an unpenalised intercept asks of a dual point; None if no way is known.
+def balanced(smooth: LinearSmooth, here: Point) -> tuple[Floats, Floats] | None:
+    """(alpha, X^T alpha) with alpha summing to zero, as a free intercept asks of a dual point; None if no way is known.
 
     The derivatives at the best intercept for these scores do.
     """
+    alpha, g = here.alpha, here.gradient
+    if not smooth.fit_intercept:
+        return alpha, g
     if isinstance(smooth.loss, Squared):
-        weights = smooth.weights if alpha.ndim == 1 else smooth.weights[:, None]
-        return np.asarray(alpha - weights * alpha.sum(axis=0))
-    alpha = best_intercept(smooth, alpha, scores)[1]
-    return alpha if np.abs(alpha.sum(axis=0)).max(initial=0.0) <= 1e-13 else None
+        total, weights, means = alpha.sum(axis=0), smooth.weights, smooth.column_means
+        if alpha.ndim == 1:
+            return alpha - weights * total, g - means * total
+        return alpha - np.outer(weights, total), g - np.outer(means, total)
+    alpha = best_intercept(smooth, alpha, here.scores)[1]
+    return (alpha, smooth.adjoint(alpha)) if np.abs(alpha.sum(axis=0)).max(initial=0.0) <= 1e-13 else None
 
 
 def best_intercept(smooth: LinearSmooth, alpha: Floats, scores: Floats) -> tuple[Any, Floats]:

@@ -14,15 +14,17 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy import sparse
 
 from spom.core.arrays import Floats, as_finite, check_positive
 from spom.core.state import State
 from spom.errors import SpomError, Unsupported
 from spom.penalties.base import with_strength
-from spom.solvers.batch.datafit import LinearSmooth, column_squares
-from spom.solvers.batch.duality import balance, feasible
-from spom.solvers.batch.problem import Solution, constant_theta, gradient_at_zero, solve
+from spom.solvers.batch.datafit import LinearSmooth
+from spom.solvers.batch.duality import balanced, feasible
+from spom.solvers.batch.problem import Solution, constant_theta, fits_working_set, gradient_at_zero, solve
 from spom.solvers.batch.working_set.blocks import PenalisedBlocks, blocks_of, flat_blocks, row_blocks
+from spom.solvers.batch.working_set.store import Store
 from spom.solvers.iterate import progress
 
 # Screened features are cut out of X once they are this part of it: a copy must pay off.
@@ -133,21 +135,27 @@ def _states(solutions: Iterator[tuple[Solution, int]], found: list[tuple[Solutio
 def _solutions(
     smooth: LinearSmooth, penalty: Any, grid: Floats, screen: bool, options: dict[str, Any]
 ) -> Iterator[tuple[Solution, int]]:
-    theta = constant_theta(smooth)
+    theta, store = constant_theta(smooth), Store(smooth)
+    # Dense columns in use are in the store already, and there are one or two gradients for each strength.
+    named = options.get("solver", "auto") in ("auto", "working-set")
+    by_store = named and smooth.outputs is None and not sparse.issparse(smooth.X) and fits_working_set(smooth, penalty)
     for strength in grid:
         here = with_strength(penalty, float(strength))
         off = gap_safe(smooth, here, theta) if screen else np.zeros(smooth.X.shape[1], dtype=bool)
         count = int(off.sum())
-        if count >= WORTH * off.size and 0 < count < off.size:
-            solution = _solve_kept(smooth, here, theta, np.flatnonzero(~off), options)
+        kept = np.flatnonzero(~off)
+        worth = count >= WORTH * off.size and 0 < count < off.size and not by_store
+        part = here.restrict(kept, off.size) if worth else None
+        if part is None:
+            solution = solve(smooth, here, start=theta, store=store, **options)
         else:
-            solution = solve(smooth, here, start=theta, **options)
+            solution = _solve_kept(smooth, part, theta, kept, options)
         theta = solution.theta
         yield solution, count
 
 
 def _solve_kept(smooth: LinearSmooth, penalty: Any, theta: Floats, kept: Any, options: Any) -> Solution:
-    """The problem on the kept features, put back in place."""
+    """The problem on the kept features, where `penalty` is on them, put back in place."""
     p = smooth.X.shape[1]
     part = LinearSmooth(
         smooth.X[:, kept],
@@ -158,7 +166,7 @@ def _solve_kept(smooth: LinearSmooth, penalty: Any, theta: Floats, kept: Any, op
         outputs=smooth.outputs,
     )
     rows = np.append(kept, p) if smooth.fit_intercept else kept
-    found = solve(part, penalty.restrict(kept, p), start=theta[rows], **options)
+    found = solve(part, penalty, start=theta[rows], **options)
     whole = np.zeros(smooth.shape)
     whole[rows] = found.theta
     return Solution(**{**vars(found), "theta": whole})
@@ -183,29 +191,26 @@ def gap_safe(smooth: LinearSmooth, penalty: Any, theta: Floats) -> Any:
     >>> gap_safe(f, L1(0.3), np.array([2.1, 0.0, -0.6]))
     array([False,  True, False])
     """
-    p = smooth.X.shape[1]
-    nothing = np.zeros(p, dtype=bool)
-    kept = penalty.restrict(np.arange(p), p)
-    if kept is None or not hasattr(smooth.loss, "conjugate"):
+    nothing = np.zeros(smooth.X.shape[1], dtype=bool)
+    if not hasattr(smooth.loss, "conjugate"):
         return nothing
-    scores = smooth.scores(theta)
-    alpha: Floats | None = smooth.dual_at(scores)
-    if alpha is not None and smooth.fit_intercept:
-        alpha = balance(smooth, alpha, scores)
-    if alpha is None:
+    here = smooth.at(theta)
+    dual = balanced(smooth, here)
+    if dual is None:
         return nothing
+    alpha, g = dual
     try:
-        w = theta[smooth.penalised]
-        g = np.ascontiguousarray(smooth.adjoint(alpha)[smooth.penalised])
-        scale, conjugate = feasible(penalty, g)
-        gap = smooth.value_at(scores) + penalty.value(w) + smooth.conjugate_at(scale * alpha) + conjugate
         blocks = _flat_blocks(penalty, smooth)
+        w = theta[smooth.penalised]
+        g = np.ascontiguousarray(g[smooth.penalised])
+        scale, conjugate = feasible(penalty, g)
+        gap = here.loss + penalty.value(w) + smooth.conjugate_at(scale * alpha) + conjugate
     except SpomError:
         return nothing
     if not np.isfinite(gap):
         return nothing
     # The slack covers the rounding of a gap that is all but zero.
-    radius = np.sqrt(2.0 * smooth.curvature() * (max(gap, 0.0) + 1e-14 * smooth.value_at(scores)))
+    radius = np.sqrt(2.0 * smooth.curvature() * (max(gap, 0.0) + 1e-14 * here.loss))
     return _off(smooth, blocks, scale * g.reshape(-1), radius)
 
 
@@ -218,7 +223,7 @@ def _flat_blocks(penalty: Any, smooth: LinearSmooth) -> PenalisedBlocks:
 def _off(smooth: LinearSmooth, blocks: PenalisedBlocks, g: Floats, radius: float) -> Any:
     """The features all of whose entries are in blocks that no dual point of the ball can switch on."""
     K = smooth.outputs or 1
-    squares = np.repeat(column_squares(smooth.X, smooth.weights), K)
+    squares = np.repeat(smooth.column_squares, K)
     order, l1 = blocks.order, blocks.spread(blocks.l1)
     reach = np.sqrt(squares) * radius  # how far the gradient of one entry can move
     excess = np.maximum(np.abs(g[order]) - l1, 0.0)

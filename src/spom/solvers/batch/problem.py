@@ -13,13 +13,14 @@ from spom.core.state import State
 from spom.errors import Unsupported
 from spom.losses import Logistic, MulticlassLogistic, Squared
 from spom.penalties import Zero
-from spom.solvers.batch.datafit import LinearSmooth
+from spom.solvers.batch.datafit import LinearSmooth, Point
 from spom.solvers.batch.duality import best_intercept
 from spom.solvers.batch.in_norm import InNorm
 from spom.solvers.batch.proximal_gradient import BatchProximal
 from spom.solvers.batch.quasi_newton import QuasiNewton, is_smooth
 from spom.solvers.batch.working_set.blocks import blocks_of, row_blocks
 from spom.solvers.batch.working_set.solver import WorkingSet
+from spom.solvers.batch.working_set.store import Store
 from spom.solvers.iterate import History, halt, progress, record, rounds, small
 
 SOLVERS = ("auto", "working-set", "quasi-newton", "fista", "ista", "gpm", "accgpm")
@@ -57,11 +58,13 @@ def solve(
     max_iter: int = 10_000,
     start: Floats | None = None,
     verbose: bool = False,
+    store: Store | None = None,
 ) -> Solution:
     """Minimise f + Omega until the duality gap is at most tol times the loss of the best constant score.
 
     Where there is no gap, until the proximal residual is at most tol times the gradient's norm there.
     `solver` is "working-set", "quasi-newton", "fista", "ista", or "auto": the first of them that can be used.
+    `store` keeps what working sets compute of X for the next call with this `smooth`.
 
     >>> import numpy as np
     >>> from spom.losses import Squared
@@ -74,19 +77,18 @@ def solve(
     check_positive(tol, "tol")
     if max_iter < 1:
         raise ValueError(f"max_iter must be at least 1; it is {max_iter!r}")
-    scores = constant_scores(smooth)
-    gap_goal = tol * smooth.value_at(scores)
-    slope = float(np.linalg.norm(smooth.adjoint(smooth.dual_at(scores))))
+    constant = constant_point(smooth)
+    gap_goal, slope = tol * constant.loss, float(np.linalg.norm(constant.gradient))
     history = History()
     if start is None:
-        start = constant_theta(smooth)
+        start = constant.theta
 
     def done(state: State) -> bool:
         gap, residual = float(state.internal["gap"]), float(state.internal["residual"])
         goal = FLOOR if not np.isnan(gap) else max(tol, FLOOR)
         return gap <= gap_goal or residual <= goal * slope
 
-    states: Iterable[State] = halt(make_solver(smooth, penalty, solver, start), rounds(max_iter))
+    states: Iterable[State] = halt(make_solver(smooth, penalty, solver, start, store), rounds(max_iter))
     states = record(halt(states, done), history)
     final, checked = _last(progress(states, label="solving") if verbose else states)
     return Solution(
@@ -113,7 +115,9 @@ def _last(states: Iterable[State]) -> tuple[State, State]:
     return final, checked or final
 
 
-def make_solver(smooth: LinearSmooth, penalty: Any, solver: str | Gpm, start: Floats | None) -> Iterable[State]:
+def make_solver(
+    smooth: LinearSmooth, penalty: Any, solver: str | Gpm, start: Floats | None, store: Store | None = None
+) -> Iterable[State]:
     """The iterator of states that this name means for this problem."""
     if isinstance(solver, Gpm):
         return InNorm(smooth, penalty, solver.norm, solver.accelerated, start=start)
@@ -125,7 +129,7 @@ def make_solver(smooth: LinearSmooth, penalty: Any, solver: str | Gpm, start: Fl
     if solver in ("gpm", "accgpm"):
         return InNorm(smooth, penalty, accelerated=solver == "accgpm", start=start)
     if solver == "working-set":
-        return WorkingSet(smooth, penalty, start=start)
+        return WorkingSet(smooth, penalty, start=start, store=store)
     if solver == "quasi-newton":
         return QuasiNewton(smooth, penalty, start=start)
     return BatchProximal(smooth, penalty, accelerated=solver == "fista", start=start)
@@ -143,23 +147,21 @@ def fits_working_set(smooth: LinearSmooth, penalty: Any) -> bool:
     return not blocks.free.all()
 
 
-def constant_scores(smooth: LinearSmooth) -> Floats:
-    """The scores of w = 0 with the best intercept, where there is one."""
+def constant_point(smooth: LinearSmooth) -> Point:
+    """What is known at w = 0 with the best intercept, where there is one."""
     if smooth.constant is None:
         n, K = smooth.X.shape[0], smooth.outputs
-        scores = np.zeros(n) if K is None else np.zeros((n, K))
+        theta, scores = np.zeros(smooth.shape), np.zeros(n) if K is None else np.zeros((n, K))
         if smooth.fit_intercept:
-            scores = scores + _constant(smooth, scores)
-        smooth.constant = scores
+            theta[-1] = _constant(smooth, scores)
+            scores += theta[-1]
+        smooth.constant = smooth.at(theta, scores)
     return smooth.constant
 
 
 def constant_theta(smooth: LinearSmooth) -> Floats:
     """w = 0 with the best intercept: where a run starts."""
-    theta = np.zeros(smooth.shape)
-    if smooth.fit_intercept:
-        theta[-1] = constant_scores(smooth)[0]
-    return theta
+    return constant_point(smooth).theta.copy()
 
 
 def _constant(smooth: LinearSmooth, scores: Floats) -> Any:
@@ -176,5 +178,4 @@ def _constant(smooth: LinearSmooth, scores: Floats) -> Any:
 
 def gradient_at_zero(smooth: LinearSmooth) -> Floats:
     """The gradient at w = 0 with the best intercept: what `Penalty.max_strength` takes."""
-    alpha = smooth.dual_at(constant_scores(smooth))
-    return np.ascontiguousarray(smooth.adjoint(alpha)[smooth.penalised])
+    return np.ascontiguousarray(constant_point(smooth).gradient[smooth.penalised])

@@ -152,7 +152,9 @@ def _form(penalty: Penalty, size: int) -> PenalisedBlocks | None:
     groups = own.groups
     filled = np.flatnonzero(np.diff(groups.ptr) > 0)
     order = np.arange(size, dtype=np.int64) if groups.block else groups.indices
-    free = np.setdiff1d(np.arange(size, dtype=np.int64), order)
+    ungrouped = np.ones(size, dtype=bool)
+    ungrouped[order] = False
+    free = np.flatnonzero(ungrouped)
     ptr = np.append(groups.ptr[filled], order.size + np.arange(free.size + 1))
     weights = np.concatenate([form.weights[filled], np.zeros(free.size)])
     ridge = np.append(np.full(filled.size, form.ridge), np.full(free.size, form.ridge))

@@ -15,6 +15,7 @@ import numpy as np
 from spom.core.arrays import Floats, Ints
 from spom.core.jit import kernel
 from spom.solvers.batch.working_set.blocks import PenalisedBlocks, Terms, prox_step
+from spom.solvers.batch.working_set.gram import above_zero
 
 # Passes between two extrapolations, and how many iterates one is made from.
 MEMORY = 5
@@ -98,9 +99,17 @@ def sparse_pass(X: Csc, model: Model, terms: Terms, which: Ints) -> float:
     return largest
 
 
-@kernel("float64(float64[:, ::1], Model, Terms, int64[::1])", fastmath={"reassoc"})
-def dense_pass(rows: Floats, model: Model, terms: Terms, which: Ints) -> float:
+class Dense(NamedTuple):
+    """Some columns of a dense matrix: column j is row `at[j]` of `rows`."""
+
+    rows: Annotated[Any, "float64[:, ::1]"]
+    at: Annotated[Ints, "int64[::1]"]
+
+
+@kernel("float64(Dense, Model, Terms, int64[::1])", fastmath={"reassoc"})
+def dense_pass(X: Dense, model: Model, terms: Terms, which: Ints) -> float:
     """As `sparse_pass`, with the columns of X as the rows of a dense matrix."""
+    rows, at = X
     h, u, w, g, L = model
     ptr, weights, l1, ridge = terms
     largest = 0.0
@@ -109,9 +118,9 @@ def dense_pass(rows: Floats, model: Model, terms: Terms, which: Ints) -> float:
     for b in which:
         first, end = ptr[b], ptr[b + 1]
         for j in range(first, end):
-            total = 0.0
+            total, column = 0.0, rows[at[j]]
             for i in range(n):
-                total += rows[j, i] * u[i]
+                total += column[i] * u[i]
             slope[j] = g[j] + total
         new = moved[first:end]
         prox_step(w[first:end], slope[first:end], 1.0 / L[b], weights[b], l1[b], ridge[b], new)
@@ -121,10 +130,22 @@ def dense_pass(rows: Floats, model: Model, terms: Terms, which: Ints) -> float:
             if delta != 0.0:
                 squares += delta * delta
                 w[j] = moved[j]
+                column = rows[at[j]]
                 for i in range(n):
-                    u[i] += h[i] * delta * rows[j, i]
+                    u[i] += h[i] * delta * column[i]
         largest = max(largest, np.sqrt(squares) * L[b])
     return largest
+
+
+@kernel("void(Dense, float64[::1], float64[::1])")
+def dense_product(X: Dense, d: Floats, out: Floats) -> None:
+    """out += the sum of d_j times column j."""
+    rows, at = X
+    for j in range(at.size):
+        if d[j] != 0.0:
+            column = rows[at[j]]
+            for i in range(out.size):
+                out[i] += d[j] * column[i]
 
 
 @kernel("void(Csc, float64[::1], float64[::1])")
@@ -204,32 +225,13 @@ class SparseColumns(_Columns):
 
 
 class DenseColumns(_Columns):
-    """Columns of a dense matrix, given as rows in the order of the blocks."""
+    """Columns of a dense matrix, with the largest eigenvalue of each block's Gram matrix."""
 
-    def __init__(self, rows: Floats, blocks: PenalisedBlocks, h: Floats) -> None:
-        self.rows, self.blocks, self.h = rows, blocks, h
-        self.L = dense_constants(rows, blocks.ptr, h)
+    def __init__(self, X: Dense, blocks: PenalisedBlocks, h: Floats, L: Floats) -> None:
+        self.X, self.blocks, self.h, self.L = X, blocks, h, above_zero(L)
 
     def _pass(self, model: Model, which: Ints) -> float:
-        return float(dense_pass(self.rows, model, self.blocks.terms, which))
-
-    def product(self, d: Floats) -> Floats:
-        """X d, for d in the order of the blocks."""
-        out: Floats = d @ self.rows
-        return out
-
-
-def dense_constants(rows: Floats, ptr: Ints, h: Floats) -> Floats:
-    """The largest eigenvalue of each block's Gram matrix, and not 0, so that an empty column does not move."""
-    sizes, L = np.diff(ptr), np.empty(ptr.size - 1)
-    for b, size in enumerate(sizes.tolist()):
-        part = rows[ptr[b] : ptr[b + 1]]
-        if size == 1:
-            L[b] = (part[0] * h) @ part[0]
-        else:
-            L[b] = np.linalg.eigvalsh((part * h) @ part.T)[-1]
-    safe: Floats = np.maximum(L, 1e-300 + 1e-12 * L.max(initial=0.0))
-    return safe
+        return float(dense_pass(self.X, model, self.blocks.terms, which))
 
 
 def extrapolation(seen: Floats) -> Floats | None:

@@ -59,9 +59,9 @@ def gram_epochs(Q: Floats, w: Floats, g: Floats, L: Floats, terms: Terms, epochs
 class Quadratic:
     """A quadratic in consecutive blocks: `Q`, and block constants L_b."""
 
-    def __init__(self, Q: Floats, blocks: PenalisedBlocks) -> None:
+    def __init__(self, Q: Floats, blocks: PenalisedBlocks, constants: Floats | None = None) -> None:
         self.Q, self.blocks = np.ascontiguousarray(Q), blocks
-        self.L = block_constants(self.Q, blocks.ptr)
+        self.L = above_zero(block_constants(self.Q, blocks.ptr) if constants is None else constants)
 
     def solve(self, w: Floats, g: Floats, tol: float) -> None:
         """Minimise in place, from w with the gradient g of the quadratic there, to residuals of `tol`."""
@@ -173,13 +173,22 @@ def add_curvature(H: Floats, slope: Floats, at: Floats, block: Ints, weights: Fl
 
 
 def block_constants(Q: Floats, ptr: Ints) -> Floats:
-    """The largest eigenvalue of each diagonal block, and not 0, so that an empty column does not move."""
+    """The largest eigenvalue of each diagonal block."""
     sizes = np.diff(ptr)
     L = np.empty(sizes.size)
-    for size in np.unique(sizes).tolist():
+    for size in set(sizes.tolist()):
         which = np.flatnonzero(sizes == size)
         at = ptr[which][:, None] + np.arange(size)
-        parts = Q[at[:, :, None], at[:, None, :]]
-        L[which] = parts.reshape(-1) if size == 1 else np.linalg.eigvalsh(parts)[:, -1]
+        L[which] = largest_eigenvalues(Q[at[:, :, None], at[:, None, :]])
+    return L
+
+
+def largest_eigenvalues(parts: Floats) -> Floats:
+    """The largest eigenvalue of each of several symmetric matrices of one size."""
+    return np.asarray(parts[:, 0, 0] if parts.shape[-1] == 1 else np.linalg.eigvalsh(parts)[:, -1])
+
+
+def above_zero(L: Floats) -> Floats:
+    """Constants that are not 0, so that an empty column does not move."""
     safe: Floats = np.maximum(L, 1e-300 + 1e-12 * L.max(initial=0.0))
     return safe

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 from scipy import sparse
 
 from spom.core.arrays import Floats, Ints
-from spom.errors import Unsupported
 from spom.losses import Squared
-from spom.solvers.batch.datafit import LinearSmooth
+from spom.solvers.batch.datafit import LinearSmooth, Point
 from spom.solvers.batch.working_set.blocks import PenalisedBlocks
-from spom.solvers.batch.working_set.columns import DenseColumns, SparseColumns
+from spom.solvers.batch.working_set.columns import DenseColumns, SparseColumns, dense_product
 from spom.solvers.batch.working_set.gram import Quadratic
+from spom.solvers.batch.working_set.store import Store
 
 # A dense Gram matrix of more columns than this is not made, nor a sparse X of more entries treated as dense.
 LARGEST, DENSE = 700, 5_000_000
-# Residuals of a subproblem are reduced to this part of the largest violation before it.
-PRECISION = 1e-3
+# Residuals of a subproblem are reduced to this part of the largest violation before it; where no block that is left
+# out violates, to LAST of it, as this round may be the last.
+PRECISION, LAST = 3e-3, 1e-4
 
 
 class Inner(Protocol):
@@ -26,18 +27,18 @@ class Inner(Protocol):
 
     first: int  # a good size of the first working set
 
-    def solve(self, chosen: Ints, theta: Floats, scores: Floats, g: Floats, worst: float) -> Floats:
-        """`g` is the gradient at theta, `worst` the largest violation there."""
+    def solve(self, chosen: Ints, theta: Floats, here: Point, worst: float, whole: bool) -> Floats:
+        """`here` is what is known at theta, `worst` the largest violation; `whole`: no other block violates."""
         ...
 
 
-def inner_for(smooth: LinearSmooth, blocks: PenalisedBlocks) -> Inner:
+def inner_for(smooth: LinearSmooth, blocks: PenalisedBlocks, store: Store) -> Inner:
     """The method for this loss and kind of matrix: Gram matrices where X is dense, columns where it is not."""
     if sparse.issparse(smooth.X) and (smooth.X.shape[1] > LARGEST or np.prod(smooth.X.shape) > DENSE):
-        return ColumnNewton(smooth, blocks)
+        return ColumnNewton(smooth, blocks, store)
     if isinstance(smooth.loss, Squared):
-        return SquaredGram(smooth, blocks)
-    return GramNewton(smooth, blocks)
+        return SquaredGram(smooth, blocks, store)
+    return GramNewton(smooth, blocks, store)
 
 
 class SquaredGram:
@@ -45,46 +46,23 @@ class SquaredGram:
 
     first = 10
 
-    def __init__(self, smooth: LinearSmooth, blocks: PenalisedBlocks) -> None:
-        self.smooth, self.blocks = smooth, blocks
-        self.root = np.sqrt(smooth.weights)
-        self.at = np.full(smooth.shape[0], -1, dtype=np.int64)  # the place of a coordinate in the cache
-        self.size = 0
-        self.rows = np.empty((64, smooth.X.shape[0]))
-        self.gram = np.empty((64, 64))
+    def __init__(self, smooth: LinearSmooth, blocks: PenalisedBlocks, store: Store) -> None:
+        self.smooth, self.blocks, self.store = smooth, blocks, store
 
-    def solve(self, chosen: Ints, theta: Floats, scores: Floats, g: Floats, worst: float) -> Floats:
+    def solve(self, chosen: Ints, theta: Floats, here: Point, worst: float, whole: bool) -> Floats:
         """One quadratic problem, solved to a small part of the violation."""
-        blocks = self.blocks.restrict(chosen)
-        w, slope = theta[blocks.order], g[blocks.order]
+        blocks, h, store = self.blocks.restrict(chosen), self.smooth.weights, self.store
+        order, tol = blocks.order, (LAST if whole else PRECISION) * worst
+        L = store.constants(chosen, blocks, self.blocks.count)
+        w, slope = theta[order], here.gradient[order]
         if w.size <= LARGEST:
-            at = self._cached(blocks.order)
-            Quadratic(self.gram[np.ix_(at, at)], blocks).solve(w, slope, PRECISION * worst)
+            Quadratic(store.gram(order), blocks, L).solve(w, slope, tol)
         else:
-            rows = dense_columns(self.smooth, blocks.order)
-            DenseColumns(rows, blocks, self.smooth.weights).solve(w, slope, PRECISION * worst)
-        theta[blocks.order] = w
-        return self.smooth.scores(theta)
-
-    def _cached(self, order: Ints) -> Ints:
-        """The places of these coordinates in the Gram matrix, which grows by those that are new."""
-        new = order[self.at[order] < 0]
-        if new.size:
-            old, end = self.size, self.size + new.size
-            if end > self.gram.shape[0]:
-                self._reserve(2 * end)
-            self.rows[old:end] = dense_columns(self.smooth, new)
-            self.rows[old:end] *= self.root
-            self.gram[old:end, :end] = self.rows[old:end] @ self.rows[:end].T
-            self.gram[:old, old:end] = self.gram[old:end, :old].T
-            self.at[new] = np.arange(old, end)
-            self.size = end
-        return self.at[order]
-
-    def _reserve(self, capacity: int) -> None:
-        rows, gram, k = self.rows, self.gram, self.size
-        self.rows, self.gram = np.empty((capacity, rows.shape[1])), np.empty((capacity, capacity))
-        self.rows[:k], self.gram[:k, :k] = rows[:k], gram[:k, :k]
+            DenseColumns(store.columns(order), blocks, h, L).solve(w, slope, tol)
+        theta[order] = w
+        scores = np.zeros(h.size)
+        dense_product(store.columns(order), w, scores)
+        return scores
 
 
 class GramNewton:
@@ -92,24 +70,25 @@ class GramNewton:
 
     first = 10
 
-    def __init__(self, smooth: LinearSmooth, blocks: PenalisedBlocks) -> None:
-        self.smooth, self.blocks = smooth, blocks
+    def __init__(self, smooth: LinearSmooth, blocks: PenalisedBlocks, store: Store) -> None:
+        self.smooth, self.blocks, self.store = smooth, blocks, store
 
-    def solve(self, chosen: Ints, theta: Floats, scores: Floats, g: Floats, worst: float) -> Floats:
+    def solve(self, chosen: Ints, theta: Floats, here: Point, worst: float, whole: bool) -> Floats:
         """Newton steps until the violations on the set are a small part of what they were."""
         blocks = self.blocks.restrict(chosen)
-        w, slope = theta[blocks.order], g[blocks.order]
-        rows = dense_columns(self.smooth, blocks.order)
+        w, slope, scores, tol = theta[blocks.order], here.gradient[blocks.order], here.scores, PRECISION * worst
+        X = self.store.columns(blocks.order)
+        rows = X.rows[X.at]
         for _ in range(10):
             scaled = rows * np.sqrt(curvatures(self.smooth, scores))
             new, left = w.copy(), slope.copy()
-            Quadratic(scaled @ scaled.T, blocks).solve(new, left, 0.1 * PRECISION * worst)
+            Quadratic(scaled @ scaled.T, blocks).solve(new, left, 0.1 * tol)
             t = line_search(self.smooth, blocks, w, new - w, scores, (new - w) @ rows, slope)
             if t == 0.0:
                 break
             w, scores = (new if t == 1.0 else w + t * (new - w)), scores + t * ((new - w) @ rows)
             slope = rows @ self.smooth.dual_at(scores)
-            if blocks.violations(w, slope).max(initial=0.0) <= PRECISION * worst * 10:
+            if blocks.violations(w, slope).max(initial=0.0) <= 10 * tol:
                 break
         theta[blocks.order] = w
         return scores
@@ -118,22 +97,21 @@ class GramNewton:
 class ColumnNewton:
     """A sparse matrix: one quadratic model per round, solved through the columns; the set is all that violates."""
 
-    def __init__(self, smooth: LinearSmooth, blocks: PenalisedBlocks) -> None:
-        self.smooth, self.blocks = smooth, blocks
-        self.X = sparse_columns(smooth)
+    def __init__(self, smooth: LinearSmooth, blocks: PenalisedBlocks, store: Store) -> None:
+        self.smooth, self.blocks, self.X = smooth, blocks, store.csc
         self.first = blocks.count
 
-    def solve(self, chosen: Ints, theta: Floats, scores: Floats, g: Floats, worst: float) -> Floats:
+    def solve(self, chosen: Ints, theta: Floats, here: Point, worst: float, whole: bool) -> Floats:
         """One Newton step."""
         blocks = self.blocks.restrict(chosen)
-        model = SparseColumns(self.X, blocks, curvatures(self.smooth, scores))
-        w, slope = theta[blocks.order], g[blocks.order]
+        model = SparseColumns(self.X, blocks, curvatures(self.smooth, here.scores))
+        w, slope = theta[blocks.order], here.gradient[blocks.order]
         new = w.copy()
         model.solve(new, slope, 0.3 * worst)
         moved = model.product(new - w)
-        t = line_search(self.smooth, blocks, w, new - w, scores, moved, slope)
+        t = line_search(self.smooth, blocks, w, new - w, here.scores, moved, slope)
         theta[blocks.order] = new if t == 1.0 else w + t * (new - w)
-        return scores + t * moved
+        return here.scores + t * moved
 
 
 def curvatures(smooth: LinearSmooth, scores: Floats) -> Floats:
@@ -160,26 +138,3 @@ def line_search(
             return t
         t *= 0.5
     return 0.0
-
-
-def dense_columns(smooth: LinearSmooth, order: Ints) -> Floats:
-    """These columns of X, as rows; coordinate p is the column of ones of an intercept."""
-    p = smooth.X.shape[1]
-    inside = order < p
-    part = smooth.X[:, order[inside]].T
-    rows = np.ascontiguousarray(part.toarray() if sparse.issparse(part) else part)
-    return rows if inside.all() else np.insert(rows, np.flatnonzero(~inside), 1.0, axis=0)
-
-
-def sparse_columns(smooth: LinearSmooth) -> Any:
-    """X in CSC form with 32-bit indices, and a column of ones for an intercept; the user's arrays stay as they are."""
-    X = sparse.csc_matrix(smooth.X)
-    if smooth.fit_intercept:
-        X = sparse.hstack([X, np.ones((X.shape[0], 1))], format="csc")
-    if X.nnz > np.iinfo(np.int32).max:
-        raise Unsupported(f'a working set takes at most 2^31 - 1 non-zeros, X has {X.nnz}; solver="fista" takes more')
-    if not X.has_canonical_format or not all(a.flags.writeable for a in (X.data, X.indices, X.indptr)):
-        X = X.copy()
-        X.sum_duplicates()
-    X.indptr, X.indices = X.indptr.astype(np.int32, copy=False), X.indices.astype(np.int32, copy=False)
-    return X

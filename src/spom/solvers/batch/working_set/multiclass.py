@@ -28,7 +28,6 @@ from spom.solvers.batch.datafit import LinearSmooth
 from spom.solvers.batch.duality import linear_gap
 from spom.solvers.batch.proximal_gradient import SLACK, BatchProximal
 from spom.solvers.batch.working_set.blocks import PenalisedBlocks, Terms, choose, flat_blocks, prox_step, row_blocks
-from spom.solvers.batch.working_set.models import PRECISION
 from spom.solvers.batch.working_set.newton import newton_step, prox_newton_step
 
 # Up to ALL features the set is all of them; a Gram matrix has at most LARGEST rows.
@@ -39,6 +38,8 @@ FIRST = 100
 SMALL = 50_000_000
 # A Gram matrix of at most this many multiplications is remade whenever the curvature has changed.
 CHEAP = 300_000_000
+# A model with the whole Hessian is solved to this part of the largest violation.
+PRECISION = 1e-3
 # Proximal steps in one round, each of which ends with a Newton step once the first rounds have shown the rows.
 STEPS, NEWTON_AFTER = 2, 4
 
@@ -215,24 +216,23 @@ def row_rounds(smooth: LinearSmooth, penalty: Any, theta: Floats) -> Iterator[St
         )
     blocks, begin, k, L = row_blocks(penalty, smooth.X.shape[1], smooth.fit_intercept), time.perf_counter(), 0, 0.3
     flat, exact = flat_blocks(blocks, theta.shape[1]), isinstance(smooth.loss, Squared)
-    theta, scores = theta.copy(), smooth.scores(theta)
+    theta, scores = theta.copy(), smooth.at(theta).scores
     inner: _Set | None = None
     stop = no_progress()
     run: _Fista | None = None
     while True:
-        alpha = smooth.dual_at(scores)
-        loss, g = smooth.value_at(scores), smooth.adjoint(alpha)
-        objective = loss + omega(blocks, theta)
-        violations = flat.violations(theta.reshape(-1), g.reshape(-1))
+        here = smooth.at(theta, scores)
+        objective = here.loss + omega(blocks, theta)
+        violations = flat.violations(theta.reshape(-1), here.gradient.reshape(-1))
         yield State(
             k=k,
             theta=theta.copy(),
             objective=objective,
-            loss=loss,
+            loss=here.loss,
             counters=Counters(gradients=k),
             seconds=time.perf_counter() - begin,
             internal={
-                "gap": np.array(linear_gap(smooth, penalty, objective, alpha, g, scores)),
+                "gap": np.array(linear_gap(smooth, penalty, objective, here)),
                 "residual": np.array(violations.max(initial=0.0)),
             },
         )

@@ -20,6 +20,7 @@ from spom.solvers.batch.duality import linear_gap
 from spom.solvers.batch.working_set.blocks import blocks_of, choose, row_blocks
 from spom.solvers.batch.working_set.models import inner_for
 from spom.solvers.batch.working_set.multiclass import no_progress, row_rounds
+from spom.solvers.batch.working_set.store import Store
 
 
 @register(
@@ -51,14 +52,20 @@ class WorkingSet:
     """
 
     def __init__(
-        self, smooth: LinearSmooth, penalty: Any, *, first: int | None = None, start: State | Floats | None = None
+        self,
+        smooth: LinearSmooth,
+        penalty: Any,
+        *,
+        first: int | None = None,
+        start: State | Floats | None = None,
+        store: Store | None = None,
     ) -> None:
         if smooth.outputs is None and type(smooth.loss) not in (Squared, Logistic):
             raise Unsupported(
                 f"a working set takes the losses Squared and Logistic of one score, not "
                 f'{type(smooth.loss).__name__}; solver="fista" takes any smooth loss'
             )
-        self.smooth, self.penalty, self.first = smooth, penalty, first
+        self.smooth, self.penalty, self.first, self.store = smooth, penalty, first, store
         theta = start.theta if isinstance(start, State) else start
         self.theta = np.zeros(smooth.shape) if theta is None else np.array(theta, dtype=np.float64)
         if self.theta.shape != smooth.shape:
@@ -78,22 +85,21 @@ class WorkingSet:
     def _rounds(self) -> Iterator[State]:
         smooth, begin, k = self.smooth, time.perf_counter(), 0
         theta = self.theta.copy()
-        inner = inner_for(smooth, self.blocks)
-        scores = smooth.scores(theta)
+        inner = inner_for(smooth, self.blocks, self.store or Store(smooth))
+        scores: Floats | None = None
         first, order, stop = self.first or inner.first, self.blocks.order, no_progress()
         while True:
-            alpha = smooth.dual_at(scores)
-            loss, g = smooth.value_at(scores), smooth.adjoint(alpha)
-            w = theta[order]
-            objective = loss + self.blocks.value(w)
-            gap = linear_gap(smooth, self.penalty, objective, alpha, g, scores)
+            here = smooth.at(theta, scores)
+            w, g = theta[order], here.gradient
+            objective = here.loss + self.blocks.value(w)
+            gap = linear_gap(smooth, self.penalty, objective, here)
             violations = self.blocks.violations(w, g[order])
             worst = float(violations.max(initial=0.0))
             yield State(
                 k=k,
                 theta=theta.copy(),
                 objective=objective,
-                loss=loss,
+                loss=here.loss,
                 counters=Counters(gradients=k + 1),
                 seconds=time.perf_counter() - begin,
                 internal={"gap": np.array(gap), "residual": np.array(worst)},
@@ -102,4 +108,7 @@ class WorkingSet:
                 return
             k += 1
             used = (self.blocks.sums(np.abs(w)) > 0.0) | self.blocks.free
-            scores = inner.solve(choose(used, violations, max(first, int(used.sum()) // 2)), theta, scores, g, worst)
+            chosen = choose(used, violations, max(first, int(used.sum()) // 2))
+            # Where nothing else violates, this round may be the last one.
+            whole = np.count_nonzero(violations) == np.count_nonzero(violations[chosen])
+            scores = inner.solve(chosen, theta, here, worst, whole)
