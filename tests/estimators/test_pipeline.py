@@ -41,7 +41,7 @@ from spom.estimators.pipeline.packing import pack, unpack
 from spom.estimators.pipeline.pipeline import with_gold
 from spom.estimators.pipeline.pruning import Judged, kept_templates, rows_of, without_template
 from spom.estimators.pipeline.scripts import apply_script, script_of
-from spom.estimators.pipeline.segmenter import STRENGTH, Segmenter, better_chained, labelled_text
+from spom.estimators.pipeline.segmenter import KEPT, STRENGTH, Segmenter, better_chained, labelled_text, with_thinned
 from spom.estimators.pipeline.sentences import TEMPLATES, Seen, SentenceEnds, Spans, described, places_of
 from spom.estimators.pipeline.shrinking import bytes_of, without_small
 from spom.estimators.pipeline.tags import agreement, chosen, parted, tags_of, word_classes
@@ -643,8 +643,8 @@ def test_characters_of_older_files_have_the_same_places() -> None:
             np.testing.assert_array_equal(found[size][: counts[size]], found[CHARACTER_TEMPLATES][: counts[size]])
 
 
-def test_a_bracket_is_a_token_before_what_it_was_not_seen_before() -> None:
-    # Points inside of numbers and after words go on; brackets stand beside letters first, then beside numbers.
+def test_a_bracket_is_a_token_before_what_it_was_seldom_seen_before() -> None:
+    # Points inside of numbers and after words go on; brackets stand beside letters, and five times beside numbers.
     draw, lines = np.random.default_rng(0), []
     for k in range(400):
         word, other = ("".join(draw.choice(list("abdeiklmnorst"), draw.integers(2, 9))) for _ in range(2))
@@ -652,7 +652,7 @@ def test_a_bracket_is_a_token_before_what_it_was_not_seen_before() -> None:
         lines.append([word, "(", other if k < 200 else f"{one}", ")", f"{one}.{two}", f"{other}."])
         lines.append([word, f"{one}.{two}.{one}", other, "!"])
     surface = surface_of(lines)
-    first, tags = surface.part(0, 400), np.zeros(len(surface.forms), dtype=np.int64)
+    first, tags = surface.part(0, 410), np.zeros(len(surface.forms), dtype=np.int64)
     segmenter = Segmenter.fit(first, tags, chained=False)
     text = "sono (20 dal) 3.5 kasa (7.5 mit) 20"
     found = segmenter.segments(text)
@@ -660,6 +660,21 @@ def test_a_bracket_is_a_token_before_what_it_was_not_seen_before() -> None:
     assert tokens == ["sono", "(", "20", "dal", ")", "3.5", "kasa", "(", "7.5", "mit", ")", "20"]
     assert not segmenter.chain.any()
     assert not better_chained(surface, tags, 0, STRENGTH)
+
+
+def test_the_second_copy_of_characters_has_fewer_features() -> None:
+    indptr = np.array([0, 3, 3, 5003, 5003], dtype=np.int64)
+    tokens = Tokens(indptr, np.arange(5003, dtype=np.int32), np.empty(0), np.array([0, 2, 4], dtype=np.int64))
+    both = with_thinned(tokens, 0)
+    assert both.offsets.tolist() == [0, 2, 4, 6, 8]
+    np.testing.assert_array_equal(both.indptr[:5], indptr)
+    np.testing.assert_array_equal(both.indices[:5003], tokens.indices)
+    second = both.indices[both.indptr[4] :]
+    assert both.indptr[-1] == both.indices.size
+    assert abs(second.size / 5003 - KEPT) < 0.03
+    sizes = np.diff(both.indptr)[4:].tolist()
+    assert sizes == [np.count_nonzero(second < 3), 0, np.count_nonzero(second >= 3), 0]
+    assert np.all(np.diff(second) > 0)
 
 
 def test_neighbouring_labels_have_scores_where_they_help() -> None:
