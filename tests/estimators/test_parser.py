@@ -127,6 +127,15 @@ def test_a_penalty_by_name_gets_a_strength_from_the_data_and_selects(tmp_path: P
         assert again.settings_ == parser.settings_
 
 
+def test_the_summary_counts_templates_with_weights() -> None:
+    one = Treebank.from_sentences([[{"form": "stop", "upos": "VERB", "head": 0, "deprel": "root"}]] * 5)
+    for bank in (TRAIN, one):
+        parser = DependencyParser(**QUICK).fit(bank)
+        assert parser._training()["blocks_kept"] == parser.selected_.size
+    # Trees of one word have nothing to learn.
+    assert parser.selected_.size == 0
+
+
 def test_what_was_selected_is_learnt_further_without_the_penalty() -> None:
     chosen = DependencyParser(**QUICK, penalty=GroupLasso(0.05)).fit(TRAIN)
     plain = copy.deepcopy(chosen).set_params(penalty=None)

@@ -111,7 +111,7 @@ class SavingParser(Saving):
 
     def _training(self) -> dict[str, Any]:
         model = self.arcs_
-        kept, count = len(model.templates.blocks), weight_count(model.templates, model.layout)
+        count, kept = weight_count(model.templates, model.layout), int(np.count_nonzero(model.block_norms()))
         return {"nonzeros": model.entries().places.size, "weights": count, "blocks_kept": kept}
 
 
