@@ -319,7 +319,7 @@ def test_errors_of_rows_left_out_are_those_of_models_without_them(rows, columns,
     rng = np.random.default_rng(rows)
     A, y, weight = rng.standard_normal((rows, columns)), rng.standard_normal(rows) + 3.0, rng.uniform(0.5, 2.0, rows)
     strengths = np.array([0.01, 0.5])
-    found = errors_left_out(Examples(A, y, weight, None, intercept), strengths)
+    found = errors_left_out(Examples(A, y, weight, None, intercept), strengths, np.arange(rows))
     with_one = np.column_stack([A, np.ones(rows)]) if intercept else A
     for strength, errors in zip(strengths, found, strict=True):
         ridge = np.diag([strength] * columns + [0.0] * intercept)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy import linalg, sparse
 
-from spom.core.arrays import Floats
+from spom.core.arrays import Floats, Ints
 
 if TYPE_CHECKING:
     from spom.estimators.linear.strength import Examples
@@ -32,36 +32,37 @@ def is_small(examples: Examples) -> bool:
     return not sparse.issparse(examples.X) and n * d * min(n, d) <= MOST_WORK
 
 
-def errors_left_out(examples: Examples, strengths: Floats) -> Floats:
-    """(strengths, rows): y_i less the prediction of the model learnt from all rows but i.
+def errors_left_out(examples: Examples, strengths: Floats, rows: Ints) -> Floats:
+    """(strengths, rows): y_i less the prediction of the model learnt from all rows but i, for i in `rows`.
 
     The model minimises sum_i share_i (y_i - <w, x_i> - b)^2 / 2 + strength / 2 norm(w)^2, b free where there is an
     intercept; the shares, proportional to the weights, stay as they are when a row is left out.
 
     >>> import numpy as np
     >>> from spom.estimators.linear.strength import Examples
-    >>> rows = Examples(np.array([[0.0], [1.0], [2.0]]), np.array([0.0, 1.0, 2.0]), None, None, True)
-    >>> errors_left_out(rows, np.array([1e-9, 1e9])).round(3) + 0.0
-    array([[ 0. ,  0. ,  0. ],
-           [-1.5,  0. ,  1.5]])
+    >>> data = Examples(np.array([[0.0], [1.0], [2.0]]), np.array([0.0, 1.0, 2.0]), None, None, True)
+    >>> errors_left_out(data, np.array([1e-9, 1e9]), np.array([0, 2])).round(3) + 0.0
+    array([[ 0. ,  0. ],
+           [-1.5,  1.5]])
     """
     share = examples.weights / examples.weights.sum()
-    root = np.sqrt(share)[:, None]
-    X, y, fixed = np.asarray(examples.X), np.asarray(examples.y, dtype=np.float64), np.zeros(len(share))
+    root = np.sqrt(share)
+    A, a, fixed = np.array(examples.X), np.array(examples.y, dtype=np.float64), np.zeros(share.size)
     if examples.intercept:
-        X, y, fixed = X - share @ X, y - share @ y, share
-    A, a = root * X, root[:, 0] * y
+        A -= share @ A
+        a, fixed = a - share @ a, share
+    A *= root[:, None]
+    a *= root
     if A.shape[0] > A.shape[1]:
-        values, basis = linalg.eigh(A.T @ A)
-        basis = A @ basis
-        scale = np.ones(values.size)
+        values, vectors = linalg.eigh(A.T @ A)
+        inner, basis, scale = vectors.T @ (A.T @ a), A[rows] @ vectors, np.ones(values.size)
     else:
-        values, basis = linalg.eigh(A @ A.T)
-        scale = values = np.maximum(values, 0.0)
-    inner, squares = basis.T @ a, basis * basis
-    found = np.empty((strengths.size, share.size))
+        values, vectors = linalg.eigh(A @ A.T)
+        inner, basis, scale = vectors.T @ a, vectors[rows], np.maximum(values, 0.0)
+    squares, root = basis * basis, root[rows]
+    found = np.empty((strengths.size, rows.size))
     for k, strength in enumerate(strengths):
         shrink = scale / (np.maximum(values, 0.0) + strength)
-        rest = np.maximum(1.0 - fixed - squares @ shrink, LEAST_REST)
-        found[k] = (a - basis @ (shrink * inner)) / rest
-    return np.where(share > 0.0, found / np.where(share > 0.0, root[:, 0], 1.0), 0.0)
+        rest = np.maximum(1.0 - fixed[rows] - squares @ shrink, LEAST_REST)
+        found[k] = (a[rows] - basis @ (shrink * inner)) / rest
+    return np.where(root > 0.0, found / np.where(root > 0.0, root, 1.0), 0.0)
