@@ -1,4 +1,4 @@
-"""Is the false discovery rate held? `python -m benchmarks.false_discovery [taggers|parsers|kernels] [draws]`.
+"""Is the false discovery rate held? `python -m benchmarks false_discovery[:taggers|parsers|kernels[,DRAWS]]`.
 
 A false discovery is a block of planted noise that is kept; each draw takes other data and other noise.
 
@@ -12,7 +12,6 @@ A false discovery is a block of planted noise that is kept; each draw takes othe
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -181,13 +180,8 @@ def found_folder() -> Path:
 PARTS = {"taggers": taggers, "parsers": parsers, "kernels": kernels}
 
 
-def main() -> None:
+def main(part: str = "") -> None:
     """All parts, or one."""
-    given = sys.argv[1:]
-    draws = int(given.pop()) if given and given[-1].isdigit() else 50
-    for name in given or PARTS:
-        PARTS[name](draws)
-
-
-if __name__ == "__main__":
-    main()
+    name, _, draws = part.partition(",")
+    for one in [name] if name else PARTS:
+        PARTS[one](int(draws or 50))
