@@ -1,12 +1,13 @@
 """Templates chosen by the penalty alone on CoNLL-2000: `python -m benchmarks selection[:choose]`.
 
-The part `choose` looks at training sentences alone: five folds, a group lasso on templates beside the l1 penalty of the default,
-at each strength. The rule: the fewest templates whose mean F1 is not below that of all templates by more than one
-standard error of the paired differences, and on all sentences the largest strength that keeps as many (a longer pass
-leaves smaller mean gradients, so that the same strength keeps fewer). There are ten passes, one of them selects; the
-plain fit makes the default's twelve. Without a part it fits at that strength and plainly, and scores test sentences: F1 .9383 with
-11 templates in 1.5 CPU s, beside .9392 with 19 in 1.7 s. With twelve passes in place of ten, which the folds cannot
-tell apart, the F1 of 11 templates is .9374. That was scored first, so the choice of ten is not free of the test set.
+The part `choose` looks at training sentences alone: five folds, a group lasso on templates beside the l1 penalty of
+the default, at each strength. The rule: the fewest templates whose mean F1 is not below that of all templates by more
+than one standard error of the paired differences, and on all sentences the largest strength that keeps as many (a
+longer pass leaves smaller mean gradients, so that the same strength keeps fewer). There are ten passes, one of them
+selects; the plain fit makes the default's twelve. Without a part it fits at that strength and plainly, and scores test
+sentences: F1 .9383 with 11 templates in 1.5 CPU s, beside .9392 with 19 in 1.7 s. With twelve passes in place of ten,
+which the folds cannot tell apart, the F1 of 11 templates is .9374. That was scored first, so the choice of ten is not
+free of the test set.
 """
 
 from __future__ import annotations
@@ -84,7 +85,7 @@ def main(part: str = "test") -> None:
     if folder is None:
         print("  (no data: set SPOM_DATA)")
         return
-    train, unseen = (read_conll(Path(folder) / "conll2000" / f"{part}.txt.gz") for part in ("train", "test"))
+    train, unseen = (read_conll(Path(folder) / "conll2000" / f"{name}.txt.gz") for name in ("train", "test"))
     if part == "choose":
         print(f"  chosen: {choose(train)}")
     else:
