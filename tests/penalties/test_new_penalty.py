@@ -12,7 +12,10 @@ from scipy.special import expit
 
 from spom import DependencyParser, OnlineClassifier, ProximalClassifier, SequenceTagger
 from spom.data import read_conllu
-from spom.penalties import GroupLasso
+from spom.norms import general_prox
+from spom.penalties import L1, GroupLasso, Sum
+from spom.penalties.base import Penalty
+from spom.penalties.polyhedra import Polyhedron
 from spom.solvers import OnlineProximal
 from spom.solvers.iterate import last
 from tests.penalties.new_penalty import ElasticGroups, OwnGroupLasso
@@ -119,3 +122,49 @@ def test_parsers_learn_with_it_as_with_its_equal(tmp_path: Path) -> None:
     chosen = fitted(OwnGroupLasso(0.2), "auto")
     assert 0 < len(chosen.blocks_) < len(fitted(OwnGroupLasso(1e-4), "auto").blocks_)
     assert chosen.blocks_ == fitted(GroupLasso(0.2), "auto").blocks_
+
+
+class Spread(Penalty):
+    """Omega(w) = s (max w - min w), a penalty that the package does not have."""
+
+    homogeneous = True
+
+    def __init__(self, strength: float = 1.0) -> None:
+        self.strength = strength
+
+    def _value(self, w: Any) -> float:
+        return self.strength * float(w.max() - w.min())
+
+    def polyhedron(self, p: int) -> Polyhedron:
+        # low <= x_i <= high at the price s (high - low); w = (low+, low-, high+, high-).
+        eye, ones, none = np.eye(p), np.ones((p, 1)), np.zeros((p, 1))
+        bounds = [np.hstack([ones, -ones, none, none]), np.hstack([none, none, -ones, ones])]
+        price = self.strength * np.array([-1.0, 1.0, 1.0, -1.0])
+        A, B = np.vstack([eye, eye]), sparse.csr_matrix(np.vstack([-bounds[0], bounds[1]]))
+        lower = np.concatenate([np.zeros(p), np.full(p, -np.inf)])
+        return Polyhedron(sparse.csr_matrix(A), B, price, lower, np.concatenate([np.full(p, np.inf), np.zeros(p)]))
+
+
+@pytest.mark.parametrize("norm", ["l1", "linf"])
+def test_a_linear_program_is_all_that_a_step_in_another_norm_asks_for(norm: str) -> None:
+    rng = np.random.default_rng(0)
+    u, z = rng.standard_normal(5), rng.standard_normal(5)
+    found = general_prox(Spread(0.3), norm, u, z, 2.0)
+    size = np.abs(found.x - u).sum() if norm == "l1" else np.abs(found.x - u).max()
+    reached = z @ found.x + size**2 + Spread(0.3).value(found.x)
+    for _ in range(2000):
+        x = found.x + rng.choice([1e-3, 0.03, 0.3]) * rng.standard_normal(5)
+        gap = np.abs(x - u).sum() if norm == "l1" else np.abs(x - u).max()
+        assert reached <= z @ x + gap**2 + Spread(0.3).value(x) + 1e-8
+
+
+def test_a_trait_is_all_that_an_exact_sum_asks_for() -> None:
+    w = np.random.default_rng(1).standard_normal(FEATURES)
+    assert not Sum([L1(0.1), OwnGroupLasso(0.2, WIDTH)]).exact
+
+    class Following(OwnGroupLasso):
+        follows_l1 = True
+
+    own, known = (Sum([penalty(0.2, WIDTH), L1(0.1)]) for penalty in (Following, GroupLasso))
+    assert own.exact
+    np.testing.assert_allclose(own.prox(w), known.prox(w), atol=1e-12)
