@@ -205,3 +205,11 @@ def test_memory_is_flat(tmp_path):
         tracemalloc.stop()
     assert peaks[1] < 1.1 * peaks[0]
     assert peaks[1] < 40e6
+
+
+@pytest.mark.parametrize("index", [9, 999_999_999, 2_147_483_646, 9_999_999_999])
+def test_the_largest_index_is_found_whatever_its_length(index: int) -> None:
+    text = np.frombuffer(bytearray(f"1 1:1 {index}:2\n-1 1:3\n".encode()), dtype=np.uint8)
+    ends = np.flatnonzero(text == ord("\n"))
+    rows, widest, count = parser.scan_lines(text, ends, False, 0, np.empty(4), 0, parser.POWERS)
+    assert (rows, widest, count) == (2, index, 2)

@@ -369,6 +369,20 @@ def test_margins_of_tokens_learn_where_sentences_end() -> None:
     assert np.allclose(ends.margins(characters_of(text[:-8]), lower[:-8], again)[:5], found[:5])
 
 
+@pytest.mark.parametrize("stop", [".", "!", "?", "\u3002", "\uff01", "\uff1f"])
+def test_tokens_are_counted_from_the_last_end_of_a_sentence_in_any_script(stop: str) -> None:
+    text = f"a b {stop} c d , e"
+    spans = Spans(*(np.array([match.span()[k] for match in re.finditer(r"\S", text)]) for k in (0, 1)))
+    characters = characters_of(text)
+    attributes, _ = described(characters, lowered(characters.points), spans)
+    assert attributes[:, 7].tolist() == [0, 1, 2, 0, 1, 2, 3]
+
+
+def test_counts_fall_into_bins() -> None:
+    bounds = {-1: 0, 0: 0, 3: 3, 4: 4, 6: 4, 7: 5, 10: 5, 11: 6, 20: 6, 21: 7, 500: 7}
+    assert {count: int(bucket(count)) for count in bounds} == bounds
+
+
 def test_features_of_tokens_are_those_of_a_naive_twin() -> None:
     text = 'Yes. He came (Late) at 3 p.m. "Then he Left.\n\nhe came. At 33 Yes! Left no-end'
     spans = [match.span() for match in re.finditer(r"[A-Za-z]+|[0-9]+|[^\w\s]", text)]
