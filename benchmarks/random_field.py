@@ -5,10 +5,9 @@ that occur with a gold label, no weights for beginnings and ends, features of it
 passes; times are CPU seconds without features and compilation. CRFsuite itself needs 300 to 600 s and is not run here:
 its objective was 16,807.8 after 530 iterations (about 320 s), and still falling by .4 in ten iterations.
 
-With one thread of BLAS on two busy cores the gap was .0085 and .0005 after 27.5 and 54.2 s, the objective 16,806.5 and
-16,801.7: the floors of 1e-2 in 30 s and 1e-3 in 120 s are met, the first by little. The objective is within 4e-4 of the
-optimum after 14 s; the other half of the time to the first gap are dual steps, as the gap asks for each of 200,000
-gradients to be within its bound.
+With one thread of BLAS on a quiet machine the gap was .0085 and .0005 after 23.9 and 47.9 s (27.5 and 54.2 s on a busy
+one), the objective 16,806.5 and 16,801.7. The objective is within 4e-4 of the optimum after about half of the time to
+the first gap; the rest are dual steps, as the gap asks for each of 200,000 gradients to be within its bound.
 """
 
 from __future__ import annotations
