@@ -190,13 +190,16 @@ def prox() -> str:
     return "\n".join(lines + [f"| {name} | {', '.join(peers)} |" for name, peers in found.items()])
 
 
+PIPELINES = {"spom": "spom", "udpipe": "UDPipe 1", "tokenizer": "UDPipe 1, tokenizer alone"}
+
+
 def pipelines() -> str:
     """Raw text to trees on test sets: ours, in italics where it is worse, and UDPipe 1 where it was trained here."""
     done = json.loads((BENCHMARKS / "pipeline.json").read_text(encoding="utf-8"))
     shown = ("words", "sentences", "upos", "xpos", "feats", "lemmas", "uas", "las")
     lines = [f"| treebank | | {' | '.join(shown)} | CPU s | MB | words/s |", "| --- " * (len(shown) + 5) + "|"]
     for name, found in done.items():
-        peer = found.get("udpipe", {}).get("test", {})
+        peer = found.get("udpipe", found.get("tokenizer", {})).get("test", {})
         for learner, run in sorted(found.items()):
             cells = []
             for key in shown:
@@ -205,7 +208,7 @@ def pipelines() -> str:
                 cells.append("" if score is None else f"*{score:.2f}*" if worse else f"{score:.2f}")
             cells += [f"{run['seconds']:.0f}", f"{run['bytes'] / 1e6:.1f}" if "bytes" in run else ""]
             cells += [f"{run['words_per_second']:,}" if "words_per_second" in run else ""]
-            lines.append(f"| {name} | {'spom' if learner == 'spom' else 'UDPipe 1'} | {' | '.join(cells)} |")
+            lines.append(f"| {name} | {PIPELINES[learner]} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
