@@ -206,7 +206,10 @@ def pipelines() -> str:
                 score = run["test"].get(key)
                 worse = learner == "spom" and score is not None and score < peer.get(key, 0.0)
                 cells.append("" if score is None else f"*{score:.2f}*" if worse else f"{score:.2f}")
-            cells += [f"{run['seconds']:.0f}", f"{run['bytes'] / 1e6:.1f}" if "bytes" in run else ""]
+            cells += [
+                f"{run['seconds']:.0f}" if "seconds" in run else "",
+                f"{run['bytes'] / 1e6:.1f}" if "bytes" in run else "",
+            ]
             cells += [f"{run['words_per_second']:,}" if "words_per_second" in run else ""]
             lines.append(f"| {name} | {PIPELINES[learner]} | {' | '.join(cells)} |")
     return "\n".join(lines)
