@@ -1,13 +1,12 @@
-"""Structured machines with several kernels at their optimum, and the wrappers of SPOM's Fig. 2, on handwritten words.
+"""Structured machines with several kernels at their optimum, on handwritten words.
 
-`frankwolfe`: ten folds, train on one and test on nine, C = 1, to a gap of 1 %: MKL beside single kernels and their sum,
-each at its own optimum. `wrappers`: objective against passes at C = 100, with the optimum as a line; a PNG.
+Ten folds, train on one and test on nine, C = 1, to a gap of 1 %: MKL beside single kernels and their sum, each at its
+own optimum. The wrappers of SPOM's Fig. 2 are in `spom reproduce spom-fig2`, where each has its best step.
 """
 
 from __future__ import annotations
 
 import time
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,9 +17,7 @@ from spom.decoders.viterbi import viterbi
 from spom.kernels import Gaussian, Linear, Polynomial, build
 from spom.penalties import SparseMKL, SquaredL2
 from spom.solvers.mkl.frank_wolfe.solver import FrankWolfeMKL
-from spom.solvers.mkl.online.solver import OnlineKernels
 from spom.solvers.mkl.problem import KernelProblem
-from spom.solvers.mkl.wrapper import WrapperMKL
 
 NAMES = ("L", "Q", "G")
 
@@ -107,67 +104,6 @@ def frankwolfe(folds: int = 10, C: float = 1.0, tol: float = 0.01) -> None:
         table.add(f"CPU seconds to the optimum, {name}, mean", float(np.mean([s[name] for s in spent])))
 
 
-def wrappers(C: float = 100.0, fold: int = 0, epochs: int = 100) -> None:
-    """Fig. 2: the objective after each pass of SPOM, Gauss-Seidel and SimpleMKL; the optimum lies in a bracket."""
-    if data_folder() is None:
-        return
-    data = load("ocr")
-    X, y, offsets = words(data, data.folds == fold)
-    problem = KernelProblem.of(build(kernels(), X), y, 26, offsets, check=False)
-    N = problem.n_sequences
-    penalty = SparseMKL(1.0 / (C * N))
-    curves: dict[str, Any] = {}
-    runs = {
-        "SPOM": OnlineKernels(problem, penalty=penalty, epochs=epochs, objective=True, random_state=0),
-        "Gauss-Seidel": WrapperMKL(problem, penalty, "gauss-seidel", epochs=epochs, random_state=0),
-        "SimpleMKL": WrapperMKL(problem, penalty, "simple", epochs=epochs, random_state=0),
-    }
-    for name, run in runs.items():
-        curves[name] = np.array([N * state.objective for state in run])
-    exact = FrankWolfeMKL(problem, penalty, tol=0.02, max_epochs=150, random_state=0).solve()
-    table = Table(
-        f"SPOM Fig. 2: OCR fold {fold}, C = {C:g}, objective times N; optimum in [{N * exact.bound:.2f}, "
-        f"{N * exact.objective:.2f}]"
-    )
-    ours = float(curves["SPOM"][29])
-    for passes in (1, 5, 10, 20, 30, 50, 100):
-        for name, curve in curves.items():
-            if passes <= curve.size:
-                table.add(f"{name} after {passes} passes", float(curve[passes - 1]))
-    for name in ("Gauss-Seidel", "SimpleMKL"):
-        # The lowest so far: in the wrapper's favour.
-        other = float(curves[name].min())
-        table.add(f"SPOM after 30 passes against the best of {name} in {epochs}", ours, other, "below", ours < other)
-    table.add("SPOM after 30 passes over the optimum's bound", ours / (N * exact.bound))
-    draw(curves, N * exact.bound, N * exact.objective)
-
-
-def draw(curves: dict[str, Any], low: float, high: float) -> None:
-    """The curves with the optimum's bracket, as a PNG."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    figure, axes = plt.subplots(figsize=(7, 4.5))
-    for (name, curve), style in zip(curves.items(), ("-", "--", ":"), strict=True):
-        axes.plot(np.arange(1, curve.size + 1), curve, style, label=name)
-    axes.axhspan(low, high, color="0.6", label="optimum (bracket by the duality gap)")
-    axes.set(yscale="log", xlabel="passes over the data", ylabel="objective times N", title="OCR, C = 100")
-    axes.legend()
-    folder = Path(__file__).parents[1] / "build"
-    folder.mkdir(exist_ok=True)
-    figure.savefig(folder / "mkl_wrappers.png", dpi=120, bbox_inches="tight")
-    plt.close(figure)
-    print("  plot: build/mkl_wrappers.png")
-
-
-def main(part: str = "") -> None:
-    parts = {"frankwolfe": frankwolfe, "wrappers": wrappers}
-    for name, function in parts.items():
-        if part in ("", name):
-            function()
-
-
-if __name__ == "__main__":
-    main()
+def main() -> None:
+    """Run it."""
+    frankwolfe()
