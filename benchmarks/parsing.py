@@ -2,9 +2,9 @@
 `:prune`, `:second`, `:order`, `:growth`.
 
 The peer is UDPipe 1's parser alone, with the static oracle, which is better and faster here than its structured search
-(`benchmarks.defaults.udpipe`), trained and run in this process on the same files. Seconds are CPU seconds of this process from the raw files on; compiled code is
-there before the clock starts. Scores count punctuation, LAS the part of a relation before the colon, as the CoNLL 2018
-evaluation does. Means of three seeds (`SPOM_SEEDS=1` for one).
+(`benchmarks.defaults.udpipe`), trained and run in this process on the same files. Seconds are CPU seconds of this
+process from the raw files on; compiled code is there before the clock starts. Scores count punctuation, LAS the part of
+a relation before the colon, as the CoNLL 2018 evaluation does. Means of three seeds (`SPOM_SEEDS=1` for one).
 """
 
 from __future__ import annotations
