@@ -13,6 +13,7 @@ from spom.data import Treebank
 from spom.errors import DataError
 from spom.features import arc_spaces
 from spom.features.arc_sets import LABELS, guided_templates, parse_template, template_name
+from spom.features.arc_spaces import outer_children
 from spom.features.arcs import ArcTemplates
 
 WORDS = [
@@ -145,3 +146,12 @@ def test_a_sentence_without_a_tree_has_no_guide() -> None:
     for guides, expected in ((np.zeros(0, dtype=np.int64), []), (np.arange(8), [4, 5, 6, 7])):
         corpus = arc_spaces.Corpus(*map(read_only, (*parts, guides)))
         assert arc_spaces.sentence_of(corpus, 1).guide.tolist() == expected
+
+
+def test_outer_children_are_those_of_one_sentence() -> None:
+    # Heads of words 1 to 4, then the root and the first word of the next sentence.
+    guide = np.array([-1, 2, 0, 2, 3, 0, 1, 2], dtype=np.int64)
+    children = np.full((2, guide.size), 9, dtype=np.int64)
+    outer_children(4, guide, children)
+    assert children[:, :5].tolist() == [[-1, -1, 1, -1, -1], [2, -1, 3, 4, -1]]
+    assert (children[:, 5:] == 9).all()
