@@ -10,10 +10,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from spom.core.arrays import Floats, Ints
+from spom.core.registry import register
 from spom.core.state import State
 from spom.decoders.schemes import Constraints
 from spom.errors import Unsupported
+from spom.penalties import L1, SparseMKL
 from spom.penalties.forms import Elastic
+from spom.solvers import examples
 from spom.solvers.structured.accelerated import Smooth, accelerate
 from spom.solvers.structured.chains.batch.mixture import Visited, mixing_weights
 from spom.solvers.structured.chains.batch.newton import Newton, Objective, Point, dual_step, newton_step
@@ -39,6 +42,14 @@ ROUNDS = 60
 SMALL = 20_000
 
 
+@register(
+    "solver",
+    "batch-chain",
+    examples=lambda: [
+        BatchChain(*examples.two_sentences(), penalty=penalty) for penalty in (L1(0.05), SparseMKL(0.05))
+    ],
+    cost="O(non-zeros + labels^2) per token, for each pass of a round",
+)
 class BatchChain:
     r"""min over w of Omega(w) + (1/N) sum_i (log Z_i(w) - score_i(gold)), to a certified distance from the optimum.
 
