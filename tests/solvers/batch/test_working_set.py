@@ -269,6 +269,27 @@ def test_the_best_point_on_a_ray_is_that_of_a_search():
         assert value(t) <= min(value(x) for x in times) + 1e-9
 
 
+def test_a_direction_that_changes_no_score_is_followed_to_the_best_crossing():
+    """Of equal columns the weights only have to be large enough in sum; rounding may make the curvature negative."""
+    at, step, l1 = np.array([0.5, 2.0, 1.0]), np.array([-1.0, -1.0, 2.0]), np.array([1.0, 1.0, 0.5])
+    for curvature in (0.0, -1e-12):
+        # The l1 norm falls by 1 per unit until the first entry is zero, and grows by 1 per unit after that.
+        assert best_on_ray(at, step, np.zeros(3), curvature, l1) == 0.5
+        # Nothing to gain, or no end: the ray is not taken.
+        assert best_on_ray(at, -step, np.zeros(3), curvature, l1) == 0.0
+        assert best_on_ray(at, step, np.array([0.0, 0.0, -9.0]), curvature, 0.0 * l1) == 0.0
+
+
+@pytest.mark.parametrize("seed", [6, 22, 45])
+def test_more_columns_in_use_than_distinct_rows_is_no_place_to_stop(seed):
+    rng = np.random.default_rng(seed)
+    X, y = rng.random((8, 20)).repeat(3, axis=0), rng.integers(0, 3, 24).astype(float)
+    f = LinearSmooth(X, y, losses.Squared(), fit_intercept=True)
+    start = np.append(rng.standard_normal(14), np.zeros(7))
+    found = solve(f, penalties.L1(1e-4), solver="working-set", tol=1e-12, max_iter=100, start=start)
+    assert found.gap < 1e-13
+
+
 def test_extrapolation_solves_a_linear_iteration():
     M = 0.3 * RNG.standard_normal((4, 4))
     fixed, x, seen = RNG.standard_normal(4), np.zeros(4), [np.zeros(4)]

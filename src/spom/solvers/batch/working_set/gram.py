@@ -149,8 +149,10 @@ def best_on_ray(at: Floats, step: Floats, g: Floats, curvature: float, l1: Float
     after = slope + np.cumsum(jumps) + curvature * times
     first = int(np.searchsorted(after >= 0.0, True)) if times.size else 0
     base = slope + float(jumps[:first].sum())
-    t = -base / curvature if curvature > 0.0 else 0.0
-    return min(t, float(times[first])) if first < times.size else t
+    # Along a direction that changes no score the curvature is rounding alone: the next crossing ends it.
+    t = -base / curvature if curvature > 0.0 else np.inf
+    end = float(times[first]) if first < times.size else np.inf
+    return min(t, end) if base < 0.0 and min(t, end) < np.inf else 0.0
 
 
 @kernel("void(float64[:, ::1], float64[::1], float64[::1], int64[::1], float64[::1])")
