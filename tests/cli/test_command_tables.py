@@ -108,6 +108,19 @@ def test_a_file_without_header_and_in_another_encoding(spom: Command, tmp_path: 
     assert [row[:-1] for row in out] == lines
 
 
+def test_a_first_line_of_data_is_no_line_of_names(spom: Command, tmp_path: Path) -> None:
+    train = write(tmp_path / "train.csv", [line for line in rows(0) if line[0]], None)
+    words = ["train", "classifier", "--train", train, "--model", tmp_path / "m"]
+    assert "line 1" in spom.well(*words).err
+    found = library.load_model(tmp_path / "m").feature_names_in_
+    assert all(name.split("=")[0].split(":")[0].split("-")[0].isdecimal() for name in found), found
+    # A file whose first line looks like names is read as the one that was learnt from.
+    other = write(tmp_path / "other.csv", [line for line in rows(1) if line[0]], None)
+    predicted = spom.well("predict", "--model", tmp_path / "m", other, "--only").out.splitlines()
+    assert len(predicted) == len(other.read_text().splitlines())
+    assert "--no-header" in spom.fails(*words, "--header", "--target", "5")
+
+
 def test_indices_from_zero_are_found(spom: Command, tmp_path: Path) -> None:
     path = tmp_path / "zero.svm"
     path.write_text("1 0:1\n2 1:1\n" * 20)

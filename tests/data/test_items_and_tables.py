@@ -10,7 +10,7 @@ import pytest
 from spom.data import read_items
 from spom.data.generated import digit_words, ingredients
 from spom.data.items import iter_items
-from spom.data.tables import labels, read_table, read_table_fast
+from spom.data.tables import CsvForm, is_header, labels, read_table, read_table_fast
 from spom.errors import DataError
 
 
@@ -126,3 +126,31 @@ def test_the_fast_reader_reads_the_same(text: str) -> None:
 )  # fmt: skip
 def test_what_the_fast_reader_leaves_to_the_careful_one(text: str) -> None:
     assert read_table_fast(text.encode("latin-1"), None) is None
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "names"),
+    [
+        ("age,city,y", "39,Rome,1", True),
+        ("39,Rome,1", "25,Oslo,0", False),
+        ("39,Rome,1", "25,Oslo,", False),
+        ("39,Rome,no", "25,Oslo,yes", False),
+        ("0,1,2,label", "0.5,7,1,a", True),
+        ("1990,1991,1992", "5,6,7", True),
+        ("1990,1992,1993", "5,6,7", False),
+        ("city,y", "Rome,a", True),
+        ("3,a", "4,b", False),
+        ("a,b", "", True),
+    ],
+)
+def test_two_lines_say_whether_the_first_has_names(first: str, second: str, names: bool) -> None:
+    assert is_header(first.split(","), second.split(",")) is names
+    text = f"{first}\n{second}\n".encode() if second else f"{first}\n{'x,' * first.count(',')}x\n".encode()
+    (table,) = read_table(io.BytesIO(text), form=CsvForm(None))
+    assert table.header is names
+    assert table.names == (tuple(first.split(",")) if names else tuple(map(str, range(1, first.count(",") + 2))))
+    assert list(table.lines) == ([2] if names else [1, 2])
+    (plain,) = read_table(io.BytesIO(text), form=CsvForm(header=names))
+    assert (plain.names, plain.cells, list(plain.lines)) == (table.names, table.cells, list(table.lines))
+    if not names:
+        assert read_table_fast(text, None, None) is None

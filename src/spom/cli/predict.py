@@ -129,7 +129,7 @@ def _vectors(asked: Asked, sources: list[str]) -> None:
     layout = Layout.of_model(estimator, asked.training, asked.format, asked.encoding)
     blocks = (block for source in sources for block in blocks_to_predict(source, layout))
     parts = (predicted_by(estimator, X, block, asked.probabilities) for X, block in blocks)
-    write_predicted(parts, asked.output, asked.only, layout.form.header)
+    write_predicted(parts, asked.output, asked.only, bool(layout.form.header))
 
 
 def _explained(asked: Asked, sources: list[str]) -> None:

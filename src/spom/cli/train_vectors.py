@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -34,7 +35,12 @@ TABLES = {
         "Take a column as number, category, text or hashed (a category in N features: hashed:N); may be repeated. "
         "Default: the values decide.",
     ),
-    "header": option("--header/--no-header", bool, True, "Whether line 1 of a CSV file has the names of the columns."),
+    "header": option(
+        "--header/--no-header",
+        bool | None,
+        None,
+        "Whether line 1 of a CSV file has the names of the columns. Default: its first two lines decide.",
+    ),
     "encoding": options.ENCODING,
     "zero_based": option(
         "--zero-based auto|yes|no", str, "auto", "Whether the indices of an svmlight file start at 0."
@@ -62,11 +68,11 @@ TABLES = {
 def classifier(o: dict[str, Any]) -> None:
     """Learn a classifier of vectors, and which features it needs.
 
-    Files are svmlight (label index:value ...), CSV with the names of the columns in the first line, or Parquet. Columns
-    of a table may be numbers, categories (one feature per value) or texts (one feature per word), and values may be
-    missing. The model goes to M, and what was used and how the run went to M.run.json, which `spom report` turns into
-    a page. Ctrl-C and SIGTERM stop after the pass that is under way and keep the best model so far; --resume
-    continues.
+    Files are svmlight (label index:value ...), CSV or Parquet. If the first line of a CSV file has no names of columns,
+    they are called 1, 2, ... Columns of a table may be numbers, categories (one feature per value) or texts (one
+    feature per word), and values may be missing. The model goes to M, and what was used and how the run went to
+    M.run.json, which `spom report` turns into a page. Ctrl-C and SIGTERM stop after the pass that is under way and keep
+    the best model so far; --resume continues.
 
     \b
     Examples:
@@ -165,10 +171,15 @@ def _read(o: dict[str, Any], real: bool) -> tuple[Vectors, Vectors | None]:
         data = Vectors(None, None, None, _streamed(o["train"], layout), found, o["train"])
     else:
         data = read_vectors(o["train"], layout, real)
+        if o["header"] is None and not data.layout.form.header and not o["quiet"]:
+            what = "line 1 looks like data, so columns are called 1, 2, ...; give --header if it has their names"
+            print(f"spom: {data.path}: {what}", file=sys.stderr)
         classes = 0 if real else len(np.unique(data.y))
         if classes > max(1000, data.X.shape[0] // 2):
-            what = f"{classes} classes in {data.X.shape[0]} rows"
-            raise DataError(f"expected labels, found {what}; `spom train regressor` takes real targets", data.path)
+            where = "" if data.layout.target is None else f" in column {data.layout.target!r}"
+            what = f"expected labels{where}, found {classes} classes in {data.X.shape[0]} rows"
+            hint = "--target takes another column, and `spom train regressor` real targets"
+            raise DataError(f"{what}; {hint}", data.path)
     return data, None if o["dev"] is None else _read_dev(o, data, real)
 
 

@@ -45,7 +45,7 @@ class Layout:
     @property
     def automatic(self) -> bool:
         """Whether nothing was asked for besides the target."""
-        return not (self.ignore or self.features or self.kinds) and self.form == PLAIN_CSV
+        return not (self.ignore or self.features or self.kinds) and self.form in (PLAIN_CSV, CsvForm(None))
 
     def remembered(self) -> dict[str, Any]:
         """What a model file keeps, so that later files are read as the one it was learnt from."""
@@ -121,16 +121,17 @@ def read_vectors(path: str, layout: Layout, real: bool) -> Vectors:
     source: Any = path
     if found == "csv" and not layout.wants_table and layout.automatic:
         source = io.BytesIO(read_all(path)[1])
-        quick = read_table_fast(source.getvalue(), layout.target)
+        quick = read_table_fast(source.getvalue(), layout.target, layout.form.header)
         if quick is not None:
             y = _numbers(quick[2]) if real else labels(quick[2], path, range(2, len(quick[2]) + 2))
             if y is not None:
-                return Vectors(quick[1], y, quick[0], replace(layout, target=quick[3]), found, path)
+                layout = replace(layout, target=quick[3], form=PLAIN_CSV)
+                return Vectors(quick[1], y, quick[0], layout, found, path)
         source.name = path
     tables = list(read_table(source, found, form=layout.form))
     target = tables[0].names[-1] if layout.target is None else layout.target
     tables[0].has(target)
-    layout = replace(layout, target=target)
+    layout = replace(layout, target=target, form=replace(layout.form, header=tables[0].header))
     X, names, layout = _features(tables, layout)
     return Vectors(X, _targets(tables, target, real), names, layout, found, path)
 

@@ -27,6 +27,7 @@ class Table:
     cells: Any
     lines: range | list[int]
     source: str
+    header: bool = True
 
     def __len__(self) -> int:
         return len(self.lines)
@@ -41,7 +42,8 @@ class Table:
     def has(self, name: str) -> None:
         """An error where there is no such column."""
         if name not in self.names:
-            raise DataError(f"there is no column {name!r}; there are: {', '.join(self.names)}", self.source)
+            hint = "; where line 1 has no names, give --no-header" if self.header and name.isdecimal() else ""
+            raise DataError(f"there is no column {name!r}; there are: {', '.join(self.names)}{hint}", self.source)
 
     def numbers(self, names: Sequence[str]) -> Floats:
         """The columns as a matrix; what is no finite number is a `DataError` with the line and the column."""
@@ -79,9 +81,9 @@ def _is_number(value: Any) -> bool:
 
 @dataclass(frozen=True)
 class CsvForm:
-    """How a CSV file is written: with the names of its columns in line one or without, and in which encoding."""
+    """How a CSV file is written: whether line 1 has the names of the columns (None: see `is_header`); the encoding."""
 
-    header: bool = True
+    header: bool | None = True
     encoding: str = "utf-8"
 
 
@@ -104,20 +106,24 @@ def read_table(
     return _parquet(source, block_rows) if kind == "parquet" else _csv(source, block_rows, form)
 
 
-def read_table_fast(content: bytes, target: str | None) -> tuple[tuple[str, ...], Floats, list[str], str] | None:
+def read_table_fast(
+    content: bytes, target: str | None, header: bool | None = True
+) -> tuple[tuple[str, ...], Floats, list[str], str] | None:
     """(names of the features, their numbers, the target as text, its name) of a whole CSV file, by pandas.
 
-    None where pandas is missing, or finds a fault: `read_table` then reports it with its line.
+    None where pandas is missing, line 1 has no names, or there is a fault: `read_table` then reports it with its line.
     """
     try:
         import pandas
     except ImportError:
         return None
-    first = content[: content.find(b"\n") + 1 or len(content)].decode("utf-8-sig", "replace")
+    first, second = (*(line.decode("utf-8-sig", "replace") for line in islice(io.BytesIO(content), 2)), "", "")[:2]
     if not first.strip():
         return None
     delimiter = max(",\t;", key=first.count)
-    names = next(_rows(csv.reader([first], delimiter=delimiter), "the table", 0))
+    names = _cells(first, delimiter, "the table")
+    if header is None and not is_header(names, _cells(second, delimiter, "the table")):
+        return None
     wanted = names[-1] if target is None else target
     if wanted not in names or len(set(names)) != len(names) or len(names) < 2:
         return None
@@ -148,14 +154,17 @@ def _csv(source: Any, block_rows: int | None, form: CsvForm) -> Iterator[Table]:
         if first is None or not first.strip():
             raise DataError("expected a line with the names of the columns, found none", name)
         delimiter = max(",\t;", key=first.count)
-        names = tuple(next(_rows(csv.reader([first], delimiter=delimiter), name, 0)))
-        if not form.header:
+        names, header = tuple(_cells(first, delimiter, name)), form.header
+        if header is None:
+            second = next(text, "")
+            header, text = is_header(names, _cells(second, delimiter, name)), itertools.chain([second], text)
+        if not header:
             names, text = tuple(str(k + 1) for k in range(len(names))), itertools.chain([first], text)
         elif len(set(names)) != len(names):
             what = f"the names of the columns are not distinct: {', '.join(names)}"
             raise DataError(f"{what}; where line 1 has no names, give --no-header", name, 1)
         reader = csv.reader(text, delimiter=delimiter)
-        before = int(form.header)
+        before = int(header)
         empty = True
         while True:
             rows, lines = [], []
@@ -168,11 +177,33 @@ def _csv(source: Any, block_rows: int | None, form: CsvForm) -> Iterator[Table]:
                 lines.append(reader.line_num + before)
             if rows:
                 empty = False
-                yield Table(names, rows, lines, name)
+                yield Table(names, rows, lines, name, header)
             if block_rows is None or not rows:
                 break
         if empty:
             raise DataError("expected rows below the names of the columns, found none", name)
+
+
+def is_header(first: Sequence[str], second: Sequence[str]) -> bool:
+    """Return whether line 1 of a table has the names of its columns, by the cells of its first two lines.
+
+    It has, unless each column with a number in line 2 has one in line 1. Numbers that count up are names too.
+
+    >>> is_header(["age", "city"], ["39", "Rome"]), is_header(["25", "Oslo"], ["39", "Rome"])
+    (True, False)
+    >>> is_header(["1", "2", "3"], ["0.5", "7", "1"])
+    True
+    """
+    pairs = list(zip(first, second, strict=False))
+    numeric = [a for a, b in pairs if _is_number(b)]
+    if not numeric or not all(_is_number(a) for a in numeric):
+        return True
+    counted = [float(a) for a in first if _is_number(a)]
+    return len(counted) > 1 and all(b - a == 1.0 for a, b in itertools.pairwise(counted))
+
+
+def _cells(line: str, delimiter: str, name: str) -> list[str]:
+    return next(_rows(csv.reader([line], delimiter=delimiter), name, 0), [])
 
 
 def _rows(reader: Any, name: str, before: int) -> Iterator[list[str]]:
