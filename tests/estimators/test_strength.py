@@ -199,7 +199,7 @@ def test_constant_columns_beside_others_have_no_say(model):
 @named(CLASSIFIERS + REGRESSORS)
 def test_constant_columns_alone_predict_a_constant_and_warn(model):
     y = np.repeat([1.0, 2.0], [60, 180]) if target(model) is Y else np.repeat(["a", "b"], [60, 180])
-    with pytest.warns(UserWarning, match="every weight is zero"):
+    with pytest.warns(UserWarning, match="every weight is zero: the features say nothing"):
         fitted = clone(model).fit(np.full((240, 3), 7.0), y)
     found = fitted.predict(np.full((2, 3), 7.0))
     if target(model) is Y:

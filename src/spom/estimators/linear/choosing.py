@@ -164,12 +164,13 @@ class Choosing(TakesPenalty, LinearModel):
             or isinstance(self.penalty_, Zero)
         ):
             return
-        warnings.warn(
-            f"every weight is zero: {self.penalty_!r} is too strong for these data, or the features say nothing about "
-            "the target; lower its strength, or take penalty='auto', which chooses one",
-            UserWarning,
-            stacklevel=5,
-        )
+        nothing = "the features say nothing about the target"
+        if is_auto(self.penalty):
+            what = f"{nothing} by a linear model; `penalty=` takes a penalty of your own"
+        else:
+            what = f"{self.penalty_!r} is too strong for these data, or {nothing}"
+            what += "; lower its strength, or take penalty='auto', which chooses one"
+        warnings.warn(f"every weight is zero: {what}", UserWarning, stacklevel=5)
 
 
 def _scaled(examples: Examples, scaling: Scaling | None) -> Examples:
