@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from spom.cli import options
-from spom.cli.formats import TREES, format_of
-from spom.cli.options import argument, option, takes
+from spom.cli.options import TREES, argument, format_of, option, takes
 
 OPTIONS = {
     "model": options.MODEL,

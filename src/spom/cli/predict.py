@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spom.cli import options
-from spom.cli.formats import TREES, format_of
-from spom.cli.options import argument, option, takes
+from spom.cli.options import TREES, argument, format_of, option, takes
 from spom.core.atomic import replacing, write_all
 from spom.errors import DataError, ModelFileError, Unsupported
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from spom.cli.formats import SENTENCES, format_of
+from spom.cli.options import SENTENCES, format_of
 from spom.core.arrays import Ints
 from spom.core.container import read_file
 from spom.data.columns import Columns

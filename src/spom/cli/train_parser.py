@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spom.cli import options
-from spom.cli.formats import TREES, format_of
-from spom.cli.options import FILES, LEARNING, PRUNE, RUNNING, given, names_of, option, takes
+from spom.cli.options import FILES, LEARNING, PRUNE, RUNNING, TREES, format_of, given, names_of, option, takes
 from spom.errors import DataError, Unsupported
 
 if TYPE_CHECKING:

@@ -7,8 +7,19 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from spom.cli import options
-from spom.cli.formats import VECTORS, format_of
-from spom.cli.options import FILES, LEARNING, RUNNING, SOLVERS, completing, given, names_of, option, takes
+from spom.cli.options import (
+    FILES,
+    LEARNING,
+    RUNNING,
+    SOLVERS,
+    VECTORS,
+    completing,
+    format_of,
+    given,
+    names_of,
+    option,
+    takes,
+)
 from spom.errors import DataError, Unsupported
 
 if TYPE_CHECKING:
