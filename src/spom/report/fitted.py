@@ -10,8 +10,8 @@ from sklearn.base import is_classifier, is_regressor
 from sklearn.utils.validation import check_is_fitted
 
 from spom.estimators.saving import history_entries
+from spom.estimators.tagger.defaults import metric
 from spom.estimators.tagger.inputs import split_labels
-from spom.estimators.tagger.model import metric
 from spom.metrics.attachment import attachment
 from spom.metrics.confusion import confusion_counts
 from spom.report.contents import Contents, Matrix, Sentence

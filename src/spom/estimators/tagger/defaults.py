@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -19,6 +19,7 @@ from spom.core import registry
 from spom.core.arrays import Ints
 from spom.data.columns import Columns
 from spom.decoders.schemes import Constraints, tag_constraints
+from spom.errors import Unsupported
 from spom.estimators.checking import operator
 from spom.features.ready import SETS
 from spom.metrics.phrases import has_phrases
@@ -155,6 +156,18 @@ def report_broken(found: Allowed, known: bool = True) -> None:
             "learnt from as they are, and constraints hold in tagging alone",
             stacklevel=5,
         )
+
+
+# --- score ----------------------------------------------------------------------------------------------------
+
+
+def metric(scoring: str, classes: Sequence[Any]) -> str:
+    """`"auto"` is the F1 of phrases where labels are those of a scheme such as BIO, else the accuracy of tokens."""
+    if scoring not in ("auto", "f1", "accuracy"):
+        raise Unsupported(f"there is no scoring {scoring!r} for taggers; there are: auto, f1, accuracy")
+    if scoring != "auto":
+        return scoring
+    return "f1" if has_phrases([str(label) for label in classes]) else "accuracy"
 
 
 # --- numbers --------------------------------------------------------------------------------------------------

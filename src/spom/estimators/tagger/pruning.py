@@ -31,8 +31,8 @@ from scipy import optimize, sparse
 from spom.core.arrays import Floats, Ints, Singles
 from spom.errors import Unsupported
 from spom.estimators.pruning import FEWEST, Dropping, asked_rate, is_worse, runs, will_do
+from spom.estimators.tagger.defaults import metric
 from spom.estimators.tagger.inputs import Task, Weights
-from spom.estimators.tagger.model import metric
 from spom.features.rows import Blocks
 from spom.metrics.phrases import counts_by_sentence
 from spom.solvers.structured.chains.adaptive_engine import AdaptiveEngine
