@@ -34,7 +34,7 @@ def features_of(kind: str) -> Any:
     """The class of the features of a kind; None where there is no such kind. Kernels are loaded where they are used."""
     if kind != "kernels":
         return {"templates": Templates, "named": DictFeatures, "matrix": MatrixFeatures}.get(kind)
-    from spom.estimators.tagger.kernel_chain import KernelScores
+    from spom.estimators.tagger.kernels import KernelScores
 
     return KernelScores
 

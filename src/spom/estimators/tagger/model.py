@@ -18,7 +18,7 @@ from spom.estimators.explanation import Explanation, emissions_of, explain_token
 from spom.estimators.saving import Saving
 from spom.estimators.tagger.defaults import metric
 from spom.estimators.tagger.inputs import Features, Names, in_sentences, label_codes, split_labels
-from spom.estimators.tagger.kernel_chain import is_pair
+from spom.estimators.tagger.kernels import is_pair
 from spom.metrics.phrases import PhraseScores, score_codes
 from spom.solvers.structured.chains.data import Tokens, as_tokens
 from spom.solvers.structured.chains.predict import marginals, scores, tag

@@ -36,6 +36,7 @@ from spom.estimators.tagger.inputs import (
     recode,
     split_labels,
 )
+from spom.estimators.tagger.kernels import check_options_of_kernels, fit_with_kernels
 from spom.estimators.tagger.model import TaggerModel
 from spom.estimators.tagger.optimum import (
     Certifying,
@@ -216,8 +217,6 @@ class SequenceTagger(TakesPenalty, TakesCallbacks, TaggerModel):
                 fit_stream(self, as_stream(X), classes, dev, watch)
                 return self
             if self.kernels is not None:
-                from spom.estimators.tagger.kernels import fit_with_kernels
-
                 fit_with_kernels(self, (X, y, sample_weight), classes, dev, watch)
                 return self
             task = self._first_task(*split_labels(X, y), classes).weighted(sample_weight)
@@ -275,9 +274,7 @@ class SequenceTagger(TakesPenalty, TakesCallbacks, TaggerModel):
 
     def _check(self) -> None:
         if self.kernels is not None:
-            from spom.estimators.tagger.kernels import check_options
-
-            check_options(self)
+            check_options_of_kernels(self)
         elif self.solver not in ("auto", "online", "batch"):
             raise Unsupported(f"there is no solver {self.solver!r} for taggers; there are: online, batch")
         if self.tol is not None and not (isinstance(self.tol, (int, float, np.number)) and self.tol >= 0.0):
