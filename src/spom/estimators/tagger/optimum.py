@@ -17,7 +17,6 @@ from spom.estimators.training.goal import BatchLearner, Goal
 from spom.penalties.base import with_strength
 from spom.solvers.batch.path import check_grid, warn_of_zeros
 from spom.solvers.structured.chains.batch import BatchChain
-from spom.solvers.structured.chains.data import padded
 from spom.solvers.structured.chains.field import Field
 from spom.solvers.structured.chains.gap import field_gap, has_bound
 from spom.solvers.structured.gap import block_norms
@@ -34,11 +33,6 @@ class FieldLearner(BatchLearner):
         """Return the weights now."""
         W, chain = self.solver.weights()
         return {"W": W, "chain": chain}
-
-    def like(self, state: State | None) -> Arrays:
-        """Return empty tables of the right shape."""
-        k, features = self.solver.labels, self.solver.blocks.total
-        return {"W": np.zeros((features, padded(k)), dtype=np.float32), "chain": np.zeros((k + 2, k))}
 
 
 def check_options_of_batch(tagger: Any) -> None:

@@ -643,13 +643,6 @@ class ChainLearner(Learner):
         engine, W = self.solver.engine, model["W"]
         return engine.matrix(W) if isinstance(engine, PairEngine) else W, model["chain"]
 
-    def like(self, state: State | None) -> Arrays:
-        """Return empty tables of the right shape."""
-        k, engine = self.solver.labels, self.solver.engine
-        dense = (self.solver.blocks.total, padded(k))
-        shape = engine.table.sums.shape if isinstance(engine, PairEngine) else dense
-        return {"W": np.zeros(shape, dtype=np.float32), "chain": np.zeros((k + 2, k))}
-
     def score(self, model: Arrays) -> float:
         """Return the score on development sentences."""
         assert self.dev is not None
