@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -43,6 +44,7 @@ def contents_of(estimator: Any, X: Any = None, y: Any = None, title: str | None 
     scores = {"nonzeros": found.nonzeros, "blocks_kept": found.kept}
     known = {name: float(value) for name, value in scores.items() if value is not None}
     scored = Scored() if X is None else _scored(estimator, X, y)
+    listed = found.count is None or found.count == len(found.blocks)
     name = type(estimator).__name__
     return Contents(
         title=title or name,
@@ -53,7 +55,7 @@ def contents_of(estimator: Any, X: Any = None, y: Any = None, title: str | None 
         scores={**scored.scores, **known},
         facts={"Parameters": parameters(estimator)},
         epochs=epochs_of(entries),
-        paths=paths_of(entries, [block.name for block in found.blocks]) if _all_listed(found) else None,
+        paths=paths_of(entries, [block.name for block in found.blocks]) if listed else None,
         blocks=found.blocks,
         block_count=found.count,
         pruning=found.pruning,
@@ -64,24 +66,14 @@ def contents_of(estimator: Any, X: Any = None, y: Any = None, title: str | None 
     )
 
 
-def _all_listed(found: Any) -> bool:
-    return found.count is None or found.count == len(found.blocks)
-
-
 def parameters(estimator: Any) -> list[tuple[str, str]]:
     """The parameters that differ from their defaults first, then the others."""
     given = estimator.get_params(deep=False)
-    default = type(estimator)().get_params(deep=False) if _has_defaults(estimator) else {}
+    default = {}
+    with suppress(TypeError):
+        default = type(estimator)().get_params(deep=False)
     pairs = [(name, repr(value)) for name, value in given.items() if name != "callbacks"]
     return sorted(pairs, key=lambda pair: repr(default.get(pair[0])) == pair[1])
-
-
-def _has_defaults(estimator: Any) -> bool:
-    try:
-        type(estimator)()
-    except TypeError:
-        return False
-    return True
 
 
 def _task(estimator: Any) -> str:

@@ -16,9 +16,9 @@ from spom.report.contents import Block, Contents, Matrix, Sentence
 from spom.report.fitted import contents_of
 from spom.report.history import epochs_of, paths_of
 from spom.report.models import Described, described
+from spom.report.tables import FRACTIONS
 
-# The scores that a run is steered by, best known first, and how people call them.
-_SCORES = {"f1": "F1", "las": "LAS", "uas": "UAS", "accuracy": "Accuracy", "r2": "R²"}
+# The scores that a run is steered by, best known first.
 _DEV = {"tagger": ("f1", "accuracy"), "parser": ("uas",), "classifier": ("accuracy",), "regressor": ("r2",)}
 
 
@@ -57,14 +57,17 @@ def _contents(record: dict[str, Any], found: Described, notes: list[str]) -> Con
     names = [str(name) for name in record.get("blocks") or []]
     result = {k: float(v) for k, v in (record.get("result") or {}).items() if isinstance(v, (int, float))}
     task = str(record.get("task") or "")
-    blocks = found.blocks or _blocks(names, record.get("block_weights") or _last_weights(history))
+    last: Sequence[Any] = next((e["block_weights"] for e in reversed(history) if e.get("block_weights")), [])
+    weights = record.get("block_weights") or last
+    told = zip(names, weights, strict=True) if len(names) == len(weights) else ()
+    blocks = found.blocks or [Block(name, float(weight or 0.0)) for name, weight in told]
     steered = next((key for key in _DEV.get(task, ()) if key in result), "")
     return Contents(
         title=str(record.get("model") or "run"),
         estimator=str(record.get("estimator") or ""),
         task=task,
-        block=found.block if found.block != "block" else _kind(task),
-        score=_SCORES.get(steered, "Score"),
+        block="template" if found.block == "block" and task in ("tagger", "parser") else found.block,
+        score={**FRACTIONS, "r2": "R²"}.get(steered, "Score"),
         scores=_scores(result, found, history),
         facts=_facts(record),
         epochs=epochs_of(history),
@@ -80,10 +83,6 @@ def _contents(record: dict[str, Any], found: Described, notes: list[str]) -> Con
     )
 
 
-def _kind(task: str) -> str:
-    return "template" if task in ("tagger", "parser") else "block"
-
-
 def _scores(result: dict[str, float], found: Described, history: list[dict[str, Any]]) -> dict[str, float]:
     """The record's own numbers, with those of the model where the record has none."""
     ours = {"nonzeros": found.nonzeros, "blocks_kept": found.kept}
@@ -92,16 +91,6 @@ def _scores(result: dict[str, float], found: Described, history: list[dict[str, 
     hidden = ("weights", "classes")
     kept = {k: v for k, v in result.items() if k not in hidden}
     return {**{k: float(v) for k, v in ours.items() if v is not None and k not in kept}, **kept}
-
-
-def _last_weights(history: list[dict[str, Any]]) -> Sequence[Any]:
-    return next((e["block_weights"] for e in reversed(history) if e.get("block_weights")), [])
-
-
-def _blocks(names: list[str], weights: Sequence[Any]) -> list[Block]:
-    if len(names) != len(weights):
-        return []
-    return [Block(name, float(weight or 0.0)) for name, weight in zip(names, weights, strict=True)]
 
 
 def _confusion(found: Any) -> Matrix | None:
