@@ -15,6 +15,7 @@ from spom.core.container import check_indices, check_offsets, check_shape, take
 from spom.errors import ModelFileError
 from spom.losses.base import Loss
 from spom.models.loading import save_model
+from spom.plot import block_name
 from spom.solvers.iterate import History
 
 # What `fit` leaves behind in a linear model besides its weights and its history.
@@ -195,10 +196,10 @@ def _blocks(estimator: Any) -> list[tuple[str, str]]:
     order = [m for m in np.argsort(-weights, kind="stable")[:MOST].tolist() if weights[m] > 0.0]
     most = float(weights[order[0]]) if order else 1.0
     bars = [
-        f"<tr><td>{html.escape(_name(estimator, m))}</td><td style='text-align:right'>{100 * weights[m]:.1f} %</td>"
+        f"<tr><td>{html.escape(name)}</td><td style='text-align:right'>{100 * weights[m]:.1f} %</td>"
         f"<td style='width:10em'><div style='background:#2b6cb0;height:.7em;width:{100 * weights[m] / most:.0f}%'>"
         "</div></td></tr>"
-        for m in order
+        for m, name in ((m, block_name(estimator, m)) for m in order)
     ]
     more = f"<tr><td>{kept - len(order):,} more</td></tr>" if kept > len(order) else ""
     return [
@@ -212,18 +213,6 @@ def _kind(estimator: Any) -> str:
         return "features"
     kernels = getattr(estimator, "kernels", None) is not None or not hasattr(estimator, "templates")
     return "kernels" if kernels else "templates"
-
-
-def _name(estimator: Any, m: int) -> str:
-    block = estimator.blocks_[m]
-    if isinstance(block, str):
-        return block
-    if not hasattr(estimator, "coef_"):
-        return f"kernel {block}" if isinstance(block, int) else repr(block)
-    names = getattr(estimator, "feature_names_in_", None)
-    own = [int(j) for j in np.atleast_1d(np.asarray(block))]
-    text = ", ".join(str(names[j]) if names is not None else f"x{j}" for j in own[:3])
-    return text + (", ..." if len(own) > 3 else "")
 
 
 def _known(value: Any) -> bool:
