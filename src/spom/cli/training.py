@@ -31,14 +31,14 @@ class Stopped(SystemExit):
         self.number = number
 
 
-def _ends(number: int, frame: FrameType | None) -> None:
-    raise Stopped(number)
-
-
 def end_on_sigterm() -> None:
     """Let SIGTERM end the command by an exception, so that no temporary file is left."""
+
+    def ends(number: int, frame: FrameType | None) -> None:
+        raise Stopped(number)
+
     if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGTERM, _ends)
+        signal.signal(signal.SIGTERM, ends)
 
 
 class Stopping:
@@ -280,14 +280,10 @@ class Run:
                     print(f"{len(shards)} shards: {costs(estimator.shard_report_)}", file=sys.stderr)
         self.stopped = "interrupted" if self.live.interrupted else "converged" if estimator.converged_ else "end"
 
-    def history(self, entries: list[dict[str, Any]]) -> None:
-        """Keep the history."""
+    def learnt(self, entries: list[dict[str, Any]], **blocks: Any) -> None:
+        """Keep the history and, unless they are too many, the names of `blocks` and their weights (`block_weights`)."""
         self.record["history"] = [{k: v for k, v in entry.items() if k in _HISTORY} for entry in entries]
-
-    def blocks(self, names: list[str], weights: Any) -> None:
-        """Keep the names of the blocks and their weights in the end."""
-        self.record["blocks"] = names
-        self.record["block_weights"] = weights
+        self.record.update(blocks)
 
     def finish(self, model: Any, training: dict[str, Any], result: dict[str, Any], **more: Any) -> None:
         """Write the model and the record, print a summary, and remove the checkpoint or print how to continue."""

@@ -72,15 +72,11 @@ class SavingLinear(Saving):
 
     def _training(self) -> dict[str, Any]:
         last = _last(getattr(self, "history_", None))
-        kept = {name: last["last"][name] for name in ("objective", "loss") if _is_number(last["last"].get(name))}
+        kept = {name: last["last"][name] for name in ("objective", "loss") if _known(last["last"].get(name))}
         coef = self.coef_  # type: ignore[attr-defined]  # every linear model has it
         nonzero = coef.nnz if sparse.issparse(coef) else np.count_nonzero(coef)
         selected = np.asarray(self.selected_).size  # type: ignore[attr-defined]  # every linear model has it
         return {**kept, "nonzeros": int(nonzero), "weights": int(np.prod(coef.shape)), "blocks_kept": int(selected)}
-
-
-def _is_number(value: Any) -> bool:
-    return value is not None and bool(np.isfinite(value))
 
 
 def _packed(coef: Any) -> tuple[Arrays, dict[str, Any]]:
@@ -166,7 +162,7 @@ def summary_html(estimator: Any) -> str:
 
 def summary(estimator: Any) -> list[tuple[str, str]]:
     """(name, HTML) of each line of a fitted estimator's summary."""
-    if not _is_fitted(estimator):
+    if not any(name.endswith("_") and not name.startswith("_") for name in vars(estimator)):
         return []
     found: list[tuple[str, str]] = []
     settings = getattr(estimator, "settings_", None) or getattr(estimator, "penalty_", None)
@@ -183,10 +179,6 @@ def summary(estimator: Any) -> list[tuple[str, str]]:
     if hasattr(estimator, "block_weights_"):
         found += _blocks(estimator)
     return found
-
-
-def _is_fitted(estimator: Any) -> bool:
-    return any(name.endswith("_") and not name.startswith("_") for name in vars(estimator))
 
 
 def _blocks(estimator: Any) -> list[tuple[str, str]]:

@@ -259,12 +259,13 @@ MANY = 100
 WIDTH, CONFUSED = 32, 0.002
 
 
-def candidates_for(tagger: Any, labels: int, y: Ints, step: Any) -> Candidates | None:
+def candidates_for(tagger: Any, tokens: Tokens, y: Ints) -> Candidates | None:
     """Return the candidates of `OnlineChain` for many labels; None for few, or where each label needs a weight."""
+    step = chosen_step(tagger.step, tokens, tagger.penalty_, tagger.update)
     exact = tagger.solver == "batch" or tagger.tol is not None
     chosen = tagger.prune is not None or tagger.max_weights is not None
     plain = tagger.loss_ in LOSSES and tagger.penalty_.elastic() is not None and tagger.average in (False, "auto")
     plain = plain and tagger.update in ("auto", "dual-averaging") and isinstance(step, AdaGrad)
     known = y.size == 0 or int(y.min()) >= 0
-    many = labels > MANY and plain and known and not exact and not chosen
+    many = tagger.classes_.size > MANY and plain and known and not exact and not chosen
     return Candidates(width=WIDTH, confused=CONFUSED) if many else None

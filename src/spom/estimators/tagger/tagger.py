@@ -386,11 +386,6 @@ class SequenceTagger(TakesPenalty, TakesCallbacks, TaggerModel):
             solver.step = InverseSqrtEpoch(solver.step.eta0)
         return solver
 
-    def _many(self, task: Task) -> Candidates | None:
-        """Return the candidates of a task with many labels, or None where labels are few."""
-        step = defaults.chosen_step(self.step, task.tokens, self.penalty_, self.update)
-        return candidates_for(self, self.classes_.size, task.y, step)
-
     def _seed(self) -> int:
         """Return the seed of a run: `random_state` itself where it is a number."""
         given = self.random_state
@@ -405,7 +400,7 @@ class SequenceTagger(TakesPenalty, TakesCallbacks, TaggerModel):
             task = task.only(task.blocks.ids(self.pruning_.selection.kept))
         given = self.random_state
         seed = given if isinstance(given, np.random.Generator) else trainer.seed(self._seed)
-        many = self._many(task)
+        many = candidates_for(self, task.tokens, task.y)
         batch = self.solver == "batch"
         learner = ChainLearner(
             lambda start: self._solver(task, self.epochs_, seed, start, candidates=many),
@@ -535,7 +530,9 @@ class SequenceTagger(TakesPenalty, TakesCallbacks, TaggerModel):
         given = self.random_state
         seed = given if isinstance(given, np.random.Generator) else self._seed()
         # What the first call chose stays: later ones add labels and pairs.
-        many = self._many(task) if before is None else Candidates() if is_sparse(self.weights_) else None
+        many = Candidates() if before is not None and is_sparse(self.weights_) else None
+        if before is None:
+            many = candidates_for(self, task.tokens, task.y)
         solver = self._solver(task, None, seed, candidates=many)
         if before is None:
             return solver
