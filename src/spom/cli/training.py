@@ -44,12 +44,12 @@ def end_on_sigterm() -> None:
 class Stopping:
     """Around a training run: a first signal waits for the epoch under way, a second one ends the command at once.
 
-    Before `hold()` is called, while files are read, the first signal ends the command at once too.
+    Until `held` is set, while files are read, the first signal ends the command at once too.
     """
 
     def __init__(self) -> None:
         self.number: int | None = None
-        self._held = False
+        self.held = False
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> Self:
@@ -62,12 +62,8 @@ class Stopping:
         for number, handler in self._before.items():
             signal.signal(number, handler)
 
-    def hold(self) -> None:
-        """From now on there is something to lose: the first signal waits."""
-        self._held = True
-
     def _called(self, number: int, frame: FrameType | None) -> None:
-        if not self._held or self.number is not None:
+        if not self.held or self.number is not None:
             raise Stopped(number)
         self.number = number
         if sys.stderr.isatty():
@@ -125,7 +121,7 @@ class Live:
     # --- around the run ----------------------------------------------------------------------------------
 
     def __enter__(self) -> Self:
-        self.stopping.hold()
+        self.stopping.held = True
         self._begin = time.perf_counter()
         if self.shown:
             from rich.console import Console

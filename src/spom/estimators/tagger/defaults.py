@@ -7,7 +7,6 @@ has the figures.
 
 from __future__ import annotations
 
-import re
 import warnings
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -89,15 +88,10 @@ def chosen_templates(given: Any, X: Any, labels: Iterable[Any]) -> tuple[Any, st
         found += SETS["tags"]
         found += [f"{column}[{k}]" for column in range(2, X.n_columns) for k in _MORE]
         name += " + tags" + (f" + {X.n_columns - 2} columns" if X.n_columns > 2 else "")
-    if not _has_case(X):
+    if not (X.n_tokens > 0 and any(str(word) != str(word).lower() for word in X.distinct("w")[1])):
         found = list(dict.fromkeys(template.replace(".lower", "") for template in found))
         name += ", no letter case"
     return found, f"{name} ({len(found)} templates)"
-
-
-def _has_case(X: Columns) -> bool:
-    """Return whether any word has a capital letter."""
-    return X.n_tokens > 0 and any(str(word) != str(word).lower() for word in X.distinct("w")[1])
 
 
 # --- labels that may follow each other ------------------------------------------------------------------------
@@ -236,13 +230,6 @@ def chosen_step(given: Any, tokens: Tokens, penalty: Any, update: str) -> Any:
 def rate_for(features: float) -> AdaGrad:
     """Return AdaGrad's rate for this mean number of features per token."""
     return AdaGrad(min(HIGHEST, max(LOWEST, RATE / max(features, 1.0))), delta=0.1)
-
-
-def in_words(templates: str, loss: str, penalty: Any, epochs: int, scheme: str | None) -> str:
-    """Return the settings in one line."""
-    text = re.sub(r"strength=([\d.e+-]+)", lambda found: f"{float(found[1]):.2g}", repr(penalty))
-    parts = [f"templates {templates}", f"loss {loss}", f"penalty {text}", f"{epochs} epochs"]
-    return "; ".join([*parts, f"constraints {scheme}" if scheme else "no constraints"])
 
 
 # --- many labels -------------------------------------------------------------------------------------

@@ -331,9 +331,12 @@ class SequenceTagger(TakesPenalty, TakesCallbacks, TaggerModel):
     @property
     def settings_(self) -> str:
         """What was learnt with, in one line."""
-        found = defaults.in_words(self.templates_, self.loss_, self.penalty_, self.epochs_, self.constraints_)
-        many = f"; {self.classes_.size} labels, weights for those that were seen with a feature"
-        return found + (many if is_sparse(self.weights_) else "")
+        penalty = re.sub(r"strength=([\d.e+-]+)", lambda found: f"{float(found[1]):.2g}", repr(self.penalty_))
+        parts = [f"templates {self.templates_}", f"loss {self.loss_}", f"penalty {penalty}", f"{self.epochs_} epochs"]
+        parts.append(f"constraints {self.constraints_}" if self.constraints_ else "no constraints")
+        if is_sparse(self.weights_):
+            parts.append(f"{self.classes_.size} labels, weights for those that were seen with a feature")
+        return "; ".join(parts)
 
     @property
     def block_weights_(self) -> Floats:
