@@ -29,12 +29,12 @@ KINDS = {
 
 
 # Folders of src/spom that a row of each module depends on; peers depend on the version of scikit-learn alone.
-SHARED = ("core", "losses", "penalties", "solvers/steps.py", "estimators/comparing.py")
+SHARED = ("core", "losses", "penalties", "solvers/steps.py", "estimators/pruning.py")
 CODE = {
     "linear": ("estimators/linear", "solvers/linear", "solvers/batch", *SHARED),
     "taggers": (
         "estimators/tagger",
-        "estimators/comparing.py",
+        "estimators/pruning.py",
         "solvers/structured/chains",
         "features",
         "decoders",
@@ -42,7 +42,7 @@ CODE = {
     ),
     "parsers": (
         "estimators/parser",
-        "estimators/comparing.py",
+        "estimators/pruning.py",
         "solvers/structured/trees",
         "features",
         "decoders",

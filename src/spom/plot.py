@@ -37,12 +37,25 @@ def horizontal_bars(ax: Any, names: list[str], values: list[float]) -> Any:
     return ax
 
 
+def block_name(model: Any, m: int) -> str:
+    """How a block is shown: by its own name, its kernel, or its first features."""
+    block = model.blocks_[m]
+    if isinstance(block, str):
+        return block
+    if not hasattr(model, "coef_"):
+        return f"kernel {block}" if isinstance(block, int) else repr(block)
+    names = getattr(model, "feature_names_in_", None)
+    own = [int(j) for j in np.atleast_1d(np.asarray(block))]
+    text = ", ".join(str(names[j]) if names is not None else f"x{j}" for j in own[:3])
+    return text + (", ..." if len(own) > 3 else "")
+
+
 def blocks(model: Any, count: int = 20, ax: Any = None) -> Any:
     """Draw the weight of each block of a fitted model, the largest first."""
     weights = np.asarray(model.block_weights_)
     order = np.argsort(-weights, kind="stable")[:count].tolist()
     ax = axes(ax, height=0.6 + 0.25 * len(order))
-    horizontal_bars(ax, [_name(model, i) for i in order], weights[order].tolist())
+    horizontal_bars(ax, [block_name(model, i) for i in order], weights[order].tolist())
     ax.set_xlabel("share of the block")
     ax.set_title(f"{int(np.count_nonzero(weights))} of {weights.size} blocks kept")
     return ax
@@ -57,24 +70,12 @@ def blocks_over_epochs(model: Any, count: int = 10, ax: Any = None) -> Any:
     table = np.array([entry["block_weights"] for entry in entries])
     ax = axes(ax)
     for i in np.argsort(-table[-1], kind="stable")[:count].tolist():
-        ax.plot([entry["epoch"] for entry in entries], table[:, i], label=_name(model, i), marker=".")
+        ax.plot([entry["epoch"] for entry in entries], table[:, i], label=block_name(model, i), marker=".")
     ax.set_xlabel("epoch")
     ax.xaxis.get_major_locator().set_params(integer=True)
     ax.set_ylabel("share of the block")
     ax.legend(fontsize="small", loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
     return ax
-
-
-def _name(model: Any, i: int) -> str:
-    names = getattr(model, "feature_names_in_", None)
-    block = model.blocks_[i]
-    if isinstance(block, str):
-        return block
-    members = np.atleast_1d(block)
-    if members.dtype.kind not in "iu":
-        return str(block)
-    shown = [str(names[j]) if names is not None else f"x{j}" for j in members[:3].tolist()]
-    return "+".join(shown) + ("+..." if members.size > 3 else "")
 
 
 def top_features(model: Any, label: Any = None, count: int = 15, ax: Any = None) -> Any:

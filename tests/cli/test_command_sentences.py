@@ -16,7 +16,7 @@ from spom.cli import training
 from spom.cli.sentences import load_tagging
 from spom.core.ordered import in_order
 from spom.data import read_conll, read_conllu
-from spom.data.conll import spliced
+from spom.data.columns import spliced
 from spom.data.generated import ingredients
 from spom.metrics.phrases import phrase_scores
 from spom.models import read_run
@@ -109,8 +109,8 @@ def test_blocks_pipes_and_threads(spom: Command, here: Path, monkeypatch: pytest
     done = process("predict", "--model", here / "tagger.spom", input=gzip.compress((here / "test.txt").read_bytes()))
     assert done.returncode == 0, done.stderr
     assert done.stdout.decode() == whole
-    defaults = list(library.data.conll.read_conll_blocks.__kwdefaults__.items())
-    monkeypatch.setitem(library.data.conll.read_conll_blocks.__kwdefaults__, "block_bytes", 400)
+    defaults = list(library.data.columns.read_conll_blocks.__kwdefaults__.items())
+    monkeypatch.setitem(library.data.columns.read_conll_blocks.__kwdefaults__, "block_bytes", 400)
     assert defaults
     for jobs in ("1", "3"):
         assert spom.well("predict", "--model", here / "tagger.spom", here / "test.txt", "--jobs", jobs).out == whole

@@ -8,7 +8,7 @@ import importlib
 import pytest
 
 MODULES = [
-    "spom.data.dataset",
+    "spom.data.loading",
     "spom.data.svmlight",
     "spom.estimators.checking",
     "spom.estimators.linear.online",

@@ -16,10 +16,10 @@ import spom
 from spom import DependencyParser
 from spom.data import Treebank, iter_conllu, read_conllu, write_conllu
 from spom.errors import DataError, Unsupported
-from spom.estimators import comparing
-from spom.estimators.comparing import will_do
+from spom.estimators import pruning as shared
 from spom.estimators.parser import pruning
 from spom.estimators.parser.pruning import how_many
+from spom.estimators.pruning import will_do
 from spom.estimators.training import Checkpoint
 from spom.penalties import GroupLasso, LqMKL, SparseMKL
 from spom.solvers.structured.trees.model import ArcModel
@@ -244,7 +244,7 @@ def test_auto_keeps_templates_unless_held_out_sentences_say_that_they_can_go() -
 
 
 def test_auto_leaves_the_largest_weights_of_arcs_and_relations(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(comparing, "FALL", 1.0)
+    monkeypatch.setattr(shared, "FALL", 1.0)
     monkeypatch.setattr(pruning, "HALF", 0.999)
     pruned, full = DependencyParser(**QUICK, prune="auto").fit(TRAIN), DependencyParser(**QUICK).fit(TRAIN)
     for small, whole in ((pruned.arcs_, full.arcs_), (pruned.labels_, full.labels_)):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from spom import SequenceTagger, load_model
-from spom.estimators import comparing
+from spom.estimators import pruning as shared
 from spom.estimators.tagger import pruning
 from spom.estimators.tagger.pruning import Smaller
 from spom.penalties import L1, GroupLasso
@@ -75,7 +75,7 @@ def test_under_a_penalty_of_templates_single_weights_are_not_chosen() -> None:
 @pytest.mark.parametrize("share", [0.5, 0.8])
 def test_the_weights_that_are_kept_are_the_largest(share: float, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pruning, "_candidates", lambda trial, some: [Smaller(np.arange(len(trial.blocks)), share)])
-    monkeypatch.setattr(comparing, "FALL", 1.0)
+    monkeypatch.setattr(shared, "FALL", 1.0)
     full, pruned = fit(TEMPLATES), fit(TEMPLATES, prune="auto")
     limited = fit(TEMPLATES, max_weights=int(share * full.nonzeros_))
     assert pruned.nonzeros_ <= share * full.nonzeros_
@@ -84,7 +84,7 @@ def test_the_weights_that_are_kept_are_the_largest(share: float, monkeypatch: py
 
 def test_weights_that_matter_least_can_go_without_learning_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pruning, "_candidates", lambda t, some: [Smaller(np.arange(len(t.blocks)), 0.8, False)])
-    monkeypatch.setattr(comparing, "FALL", 1.0)
+    monkeypatch.setattr(shared, "FALL", 1.0)
     full, pruned = fit(TEMPLATES), fit(TEMPLATES, prune="auto")
     assert not pruned.pruning_.chosen.again
     assert 0.7 * full.nonzeros_ < pruned.nonzeros_ <= 0.8 * full.nonzeros_
@@ -114,8 +114,8 @@ def test_the_fall_and_its_error_are_those_of_resampled_sentences() -> None:
     falls = []
     for _ in range(2000):
         some = rng.integers(400, size=400)
-        falls.append(comparing.paired_fall(full[some], smaller[some])[0])
-    fall, error = comparing.paired_fall(full, smaller)
+        falls.append(shared.paired_fall(full[some], smaller[some])[0])
+    fall, error = shared.paired_fall(full, smaller)
     assert fall == pytest.approx(np.mean(falls), abs=3 * error / np.sqrt(2000) + 1e-3)
     assert error == pytest.approx(np.std(falls), rel=0.1)
 

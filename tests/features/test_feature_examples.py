@@ -9,7 +9,6 @@ import pytest
 
 MODULES = [
     "spom.data.columns",
-    "spom.data.conll",
     "spom.metrics.phrases",
     "spom.features.streams",
     "spom.features.clusters",

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from spom.cli import options
-from spom.cli.formats import TREES, format_of
-from spom.cli.options import argument, option, takes
+from spom.cli.options import TREES, argument, format_of, option, takes
 
 OPTIONS = {
     "model": options.MODEL,
@@ -48,6 +47,7 @@ def evaluate(o: dict[str, Any]) -> None:
     from spom.cli.options import print_json
     from spom.cli.predict import explained, kind_of
     from spom.errors import DataError, Unsupported
+    from spom.models.loading import load_model
 
     kind, header = kind_of(o["model"])
     if o["raw"] and kind != "pipeline":
@@ -55,7 +55,7 @@ def evaluate(o: dict[str, Any]) -> None:
     begin = time.perf_counter()
     score = {"tagger": _sentences, "parser": _trees, "pipeline": _texts}.get(kind, _vectors)
     try:
-        scores = score(o, {**header.model["training"], "encoding": o["encoding"]})
+        scores = score(load_model(o["model"]), o, {**header.model["training"], "encoding": o["encoding"]})
     except DataError as error:
         raise explained(error, kind, o["model"]) from None
     if o["json"]:
@@ -64,56 +64,48 @@ def evaluate(o: dict[str, Any]) -> None:
         print(scores.text)
 
 
-def _texts(o: dict[str, Any], training: dict[str, Any]) -> Any:
+def _texts(model: Any, o: dict[str, Any], training: dict[str, Any]) -> Any:
     """The CoNLL 2018 measures: from raw text, or from the words of the treebank."""
     from spom.cli.scores import pipeline_scores
     from spom.cli.sentences import read_trees
-    from spom.models.loading import load_model
 
     bank = read_trees(o["source"])
     bank.check_trees()
-    pipeline = load_model(o["model"])
-    pipeline.n_jobs = o["jobs"]
-    return pipeline_scores(pipeline, bank, o["raw"])
+    model.n_jobs = o["jobs"]
+    return pipeline_scores(model, bank, o["raw"])
 
 
-def _sentences(o: dict[str, Any], training: dict[str, Any]) -> Any:
+def _sentences(model: Any, o: dict[str, Any], training: dict[str, Any]) -> Any:
     from spom.cli.scores import check_labels, tag_scores
     from spom.cli.sentences import label_set, like_training
-    from spom.models.loading import load_model
 
-    tagger = load_model(o["model"])
     data = like_training(o["source"], o["format"], training, o["target"])
-    check_labels(label_set(data.y), map(str, tagger.classes_.tolist()), "the model's", data.path)
-    return tag_scores(tagger, data.X, data.y)
+    check_labels(label_set(data.y), map(str, model.classes_.tolist()), "the model's", data.path)
+    return tag_scores(model, data.X, data.y)
 
 
-def _trees(o: dict[str, Any], training: dict[str, Any]) -> Any:
+def _trees(model: Any, o: dict[str, Any], training: dict[str, Any]) -> Any:
     from spom.cli.scores import tree_scores
     from spom.cli.sentences import read_trees
-    from spom.models.loading import load_model
 
-    parser = load_model(o["model"])
     format_of(o["source"], o["format"], TREES)
     bank = read_trees(o["source"])
     bank.check_trees()
-    return tree_scores(bank, parser.predict(bank.without_trees()))
+    return tree_scores(bank, model.predict(bank.without_trees()))
 
 
-def _vectors(o: dict[str, Any], training: dict[str, Any]) -> Any:
+def _vectors(model: Any, o: dict[str, Any], training: dict[str, Any]) -> Any:
     from dataclasses import replace
 
     import numpy as np
 
     from spom.cli.scores import check_labels, vector_scores
     from spom.cli.vectors import Layout, as_text, read_vectors
-    from spom.models.loading import load_model
 
-    estimator = load_model(o["model"])
-    layout = Layout.of_model(estimator, training, o["format"], o["encoding"])
+    layout = Layout.of_model(model, training, o["format"], o["encoding"])
     layout.check_format(o["source"])
-    real = not hasattr(estimator, "classes_")
+    real = not hasattr(model, "classes_")
     data = read_vectors(o["source"], replace(layout, target=o["target"] or layout.target), real)
     if not real:
-        check_labels(as_text(np.unique(data.y)), as_text(estimator.classes_), "the model's", data.path)
-    return vector_scores(estimator, data.X, data.y)
+        check_labels(as_text(np.unique(data.y)), as_text(model.classes_), "the model's", data.path)
+    return vector_scores(model, data.X, data.y)

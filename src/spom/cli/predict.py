@@ -5,19 +5,19 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spom.cli import options
-from spom.cli.formats import TREES, format_of
-from spom.cli.options import argument, option, takes
+from spom.cli.options import TREES, argument, format_of, option, takes
 from spom.core.atomic import replacing, write_all
 from spom.errors import DataError, ModelFileError, Unsupported
 
 if TYPE_CHECKING:
     from spom.core.container import Header
 
+# The options of the command, with the kind of the model and what its file says of the files it was learnt from.
+Asked = dict[str, Any]
 # Kinds of models that take tables.
 TABLES = ("classifier", "regressor")
 OPTIONS = {
@@ -45,25 +45,6 @@ OPTIONS = {
 }
 
 
-@dataclass(frozen=True)
-class Asked:
-    """What was asked for: the model with what its file says of it, the files, and the form of the output."""
-
-    kind: str
-    training: dict[str, Any]
-    model: Path
-    output: str
-    format: str | None
-    encoding: str
-    only: bool
-    jobs: int
-    probabilities: bool
-    marginals: bool
-    k_best: int | None
-    explain: bool
-    dask: str | None
-
-
 @takes(OPTIONS)
 def predict(o: dict[str, Any]) -> None:
     """Write the input as it is, in order, with one more column: the predictions.
@@ -85,141 +66,140 @@ def predict(o: dict[str, Any]) -> None:
     kind, header = kind_of(o["model"])
     columns = options.comma_separated(o["columns"]) or None
     training = {**header.model["training"], "encoding": o["encoding"], "given": columns}
-    asked = Asked(kind, training, **{name: o[name] for name in Asked.__dataclass_fields__ if name in o})
     try:
-        _run(asked, options.expanded(o["source"]))
+        _run({**o, "kind": kind, "training": training}, options.expanded(o["source"]))
     except DataError as error:
-        raise explained(error, kind, asked.model) from None
+        raise explained(error, kind, o["model"]) from None
 
 
-def _run(asked: Asked, sources: list[str]) -> None:
-    if asked.kind != "tagger" and (asked.marginals or asked.k_best):
+def _run(o: Asked, sources: list[str]) -> None:
+    if o["kind"] != "tagger" and (o["marginals"] or o["k_best"]):
         raise Unsupported("--marginals and --k-best are for taggers; classifiers have --probabilities")
-    if asked.output.lower().endswith((".parquet", ".pq")) and (asked.explain or asked.kind not in TABLES):
+    if o["output"].lower().endswith((".parquet", ".pq")) and (o["explain"] or o["kind"] not in TABLES):
         raise Unsupported("Parquet is for tables with their predictions: name a text file with -o")
-    if asked.dask is not None and (asked.explain or asked.kind not in ("tagger", "parser")):
+    if o["dask"] is not None and (o["explain"] or o["kind"] not in ("tagger", "parser")):
         raise Unsupported("--dask predicts with taggers and parsers; others take --jobs")
-    if asked.explain:
-        _explained(asked, sources)
+    if o["explain"]:
+        _explained(o, sources)
         return
-    if asked.kind in TABLES:
-        _vectors(asked, sources)
+    if o["kind"] in TABLES:
+        _vectors(o, sources)
         return
-    if asked.probabilities:
+    if o["probabilities"]:
         raise Unsupported("--probabilities is for classifiers of vectors; taggers have --marginals")
-    make = {"tagger": _tags, "parser": _trees, "pipeline": _texts}[asked.kind]
-    if asked.dask is not None:
+    make = {"tagger": _tags, "parser": _trees, "pipeline": _texts}[o["kind"]]
+    if o["dask"] is not None:
         from spom.cli.sharded import predicted_on_dask
 
-        parts = predicted_on_dask(asked, make)
+        parts = predicted_on_dask(o, make)
     else:
-        parts = make(asked)
-    with writing(asked.output) as out:
+        parts = make(o)
+    with writing(o["output"]) as out:
         for source in sources:
             for part in parts(source):
                 out.write(part)
 
 
-def _vectors(asked: Asked, sources: list[str]) -> None:
+def _vectors(o: Asked, sources: list[str]) -> None:
     from spom.cli.vector_output import predicted_by, write_predicted
     from spom.cli.vectors import Layout, blocks_to_predict
     from spom.models.loading import load_model
 
-    estimator = load_model(asked.model)
-    layout = Layout.of_model(estimator, asked.training, asked.format, asked.encoding)
+    estimator = load_model(o["model"])
+    layout = Layout.of_model(estimator, o["training"], o["format"], o["encoding"])
     blocks = (block for source in sources for block in blocks_to_predict(source, layout))
-    parts = (predicted_by(estimator, X, block, asked.probabilities) for X, block in blocks)
-    write_predicted(parts, asked.output, asked.only, bool(layout.form.header))
+    parts = (predicted_by(estimator, X, block, o["probabilities"]) for X, block in blocks)
+    write_predicted(parts, o["output"], o["only"], bool(layout.form.header))
 
 
-def _explained(asked: Asked, sources: list[str]) -> None:
+def _explained(o: Asked, sources: list[str]) -> None:
     """One explanation per row or token, as text."""
     from spom.models.loading import load_model
 
-    estimator = load_model(asked.model)
+    estimator = load_model(o["model"])
     if not hasattr(estimator, "explain"):
         what = "classifiers, regressors, taggers and parsers"
-        raise Unsupported(f"--explain is for {what}; this is a {asked.kind}")
-    with writing(asked.output) as out:
+        raise Unsupported(f"--explain is for {what}; this is a {o['kind']}")
+    with writing(o["output"]) as out:
         for source in sources:
-            for X in _inputs(asked, estimator, source):
+            for X in _inputs(o, estimator, source):
                 for found in estimator.explain(X):
                     whys = found if isinstance(found, list) else [found]
                     out.write("".join(f"{why}\n" for why in whys).encode() + b"\n")
 
 
-def _inputs(asked: Asked, estimator: Any, source: str) -> Iterator[Any]:
+def _inputs(o: Asked, estimator: Any, source: str) -> Iterator[Any]:
     """The blocks of a file as the estimator takes them."""
-    if asked.kind == "tagger":
+    if o["kind"] == "tagger":
         from spom.cli.sentences import tag_blocks
 
         labels = [str(label) for label in estimator.classes_.tolist()]
-        return (X for X, _ in tag_blocks(source, asked.format, asked.training, labels, only=True))
-    if asked.kind == "parser":
+        return (X for X, _ in tag_blocks(source, o["format"], o["training"], labels, only=True))
+    if o["kind"] == "parser":
         from spom.data.conllu import iter_conllu
 
         return iter(iter_conllu(source))
     from spom.cli.vectors import Layout, blocks_to_predict
 
-    layout = Layout.of_model(estimator, asked.training, asked.format, asked.encoding)
+    layout = Layout.of_model(estimator, o["training"], o["format"], o["encoding"])
     return (X for X, _ in blocks_to_predict(source, layout))
 
 
 Parts = Callable[[str], Iterator[bytes]]
 
 
-def _tags(asked: Asked) -> Parts:
+def _tags(o: Asked) -> Parts:
     from spom.cli.sentences import load_tagging, tag_blocks
     from spom.core.ordered import in_order
 
-    if asked.marginals or asked.k_best:
-        return _doubts(asked)
-    tagging = load_tagging(asked.model)
+    if o["marginals"] or o["k_best"]:
+        return _doubts(o)
+    tagging = load_tagging(o["model"])
     labels = [str(label) for label in tagging.classes.tolist()]
 
     def parts(source: str) -> Iterator[bytes]:
-        blocks = tag_blocks(source, asked.format, asked.training, labels, asked.only)
-        return in_order(lambda block: block[1](tagging.codes(block[0])), blocks, asked.jobs)
+        blocks = tag_blocks(source, o["format"], o["training"], labels, o["only"])
+        return in_order(lambda block: block[1](tagging.codes(block[0])), blocks, o["jobs"])
 
     return parts
 
 
-def _doubts(asked: Asked) -> Parts:
+def _doubts(o: Asked) -> Parts:
     """Labels with how sure the model is of them: their marginals, or the k best sequences."""
     from spom.cli.sentences import k_best_text, marginal_text, tag_blocks
     from spom.models.loading import load_model
 
-    tagger = load_model(asked.model)
+    tagger = load_model(o["model"])
     labels = [str(label) for label in tagger.classes_.tolist()]
 
     def parts(source: str) -> Iterator[bytes]:
-        for X, _ in tag_blocks(source, asked.format, asked.training, labels, asked.only):
-            yield k_best_text(tagger, X, asked.k_best) if asked.k_best else marginal_text(tagger, X)
+        for X, _ in tag_blocks(source, o["format"], o["training"], labels, o["only"]):
+            yield k_best_text(tagger, X, o["k_best"]) if o["k_best"] else marginal_text(tagger, X)
 
     return parts
 
 
-def _texts(asked: Asked) -> Parts:
+def _texts(o: Asked) -> Parts:
     from spom.cli.texts import predicted_text
 
-    if asked.only:
+    if o["only"]:
         raise Unsupported("--only is for taggers, parsers and classifiers: a pipeline writes CoNLL-U")
-    return predicted_text(asked.model, asked.format, asked.encoding, asked.jobs)
+    return predicted_text(o["model"], o["format"], o["encoding"], o["jobs"])
 
 
-def _trees(asked: Asked) -> Parts:
+def _trees(o: Asked) -> Parts:
     from spom.data.conllu import conllu_text, iter_conllu
     from spom.data.opening import not_empty
     from spom.models.loading import load_model
 
-    format_of("", asked.format, TREES)
-    parser = load_model(asked.model)
-    parser.n_jobs = asked.jobs
+    format_of("", o["format"], TREES)
+    parser = load_model(o["model"])
+    parser.n_jobs = o["jobs"]
 
     def parts(source: str) -> Iterator[bytes]:
         for bank in not_empty(iter_conllu(source), "sentences", source):
             found = parser.predict(bank)
-            yield _only_trees(found) if asked.only else conllu_text(_without_deps(found))
+            yield _only_trees(found) if o["only"] else conllu_text(_without_deps(found))
 
     return parts
 

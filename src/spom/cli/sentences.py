@@ -9,11 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from spom.cli.formats import SENTENCES, format_of
+from spom.cli.options import SENTENCES, format_of
 from spom.core.arrays import Ints
 from spom.core.container import read_file
-from spom.data.columns import Columns
-from spom.data.conll import spliced
+from spom.data.columns import Columns, read_conll, read_conll_blocks, spliced
 from spom.data.opening import not_empty
 from spom.errors import DataError, ModelFileError
 from spom.estimators.tagger.inputs import TaggerParts
@@ -65,8 +64,6 @@ def read_tagged(
         at = columns.column(_column(label or "upos"))
         wanted = [columns.column(_column(name)) for name in names or ["form"]]
     else:
-        from spom.data.conll import read_conll
-
         columns = read_conll(path, names, encoding=encoding)
         at = columns.column(-1 if label is None else _column(label))
         wanted = [c for c in range(columns.n_columns) if c != at]
@@ -139,8 +136,6 @@ def _same_kind(kind: str, training: dict[str, Any], path: str) -> None:
 
 
 def _conll(path: str, training: dict[str, Any], classes: Sequence[str]) -> Iterator[Any]:
-    from spom.data.conll import read_conll_blocks
-
     for columns in read_conll_blocks(path, training.get("given"), encoding=training.get("encoding", "utf-8")):
         last = columns.start[:, -1] + columns.length[:, -1]
         tabs = columns.n_columns > 1 and int(columns.buffer[columns.start[0, -1] - 1]) == ord("\t")

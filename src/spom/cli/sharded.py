@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +22,7 @@ def predicted_on_dask(asked: Any, make: Callable[[Any], Any]) -> Callable[[str],
     from spom.scale.predicting import AHEAD
     from spom.scale.shards import SENTENCE, Shards
 
-    model = asked.model.read_bytes()
+    model = asked["model"].read_bytes()
 
     def parts(source: str) -> Iterator[bytes]:
         if source == "-":
@@ -34,8 +33,8 @@ def predicted_on_dask(asked: Any, make: Callable[[Any], Any]) -> Callable[[str],
             raise DataError("expected sentences, found none", source)
         # Shards are recipes of any kind; here each is the pieces of a file, which `predict_piece` reads.
         recipes: Any = runs
-        with team_for(Shards(recipes), executor_for(asked.dask, None, 60.0), "raise") as team:
-            team.teach((make, replace(asked, dask=None, jobs=1), model))
+        with team_for(Shards(recipes), executor_for(asked["dask"], None, 60.0), "raise") as team:
+            team.teach((make, {**asked, "dask": None, "jobs": 1}, model))
             window = AHEAD * team.executor.workers
             for first in range(0, len(runs), window):
                 yield from team.each("predict", predict_piece, None, only=range(first, min(first + window, len(runs))))
@@ -54,7 +53,7 @@ def predict_piece(common: Any, state: Any, run: Any, index: int) -> bytes:
         def load() -> Any:
             path = Path(folder) / "model.spom"
             path.write_bytes(model)
-            return make(replace(asked, model=path))
+            return make({**asked, "model": path})
 
         parts = CACHE.get((common.fit, 0), load, room(common.siblings))
         source = Path(folder) / "piece"

@@ -7,7 +7,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from spom.cli.formats import TEXTS, format_of
+from spom.cli.options import TEXTS, format_of
 from spom.errors import DataError
 
 # Characters of text, and sentences of words, that are read at a time.

@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spom.cli import options
-from spom.cli.formats import TREES, format_of
-from spom.cli.options import FILES, LEARNING, PRUNE, RUNNING, given, names_of, option, takes
+from spom.cli.options import FILES, LEARNING, PRUNE, RUNNING, TREES, format_of, given, names_of, option, takes
 from spom.errors import DataError, Unsupported
 
 if TYPE_CHECKING:
@@ -61,8 +60,7 @@ def parser(o: dict[str, Any]) -> None:
         run.live.total = model.epochs
         bank, dev = _read(run)
         run.fit(model, bank, None, dev)
-        run.history(model.history_)
-        run.blocks(list(model.blocks_), model.block_weights_)
+        run.learnt(model.history_, blocks=list(model.blocks_), block_weights=model.block_weights_)
         pruning = None if model.pruning_ is None else model.pruning_.table()
         scores, shown = {}, None
         if dev is not None:

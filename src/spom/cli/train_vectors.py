@@ -8,16 +8,28 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from spom.cli import options
-from spom.cli.formats import VECTORS, format_of
-from spom.cli.options import FILES, LEARNING, RUNNING, SOLVERS, completing, given, names_of, option, takes
+from spom.cli.options import (
+    FILES,
+    LEARNING,
+    RUNNING,
+    SOLVERS,
+    VECTORS,
+    completing,
+    format_of,
+    given,
+    names_of,
+    option,
+    takes,
+)
 from spom.errors import DataError, Unsupported
 
 if TYPE_CHECKING:
-    from spom.cli.training import Run
     from spom.cli.vectors import Layout, Vectors
 
 # The most blocks whose names and weights the record of a run holds.
 MANY_BLOCKS = 2000
+# The columns of a history of batch solvers, and what the record of a run calls them.
+_BATCH = {"k": "epoch", "objective": "objective", "loss": "loss", "nnz": "nonzeros", "seconds": "seconds"}
 
 TABLES = {
     "target": option(
@@ -127,13 +139,15 @@ def _train(task: str, o: dict[str, Any]) -> None:
             model.set_params(callbacks=[run.live])
             held = None if dev is None else (dev.X, dev.y)
             run.fit(model, _file(data) if data.X is None else data.X, data.y, held)
-            run.history(model._entries)
+            entries = model._entries
         else:
-            _fit_batch(model, data, run)
+            model.fit(data.X, data.y)
+            columns, run.stopped = model.history_, "converged" if model.converged_ else "end"
+            entries = [{to: columns[at][i] for at, to in _BATCH.items()} for i in range(len(columns["k"]))]
         if data.names is not None:
             model.feature_names_in_ = np.array(data.names, dtype=object)
-        if model.block_weights_.size <= MANY_BLOCKS:
-            run.blocks(block_names(model), model.block_weights_)
+        few = model.block_weights_.size <= MANY_BLOCKS
+        run.learnt(entries, **({"blocks": block_names(model), "block_weights": model.block_weights_} if few else {}))
         training = {"format": data.format, **data.layout.remembered()}
         scores = Scores({}, "") if dev is None else vector_scores(model, dev.X, dev.y)
         run.finish(model, training, scores.flat, confusion=scores.confusion)
@@ -236,15 +250,6 @@ def _estimator(task: str, o: dict[str, Any]) -> Any:
     found = cls(**params)
     options.set_parameters(found, o["settings"])
     return found
-
-
-def _fit_batch(estimator: Any, data: Vectors, run: Run) -> None:
-    estimator.fit(data.X, data.y)
-    columns = estimator.history_
-    names = {"k": "epoch", "objective": "objective", "loss": "loss", "nnz": "nonzeros", "seconds": "seconds"}
-    rounds = len(columns["k"])
-    run.history([{to: columns[at][i] for at, to in names.items()} for i in range(rounds)])
-    run.stopped = "converged" if estimator.converged_ else "end"
 
 
 def block_names(model: Any, which: Iterable[int] | None = None) -> list[str]:

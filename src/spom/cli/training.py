@@ -31,25 +31,25 @@ class Stopped(SystemExit):
         self.number = number
 
 
-def _ends(number: int, frame: FrameType | None) -> None:
-    raise Stopped(number)
-
-
 def end_on_sigterm() -> None:
     """Let SIGTERM end the command by an exception, so that no temporary file is left."""
+
+    def ends(number: int, frame: FrameType | None) -> None:
+        raise Stopped(number)
+
     if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGTERM, _ends)
+        signal.signal(signal.SIGTERM, ends)
 
 
 class Stopping:
     """Around a training run: a first signal waits for the epoch under way, a second one ends the command at once.
 
-    Before `hold()` is called, while files are read, the first signal ends the command at once too.
+    Until `held` is set, while files are read, the first signal ends the command at once too.
     """
 
     def __init__(self) -> None:
         self.number: int | None = None
-        self._held = False
+        self.held = False
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> Self:
@@ -62,12 +62,8 @@ class Stopping:
         for number, handler in self._before.items():
             signal.signal(number, handler)
 
-    def hold(self) -> None:
-        """From now on there is something to lose: the first signal waits."""
-        self._held = True
-
     def _called(self, number: int, frame: FrameType | None) -> None:
-        if not self._held or self.number is not None:
+        if not self.held or self.number is not None:
             raise Stopped(number)
         self.number = number
         if sys.stderr.isatty():
@@ -125,7 +121,7 @@ class Live:
     # --- around the run ----------------------------------------------------------------------------------
 
     def __enter__(self) -> Self:
-        self.stopping.hold()
+        self.stopping.held = True
         self._begin = time.perf_counter()
         if self.shown:
             from rich.console import Console
@@ -280,14 +276,10 @@ class Run:
                     print(f"{len(shards)} shards: {costs(estimator.shard_report_)}", file=sys.stderr)
         self.stopped = "interrupted" if self.live.interrupted else "converged" if estimator.converged_ else "end"
 
-    def history(self, entries: list[dict[str, Any]]) -> None:
-        """Keep the history."""
+    def learnt(self, entries: list[dict[str, Any]], **blocks: Any) -> None:
+        """Keep the history and, unless they are too many, the names of `blocks` and their weights (`block_weights`)."""
         self.record["history"] = [{k: v for k, v in entry.items() if k in _HISTORY} for entry in entries]
-
-    def blocks(self, names: list[str], weights: Any) -> None:
-        """Keep the names of the blocks and their weights in the end."""
-        self.record["blocks"] = names
-        self.record["block_weights"] = weights
+        self.record.update(blocks)
 
     def finish(self, model: Any, training: dict[str, Any], result: dict[str, Any], **more: Any) -> None:
         """Write the model and the record, print a summary, and remove the checkpoint or print how to continue."""

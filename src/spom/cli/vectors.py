@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from spom.cli.formats import VECTORS, format_of
+from spom.cli.options import VECTORS, format_of
 from spom.data.opening import last_line, not_empty, opened, pieces, read_all
 from spom.data.svmlight import STARTS_AT_ZERO, read_svmlight
 from spom.data.tables import PLAIN_CSV, CsvForm, Table, labels, read_table, read_table_fast

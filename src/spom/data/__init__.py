@@ -6,15 +6,15 @@ from spom.core.lazy import lazy
 
 _NAMES = {
     "Columns": "spom.data.columns",
-    "Dataset": "spom.data.dataset",
+    "Dataset": "spom.data.loading",
     "SvmlightFile": "spom.data.svmlight",
     "Treebank": "spom.data.treebank",
     "data_folder": "spom.data.fetching",
     "fetch": "spom.data.fetching",
     "iter_conllu": "spom.data.conllu",
     "load": "spom.data.loading",
-    "read_conll": "spom.data.conll",
-    "read_conll_blocks": "spom.data.conll",
+    "read_conll": "spom.data.columns",
+    "read_conll_blocks": "spom.data.columns",
     "read_conllu": "spom.data.conllu",
     "read_items": "spom.data.items",
     "read_svmlight": "spom.data.svmlight",

@@ -11,9 +11,7 @@ import numpy as np
 
 from spom.core.atomic import replacing, write_all
 from spom.data import conllu_parser as parser
-from spom.data.columns import Columns, joined
-from spom.data.conll import spliced
-from spom.data.dataset import Dataset
+from spom.data.columns import Columns, joined, spliced
 from spom.data.opening import decoded, last_blank_line, opened, pieces, read_all
 from spom.data.treebank import NAMES, Treebank
 from spom.errors import DataError
@@ -186,22 +184,3 @@ def write_conllu(banks: Treebank | Iterable[Treebank], target: Any) -> None:
     with replacing(target) as file:
         for part in parts:
             file.write(part)
-
-
-def load_ewt(folder: Path) -> Dataset:
-    """Universal Dependencies English EWT: X is a `Treebank`, y the heads; `folds` is 0 train, 1 dev, 2 test."""
-    banks = [read_conllu(folder / f"en_ewt-ud-{part}.conllu.gz") for part in ("train", "dev", "test")]
-    content = b"".join(conllu_text(bank) for bank in banks)
-    bank = parse_conllu(content, "en_ewt-ud")
-    folds = np.repeat(np.arange(3), [len(part) for part in banks])
-    heads = np.empty(len(bank), dtype=object)
-    heads[:] = np.split(bank.heads, bank.offsets[1:-1])
-    return Dataset(
-        "ewt",
-        X=bank,
-        y=heads,
-        folds=folds,
-        train=np.flatnonzero(folds == 0),
-        test=np.flatnonzero(folds == 2),
-        classes=np.array(sorted(bank.relation_names), dtype=object),
-    )

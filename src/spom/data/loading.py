@@ -2,26 +2,53 @@
 
 from __future__ import annotations
 
-import importlib
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from spom.data.dataset import Dataset
+from spom.core.arrays import Ints
+from spom.data.columns import joined, read_conll
+from spom.data.conllu import conllu_text, parse_conllu, read_conllu
 from spom.data.fetching import located, read_bytes
 from spom.errors import DataError, Unsupported
 
-# The loader of each data set: module and function. A new one is one line here, and its files in the catalogue.
-LOADERS: dict[str, tuple[str, str]] = {
-    "conll2000": ("spom.data.conll", "load_conll2000"),
-    "ewt": ("spom.data.conllu", "load_ewt"),
-    "landsat": ("spom.data.loading", "load_landsat"),
-    "mnist": ("spom.data.loading", "load_mnist"),
-    "ocr": ("spom.data.loading", "load_ocr"),
-    "polarity": ("spom.data.loading", "load_polarity"),
-}
+
+@dataclass(frozen=True)
+class Dataset:
+    """Examples `X` with targets `y` and, where they exist, the split that everybody uses.
+
+    `train`, `test` are index arrays; `folds` has one integer for each example. `X` is a matrix, or for
+    structured data whatever the loader says.
+
+    >>> import numpy as np
+    >>> data = Dataset("toy", X=np.eye(3), y=np.array([0, 1, 1]), train=np.array([0, 1]), test=np.array([2]))
+    >>> data.part("test")[1]
+    array([1])
+    """
+
+    name: str
+    X: Any
+    y: Any
+    folds: Ints | None = None
+    train: Ints | None = None
+    test: Ints | None = None
+    feature_names: NDArray[Any] | None = None
+    classes: NDArray[Any] | None = None
+
+    def part(self, which: str) -> tuple[Any, Any]:
+        """(X, y) of `"train"` or `"test"`."""
+        index = {"train": self.train, "test": self.test}.get(which)
+        if index is None:
+            raise ValueError(f"the data set {self.name} has no part {which!r}")
+        return self.X[index], self.y[index]
+
+    def __repr__(self) -> str:
+        shape = tuple(self.X.shape) if hasattr(self.X, "shape") else (len(self.X),)
+        return f"Dataset({self.name!r}, X of shape {shape})"
 
 
 def load(name: str) -> Dataset:
@@ -33,9 +60,7 @@ def load(name: str) -> Dataset:
     """
     if name not in LOADERS:
         raise Unsupported(f"there is no data set {name!r} to load; the names are: {', '.join(sorted(LOADERS))}")
-    module, function = LOADERS[name]
-    found: Dataset = getattr(importlib.import_module(module), function)(located(name))
-    return found
+    return LOADERS[name](located(name))
 
 
 def load_landsat(folder: Path) -> Dataset:
@@ -165,3 +190,49 @@ def load_ocr(folder: Path) -> Dataset:
         feature_names=np.array([f"pixel{r}_{c}" for r in range(16) for c in range(8)], dtype=object),
         classes=np.unique(letters),
     )
+
+
+def load_conll2000(folder: Path) -> Dataset:
+    """Chunking: X has columns of words and tags, y the lists of labels (B-NP, I-NP, O, ...) of the sentences."""
+    parts = [read_conll(folder / name, ("w", "pos", "label")) for name in ("train.txt.gz", "test.txt.gz")]
+    both = joined(parts, "conll2000")
+    labels = np.empty(len(both), dtype=object)
+    labels[:] = both.strings("label")
+    return Dataset(
+        "conll2000",
+        X=both.select(["w", "pos"]),
+        y=labels,
+        train=np.arange(len(parts[0])),
+        test=np.arange(len(parts[0]), len(both)),
+        classes=np.array(sorted(both.distinct("label")[1]), dtype=object),
+    )
+
+
+def load_ewt(folder: Path) -> Dataset:
+    """Universal Dependencies English EWT: X is a `Treebank`, y the heads; `folds` is 0 train, 1 dev, 2 test."""
+    banks = [read_conllu(folder / f"en_ewt-ud-{part}.conllu.gz") for part in ("train", "dev", "test")]
+    content = b"".join(conllu_text(bank) for bank in banks)
+    bank = parse_conllu(content, "en_ewt-ud")
+    folds = np.repeat(np.arange(3), [len(part) for part in banks])
+    heads = np.empty(len(bank), dtype=object)
+    heads[:] = np.split(bank.heads, bank.offsets[1:-1])
+    return Dataset(
+        "ewt",
+        X=bank,
+        y=heads,
+        folds=folds,
+        train=np.flatnonzero(folds == 0),
+        test=np.flatnonzero(folds == 2),
+        classes=np.array(sorted(bank.relation_names), dtype=object),
+    )
+
+
+# A new data set is a function above, a line here, and its files in the catalogue.
+LOADERS: dict[str, Callable[[Path], Dataset]] = {
+    "conll2000": load_conll2000,
+    "ewt": load_ewt,
+    "landsat": load_landsat,
+    "mnist": load_mnist,
+    "ocr": load_ocr,
+    "polarity": load_polarity,
+}

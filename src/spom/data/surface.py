@@ -45,16 +45,15 @@ class Surface:
         after: list[str] = []
         words, offsets, opens = [], [0], []
         known = False
-        for sentence in _sentences(bank):
-            own = [token.form for token in sentence.tokens]
-            blanks = None if sentence.text is None else _blanks_in(sentence.text, own)
-            said = [token.after for token in sentence.tokens]
-            known = known or sentence.text is not None or any(text != " " for text in said)
+        for tokens, text, opening in _sentences(bank):
+            own, said = [form for form, _, _ in tokens], [blank for _, blank, _ in tokens]
+            blanks = None if text is None else _blanks_in(text, own)
+            known = known or text is not None or any(blank != " " for blank in said)
             after += said if blanks is None else [*blanks, said[-1]]
             forms += own
-            words += [token.words for token in sentence.tokens]
+            words += [count for _, _, count in tokens]
             offsets.append(len(forms))
-            opens.append(sentence.opens)
+            opens.append(opening)
         if not known and _unspaced(forms):
             after = [""] * len(after)
         first = offsets_of(words)
@@ -80,25 +79,12 @@ class Surface:
         return "".join(self.parts()).rstrip(" ")
 
 
-@dataclass(frozen=True)
-class _Token:
-    form: str
-    after: str
-    words: int
-
-
-@dataclass(frozen=True)
-class _Sentence:
-    tokens: list[_Token]
-    text: str | None
-    opens: bool
-
-
-def _sentences(bank: Treebank) -> Iterator[_Sentence]:
+def _sentences(bank: Treebank) -> Iterator[tuple[list[tuple[str, str, int]], str | None, bool]]:
+    """Yield the tokens (form, what follows, number of words), `# text`, and whether a paragraph begins."""
     raw = bank.columns.buffer.data
     for begin, end in bank.spans.tolist():
         text, opens, covered = None, False, 0
-        tokens: list[_Token] = []
+        tokens: list[tuple[str, str, int]] = []
         for line in str(raw[begin:end], "utf-8").split("\n"):
             if line.startswith("#"):
                 name, _, value = line[1:].partition("=")
@@ -112,8 +98,8 @@ def _sentences(bank: Treebank) -> Iterator[_Sentence]:
             if not dash and int(first) <= covered:
                 continue
             covered = int(last) if dash else int(first)
-            tokens.append(_Token(fields[1], _after(fields[9]), covered - int(first) + 1))
-        yield _Sentence(tokens, text, opens)
+            tokens.append((fields[1], _after(fields[9]), covered - int(first) + 1))
+        yield tokens, text, opens
 
 
 def _after(misc: str) -> str:

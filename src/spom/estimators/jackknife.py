@@ -10,11 +10,7 @@ import numpy as np
 from joblib import effective_n_jobs  # type: ignore[import-untyped]  # joblib has no types
 from sklearn.base import clone
 
-from spom.core.arrays import Ints
-from spom.data.columns import Columns
-from spom.data.columns import joined as join_columns
-from spom.data.conllu import join_treebanks
-from spom.data.treebank import Treebank
+from spom.estimators.training.streams import joined_parts, some
 
 
 def jackknife(
@@ -47,23 +43,9 @@ def jackknife(
         inside = everything[cuts[k] : cuts[k + 1]]
         rest = np.concatenate([everything[: cuts[k]], everything[cuts[k + 1] :]])
         model = clone(estimator)
-        model.fit(_some(X, rest)) if y is None else model.fit(_some(X, rest), _some(y, rest))
+        model.fit(some(X, rest)) if y is None else model.fit(some(X, rest), some(y, rest))
         method = getattr(model, predict) if isinstance(predict, str) else lambda some: predict(model, some)
-        return method(_some(X, inside))
+        return method(some(X, inside))
 
     with ThreadPoolExecutor(int(effective_n_jobs(n_jobs))) as pool:
-        return _joined(list(pool.map(part, range(cuts.size - 1))))
-
-
-def _some(X: Any, index: Ints) -> Any:
-    return [X[i] for i in index.tolist()] if isinstance(X, (list, tuple)) else X[index]
-
-
-def _joined(parts: list[Any]) -> Any:
-    if isinstance(parts[0], Treebank):
-        return join_treebanks(parts)
-    if isinstance(parts[0], Columns):
-        return join_columns(parts)
-    if isinstance(parts[0], np.ndarray):
-        return np.concatenate(parts)
-    return [item for part in parts for item in part]
+        return joined_parts(list(pool.map(part, range(cuts.size - 1))))

@@ -10,8 +10,7 @@ import numpy as np
 
 from spom.core.arrays import Ints, under
 from spom.core.container import check_indices, check_shape, take
-from spom.data.columns import Columns
-from spom.data.conll import read_conll
+from spom.data.columns import Columns, read_conll
 from spom.data.interning import Bytes, Codes
 from spom.errors import DataError
 from spom.features.vocabulary import Vocabulary

@@ -97,18 +97,14 @@ def load_model(path: str | Path, verify: bool | None = None) -> Any:
         own = {name: a for name, a in arrays.items() if not name.startswith(_PREFIX)}
         state = {str(k): decode(v, arrays) for k, v in model["state"].items()}
         state["params"] = {str(k): decode(v, arrays) for k, v in model["params"].items()}
-        _check_jobs(state["params"].get("n_jobs"))
+        jobs = state["params"].get("n_jobs")
+        if jobs is not None and (type(jobs) is not int or not 0 < abs(jobs) <= MOST_JOBS):
+            raise ModelFileError(f"n_jobs is {jobs!r}: the file is damaged")
         return cls.from_model_state(state, own)
     except ModelFileError as error:
         raise ModelFileError(f"{path}: {error}") from None
     except DAMAGE as error:
         raise ModelFileError(f"{path}: a damaged model file, or one of another spom ({error})") from None
-
-
-def _check_jobs(jobs: Any) -> None:
-    """`n_jobs` counts threads of `predict`: a whole number, or None."""
-    if jobs is not None and (type(jobs) is not int or not 0 < abs(jobs) <= MOST_JOBS):
-        raise ModelFileError(f"n_jobs is {jobs!r}: the file is damaged")
 
 
 def _estimator(name: str, path: str) -> Any:

@@ -67,7 +67,9 @@ def _panel(epochs: Sequence[Epoch], columns: tuple[str, ...]) -> Figure | None:
     for stage in stages:
         for column in columns:
             points = [(x, e) for x, e in zip(at, epochs, strict=True) if e.stage == stage]
-            if all(getattr(e, column) is None for _, e in points) or (column == "loss" and _no_penalty(points)):
+            # Without a penalty the loss is the objective: one line shows both.
+            same = column == "loss" and all(e.loss == e.objective for _, e in points)
+            if same or all(getattr(e, column) is None for _, e in points):
                 continue
             name = ", ".join(part for part in (column.replace("_", " ") if len(columns) > 1 else "", stage) if part)
             colour = f"var(--line-{len(data) % COLOURS + 1})"
@@ -77,7 +79,7 @@ def _panel(epochs: Sequence[Epoch], columns: tuple[str, ...]) -> Figure | None:
         data.append(_best(epochs, at))
     layout = _layout(height=230)
     layout["xaxis"] |= {"title": {"text": "epoch"}, "rangemode": "tozero", "dtick": _every(at)}
-    if columns == ("dev",) and _is_share([e.dev for e in epochs]):
+    if columns == ("dev",) and all(e.dev is None or 0.0 <= e.dev <= 1.0 for e in epochs):
         layout["yaxis"] |= _percent([e.dev for e in epochs])
     if columns[0] in ("blocks_kept", "nonzeros"):
         layout["yaxis"] |= {"rangemode": "tozero", "tickformat": "~s"}
@@ -85,11 +87,6 @@ def _panel(epochs: Sequence[Epoch], columns: tuple[str, ...]) -> Figure | None:
     if "objective" in columns or "loss" in columns:
         figure["title"] = " and ".join(columns).capitalize()
     return {**figure, "label": _spoken(epochs, columns)}
-
-
-def _no_penalty(points: list[tuple[int, Epoch]]) -> bool:
-    """Whether the loss is the objective: one line shows both."""
-    return all(e.loss == e.objective for _, e in points)
 
 
 def _line(name: str, points: list[tuple[int, Epoch]], column: str, colour: str) -> Figure:
@@ -137,10 +134,6 @@ def _percent(values: Sequence[Number]) -> Figure:
     return {"tickformat": f".{digits}~%"}
 
 
-def _is_share(values: Sequence[Number]) -> bool:
-    return all(v is None or 0.0 <= v <= 1.0 for v in values)
-
-
 def _spoken(epochs: Sequence[Epoch], columns: tuple[str, ...]) -> str:
     parts = []
     for c in columns:
@@ -156,7 +149,8 @@ def _spoken(epochs: Sequence[Epoch], columns: tuple[str, ...]) -> str:
 
 def _paths(paths: Paths) -> Figure:
     """The lines that reach highest at the end in colours, all others grey, as one trace with gaps."""
-    order = sorted(range(len(paths.names)), key=lambda m: _rank(paths, m))[:MOST_LINES]
+    columns = [[weight or 0.0 for weight in column] for column in zip(*paths.weights, strict=True)]
+    order = sorted(range(len(columns)), key=lambda m: (-columns[m][-1], -max(columns[m]), m))[:MOST_LINES]
     epochs = list(paths.epochs)
     grey: Figure = {
         **{"type": "scatter", "mode": "lines", "name": "others", "x": [], "y": [], "text": []},
@@ -191,11 +185,6 @@ def _paths(paths: Paths) -> Figure:
         f"Line chart: the weights of {len(paths.names)} blocks over {len(epochs)} epochs. Largest at the end: {ends}."
     )
     return {"data": data, "layout": layout, "legend": legend, "label": label}
-
-
-def _rank(paths: Paths, m: int) -> tuple[float, float, int]:
-    column = [row[m] or 0.0 for row in paths.weights]
-    return -column[-1], -max(column), m
 
 
 def _shares(blocks: Sequence[Block]) -> Figure:
@@ -277,7 +266,7 @@ def _heat(matrix: Matrix, z: Sequence[Sequence[Number]], rows: str, columns: str
 
 def _named(labels: Sequence[str]) -> Figure:
     """Places are numbered, not named: two labels may look the same, and one may look like a date."""
-    shown = [plain(_short(label, 28)) for label in labels]
+    shown = [plain(label if len(label) <= 28 else label[:27] + "…") for label in labels]
     return {"tickvals": list(range(len(labels))), "ticktext": shown, "showgrid": False, "zeroline": False, "ticks": ""}
 
 
@@ -288,10 +277,6 @@ def plain(text: str) -> str:
     'a&lt;b'
     """
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-
-
-def _short(text: str, most: int) -> str:
-    return text if len(text) <= most else text[: most - 1] + "…"
 
 
 def _layout(height: int) -> Figure:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 from sklearn.base import is_classifier, is_regressor
 from sklearn.utils.validation import check_is_fitted
 
 from spom.estimators.saving import history_entries
+from spom.estimators.tagger.defaults import metric
 from spom.estimators.tagger.inputs import split_labels
-from spom.estimators.tagger.model import metric
 from spom.metrics.attachment import attachment
 from spom.metrics.confusion import confusion_counts
 from spom.report.contents import Contents, Matrix, Sentence
@@ -40,48 +40,32 @@ def contents_of(estimator: Any, X: Any = None, y: Any = None, title: str | None 
     check_is_fitted(estimator)
     found = described(estimator, top)
     entries = history_entries(getattr(estimator, "history_", None))
-    scores = {"nonzeros": found.nonzeros, "blocks_kept": found.kept}
-    known = {name: float(value) for name, value in scores.items() if value is not None}
-    scored = Scored() if X is None else _scored(estimator, X, y)
+    told = {} if X is None else _scored(estimator, X, y)
+    scores = told.pop("scores", {})
+    listed = found.block_count is None or found.block_count == len(found.blocks)
     name = type(estimator).__name__
-    return Contents(
+    return replace(
+        found,
         title=title or name,
         estimator=name if title else "",
         task=_task(estimator),
-        block=found.block,
-        score=FRACTIONS.get(next(iter(scored.scores), ""), "Score"),
-        scores={**scored.scores, **known},
+        score=FRACTIONS.get(next(iter(scores), ""), "Score"),
+        scores={**scores, **found.scores},
         facts={"Parameters": parameters(estimator)},
         epochs=epochs_of(entries),
-        paths=paths_of(entries, [block.name for block in found.blocks]) if _all_listed(found) else None,
-        blocks=found.blocks,
-        block_count=found.count,
-        pruning=found.pruning,
-        features=found.features,
-        confusion=scored.confusion,
-        transitions=found.transitions,
-        sentences=scored.sentences,
+        paths=paths_of(entries, [block.name for block in found.blocks]) if listed else None,
+        **told,
     )
-
-
-def _all_listed(found: Any) -> bool:
-    return found.count is None or found.count == len(found.blocks)
 
 
 def parameters(estimator: Any) -> list[tuple[str, str]]:
     """The parameters that differ from their defaults first, then the others."""
     given = estimator.get_params(deep=False)
-    default = type(estimator)().get_params(deep=False) if _has_defaults(estimator) else {}
+    default = {}
+    with suppress(TypeError):
+        default = type(estimator)().get_params(deep=False)
     pairs = [(name, repr(value)) for name, value in given.items() if name != "callbacks"]
     return sorted(pairs, key=lambda pair: repr(default.get(pair[0])) == pair[1])
-
-
-def _has_defaults(estimator: Any) -> bool:
-    try:
-        type(estimator)()
-    except TypeError:
-        return False
-    return True
 
 
 def _task(estimator: Any) -> str:
@@ -95,16 +79,8 @@ def _task(estimator: Any) -> str:
 # --- how it does ----------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Scored:
-    """How an estimator does on data: the score that it is steered by comes first."""
-
-    scores: dict[str, float] = field(default_factory=dict)
-    confusion: Matrix | None = None
-    sentences: Sequence[Sentence] = ()
-
-
-def _scored(estimator: Any, X: Any, y: Any) -> Scored:
+def _scored(estimator: Any, X: Any, y: Any) -> dict[str, Any]:
+    """What a page shows of an estimator on data; the score that it is steered by comes first."""
     if hasattr(estimator, "arcs_"):
         return _trees(estimator, X)
     if hasattr(estimator, "chain_"):
@@ -113,24 +89,24 @@ def _scored(estimator: Any, X: Any, y: Any) -> Scored:
         raise ValueError("to score the estimator, the page needs y as well as X")
     value = float(estimator.score(X, y))
     if not hasattr(estimator, "classes_"):
-        return Scored({"r2": value})
-    return Scored({"accuracy": value}, confusion_matrix(y, estimator.predict(X)))
+        return {"scores": {"r2": value}}
+    return {"scores": {"accuracy": value}, "confusion": confusion_matrix(y, estimator.predict(X))}
 
 
-def _sequences(tagger: Any, X: Any, y: Any) -> Scored:
+def _sequences(tagger: Any, X: Any, y: Any) -> dict[str, Any]:
     X, y = split_labels(X, y)
     found = tagger.evaluate(X, y)
     scores = {"accuracy": float(found.accuracy)}
     if metric(tagger.scoring, tagger.classes_.tolist()) == "f1":
         scores = {name: float(getattr(found, name)) for name in ("f1", "precision", "recall", "accuracy")}
-    return Scored(scores, confusion_matrix(y, tagger.predict(X)))
+    return {"scores": scores, "confusion": confusion_matrix(y, tagger.predict(X))}
 
 
-def _trees(parser: Any, bank: Any) -> Scored:
+def _trees(parser: Any, bank: Any) -> dict[str, Any]:
     found = parser.predict(bank)
     counts = attachment(bank, found)
     scores = {"uas": counts.uas, "las": counts.las} if parser.labels_ is not None else {"uas": counts.uas}
-    return Scored(scores, sentences=example_sentences(bank, found))
+    return {"scores": scores, "sentences": example_sentences(bank, found)}
 
 
 def example_sentences(gold: Any, found: Any, most: int = 8) -> list[Sentence]:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from spom.report.contents import Block, Features, Matrix
+from spom.report.contents import Block, Contents, Features, Matrix
 
 # A linear model may have millions of blocks; this many of the largest are listed.
 MOST_BLOCKS = 2000
@@ -20,22 +19,8 @@ MOST_LABELS = 60
 WIDER = 20
 
 
-@dataclass(frozen=True)
-class Described:
-    """The summary of a model with `count` blocks; `blocks` has all of them, or the largest."""
-
-    block: str = "block"
-    blocks: Sequence[Block] = ()
-    count: int | None = None
-    kept: int | None = None
-    nonzeros: int | None = None
-    features: Sequence[Features] = ()
-    transitions: Matrix | None = None
-    pruning: str = ""
-
-
-def described(model: Any, top: int = 12, name_of: Callable[[int], str] | None = None) -> Described:
-    """Summarise a model. `name_of` names the features of a model that has no names for them."""
+def described(model: Any, top: int = 12, name_of: Callable[[int], str] | None = None) -> Contents:
+    """What a page shows of a model; `name_of` names the features of a model that has no names for them."""
     if hasattr(model, "coef_"):
         return _linear(model, top, name_of or (lambda i: f"x{i}"))
     if hasattr(model, "chain_"):
@@ -47,8 +32,12 @@ def described(model: Any, top: int = 12, name_of: Callable[[int], str] | None = 
         return _parser(model.parser_)
     if hasattr(model, "block_weights_"):
         blocks = _named_blocks(model)
-        return Described(block="kernel", blocks=blocks, kept=sum(block.kept for block in blocks))
-    return Described()
+        return Contents("", block="kernel", blocks=blocks, scores=_counts(sum(block.kept for block in blocks)))
+    return Contents("")
+
+
+def _counts(kept: Any, nonzeros: Any = None) -> dict[str, float]:
+    return {**({} if nonzeros is None else {"nonzeros": float(nonzeros)}), "blocks_kept": float(kept)}
 
 
 def _named_blocks(model: Any, nonzeros: dict[str, int] | None = None) -> list[Block]:
@@ -63,7 +52,7 @@ def _named_blocks(model: Any, nonzeros: dict[str, int] | None = None) -> list[Bl
 # --- linear models ------------------------------------------------------------------------------------
 
 
-def _linear(model: Any, top: int, name_of: Callable[[int], str]) -> Described:
+def _linear(model: Any, top: int, name_of: Callable[[int], str]) -> Contents:
     names = getattr(model, "feature_names_in_", None)
     named = name_of if names is None else (lambda i: str(names[i]))
     coef = sparse.csr_matrix(np.atleast_2d(model.coef_) if not sparse.issparse(model.coef_) else model.coef_)
@@ -77,12 +66,12 @@ def _linear(model: Any, top: int, name_of: Callable[[int], str]) -> Described:
     for m in order.tolist():
         own = np.asarray(members[m])
         blocks.append(Block(_joined(own, named), float(weights[m]), own.size * coef.shape[0], int(counts[own].sum())))
-    return Described(
+    return Contents(
+        "",
         block="feature" if isinstance(members, np.ndarray) or all(len(m) == 1 for m in members) else "group",
         blocks=blocks,
-        count=int(weights.size),
-        kept=int(np.count_nonzero(weights)),
-        nonzeros=int(coef.nnz),
+        block_count=int(weights.size),
+        scores=_counts(np.count_nonzero(weights), coef.nnz),
         features=[_top(label, coef[k], named, top) for k, label in enumerate(_labels(model, coef.shape[0]))],
     )
 
@@ -119,7 +108,7 @@ def balanced(sorted_weights: list[tuple[str, float]], top: int) -> list[tuple[st
 # --- structures -----------------------------------------------------------------------------------------
 
 
-def _tagger(model: Any, top: int) -> Described:
+def _tagger(model: Any, top: int) -> Contents:
     left = model._features.blocks
     counts = np.asarray((model.weights_ != 0).sum(axis=1)).reshape(-1)
     nonzeros = {
@@ -131,24 +120,25 @@ def _tagger(model: Any, top: int) -> Described:
         Features(str(label), balanced([(name, weight) for name, _, weight in model.features(label, WIDER * top)], top))
         for label in labels
     ]
-    return Described(
+    return Contents(
+        "",
         block="template",
         blocks=_named_blocks(model, nonzeros),
-        kept=int(model.selected_.size),
-        nonzeros=int(model.nonzeros_),
+        scores=_counts(model.selected_.size, model.nonzeros_),
         features=[one for one in features if one.weights],
         transitions=_chain(model),
         pruning="" if model.pruning_ is None else str(model.pruning_),
     )
 
 
-def _kernel_tagger(model: Any) -> Described:
+def _kernel_tagger(model: Any) -> Contents:
     """Kernels have no features to show; with templates beside them the blocks are of both kinds."""
-    return Described(
+    return Contents(
+        "",
         # Beside the kernels there may be a block of transitions; more blocks are those of templates.
         block="kernel" if len(model.blocks_) <= len(model.kernels) + 1 else "block",
         blocks=_named_blocks(model),
-        kept=int(model.selected_.size),
+        scores=_counts(model.selected_.size),
         transitions=_chain(model),
     )
 
@@ -167,12 +157,12 @@ def _chain(model: Any) -> Matrix | None:
     return Matrix(["(start)", *labels], [*labels, "(end)"], values)
 
 
-def _parser(model: Any) -> Described:
+def _parser(model: Any) -> Contents:
     stages = (model.arcs_, model.second_, model.labels_)
-    return Described(
+    return Contents(
+        "",
         block="template",
         blocks=_named_blocks(model),
-        kept=int(model.selected_.size),
-        nonzeros=sum(int(np.count_nonzero(stage.weights)) for stage in stages if stage is not None),
+        scores=_counts(model.selected_.size, sum(np.count_nonzero(s.weights) for s in stages if s is not None)),
         pruning="" if model.pruning_ is None else str(model.pruning_.table()),
     )

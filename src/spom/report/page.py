@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 from dataclasses import asdict, replace
 from importlib import resources
@@ -54,8 +55,11 @@ def page_html(page: Contents) -> str:
     """The page as text."""
     page = _cut(page)
     shown = figures(page)
+    plotly = str(_needed("plotly.offline").get_plotlyjs()) if shown else ""
     trees = [tree(sentence) for sentence in page.sentences]
-    markup = _markup()
+    jinja = _needed("jinja2")
+    markup = _needed("markupsafe").Markup
+    template = jinja.Environment(autoescape=True, undefined=jinja.StrictUndefined).from_string(_asset("page.html"))
     values = {
         **_values(page, shown),
         "trees": trees,
@@ -64,9 +68,9 @@ def page_html(page: Contents) -> str:
         "css": markup(_asset("page.css")),
         "theme": markup(_asset("theme.js")),
         "script": markup(_asset("page.js")),
-        "plotly": markup(_plotly() if shown else ""),
+        "plotly": markup(plotly.replace("</script", "<\\/script")),
     }
-    return str(_template().render(values))
+    return str(template.render(values))
 
 
 def _values(page: Contents, shown: dict[str, Any]) -> dict[str, Any]:
@@ -140,29 +144,10 @@ def _asset(name: str) -> str:
     return (resources.files("spom.report") / "template" / name).read_text(encoding="utf-8")
 
 
-def _template() -> Any:
+def _needed(name: str) -> Any:
+    """A package of the extra `report`."""
     try:
-        from jinja2 import Environment, StrictUndefined
+        return importlib.import_module(name)
     except ImportError:
-        raise _missing("jinja2") from None
-    return Environment(autoescape=True, undefined=StrictUndefined).from_string(_asset("page.html"))
-
-
-def _markup() -> Any:
-    try:
-        from markupsafe import Markup  # comes with jinja2
-    except ImportError:
-        raise _missing("jinja2") from None
-    return Markup
-
-
-def _plotly() -> str:
-    try:
-        from plotly.offline import get_plotlyjs
-    except ImportError:
-        raise _missing("plotly") from None
-    return str(get_plotlyjs()).replace("</script", "<\\/script")
-
-
-def _missing(package: str) -> Unsupported:
-    return Unsupported(f"a page needs {package}, which is not installed: pip install spom[report]")
+        package = name.partition(".")[0]
+        raise Unsupported(f"a page needs {package}, which is not installed: pip install spom[report]") from None

@@ -15,10 +15,10 @@ from spom.models.run import read_run, run_path
 from spom.report.contents import Block, Contents, Matrix, Sentence
 from spom.report.fitted import contents_of
 from spom.report.history import epochs_of, paths_of
-from spom.report.models import Described, described
+from spom.report.models import described
+from spom.report.tables import FRACTIONS
 
-# The scores that a run is steered by, best known first, and how people call them.
-_SCORES = {"f1": "F1", "las": "LAS", "uas": "UAS", "accuracy": "Accuracy", "r2": "R²"}
+# The scores that a run is steered by, best known first.
 _DEV = {"tagger": ("f1", "accuracy"), "parser": ("uas",), "classifier": ("accuracy",), "regressor": ("r2",)}
 
 
@@ -41,67 +41,54 @@ def contents_from_run(path: str | Path, top: int = 12) -> Contents:
         raise ModelFileError(f"{path}: the record of the run is damaged ({type(error).__name__}: {error})") from None
 
 
-def _model(folder: Path, record: dict[str, Any], top: int) -> tuple[Described, list[str]]:
+def _model(folder: Path, record: dict[str, Any], top: int) -> tuple[Contents, list[str]]:
     name = os.path.basename(str(record.get("model") or ""))
     if not name or not (folder / name).is_file():
-        return Described(), [f"The model {name or 'of this run'} is missing: its features are not shown."]
+        return Contents(""), [f"The model {name or 'of this run'} is missing: its features are not shown."]
     try:
         # An svmlight file counts its features from one, and so does the command.
         return described(load_model(folder / name), top, lambda i: str(i + 1)), []
     except (ModelFileError, OSError) as error:
-        return Described(), [f"The model could not be read, and its features are not shown: {error}"]
+        return Contents(""), [f"The model could not be read, and its features are not shown: {error}"]
 
 
-def _contents(record: dict[str, Any], found: Described, notes: list[str]) -> Contents:
+def _contents(record: dict[str, Any], found: Contents, notes: list[str]) -> Contents:
     history = [entry for entry in record.get("history") or [] if isinstance(entry, dict)]
     names = [str(name) for name in record.get("blocks") or []]
     result = {k: float(v) for k, v in (record.get("result") or {}).items() if isinstance(v, (int, float))}
     task = str(record.get("task") or "")
-    blocks = found.blocks or _blocks(names, record.get("block_weights") or _last_weights(history))
+    last: Sequence[Any] = next((e["block_weights"] for e in reversed(history) if e.get("block_weights")), [])
+    weights = record.get("block_weights") or last
+    told = zip(names, weights, strict=True) if len(names) == len(weights) else ()
+    blocks = found.blocks or [Block(name, float(weight or 0.0)) for name, weight in told]
     steered = next((key for key in _DEV.get(task, ()) if key in result), "")
-    return Contents(
+    return replace(
+        found,
         title=str(record.get("model") or "run"),
         estimator=str(record.get("estimator") or ""),
         task=task,
-        block=found.block if found.block != "block" else _kind(task),
-        score=_SCORES.get(steered, "Score"),
+        block="template" if found.block == "block" and task in ("tagger", "parser") else found.block,
+        score={**FRACTIONS, "r2": "R²"}.get(steered, "Score"),
         scores=_scores(result, found, history),
         facts=_facts(record),
         epochs=epochs_of(history),
         paths=paths_of(history, names or [b.name for b in blocks]),
         blocks=blocks,
-        block_count=found.count,
         pruning=str(record.get("pruning") or found.pruning),
-        features=found.features,
         confusion=_confusion(record.get("confusion")),
-        transitions=found.transitions,
         sentences=[_sentence(one) for one in record.get("examples") or []],
         notes=notes,
     )
 
 
-def _kind(task: str) -> str:
-    return "template" if task in ("tagger", "parser") else "block"
-
-
-def _scores(result: dict[str, float], found: Described, history: list[dict[str, Any]]) -> dict[str, float]:
+def _scores(result: dict[str, float], found: Contents, history: list[dict[str, Any]]) -> dict[str, float]:
     """The record's own numbers, with those of the model where the record has none."""
-    ours = {"nonzeros": found.nonzeros, "blocks_kept": found.kept}
+    ours: dict[str, float | None] = dict(found.scores)
     speeds = sorted(float(e["per_second"]) for e in history if e.get("per_second"))
     ours["per_second"] = round(speeds[len(speeds) // 2]) if speeds else None
     hidden = ("weights", "classes")
     kept = {k: v for k, v in result.items() if k not in hidden}
     return {**{k: float(v) for k, v in ours.items() if v is not None and k not in kept}, **kept}
-
-
-def _last_weights(history: list[dict[str, Any]]) -> Sequence[Any]:
-    return next((e["block_weights"] for e in reversed(history) if e.get("block_weights")), [])
-
-
-def _blocks(names: list[str], weights: Sequence[Any]) -> list[Block]:
-    if len(names) != len(weights):
-        return []
-    return [Block(name, float(weight or 0.0)) for name, weight in zip(names, weights, strict=True)]
 
 
 def _confusion(found: Any) -> Matrix | None:

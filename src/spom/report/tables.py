@@ -14,15 +14,8 @@ FRACTIONS = {
     **{"macro_f1": "Macro F1", "balanced_accuracy": "Balanced accuracy"},
 }
 _EPOCH_COLUMNS = {
-    **{
-        "stage": "Stage",
-        "epoch": "Epoch",
-        "objective": "Objective",
-        "loss": "Loss",
-        "dev": "Dev",
-        "blocks_kept": "Blocks kept",
-    },
-    **{"nonzeros": "Not zero", "per_second": "Per second", "seconds": "Seconds"},
+    **{"stage": "Stage", "epoch": "Epoch", "objective": "Objective", "loss": "Loss", "dev": "Dev"},
+    **{"blocks_kept": "Blocks kept", "nonzeros": "Not zero", "per_second": "Per second", "seconds": "Seconds"},
 }
 
 
@@ -111,7 +104,8 @@ def tiles(page: Contents) -> list[Tile]:
     used = {*FRACTIONS, "blocks_kept", "nonzeros", "bytes", "seconds", "per_second", "tokens", "sentences", "rows"}
     found += [Tile(key.replace("_", " "), number(scores[key])) for key in scores if key not in used]
     if page.kept_blocks is not None:
-        found.append(Tile(f"{page.block.capitalize()}s kept", number(page.kept_blocks), _of(page.total_blocks)))
+        of = f"of {page.total_blocks:,}" if page.total_blocks else ""
+        found.append(Tile(f"{page.block.capitalize()}s kept", number(page.kept_blocks), of))
     if "nonzeros" in scores:
         found.append(Tile("Weights not zero", number(scores["nonzeros"])))
     if "bytes" in scores:
@@ -134,10 +128,6 @@ def tile_columns(count: int) -> int:
         return max(1, count)
     even = [c for c in (6, 5, 4, 3) if count % c == 0]
     return even[0] if even else min(6, -(-count // 2))
-
-
-def _of(total: int) -> str:
-    return f"of {total:,}" if total else ""
 
 
 def epoch_table(epochs: Sequence[Epoch]) -> Table:

@@ -203,7 +203,7 @@ def _hash(*parts: bytes) -> str:
 
 
 def _conll(content: bytes, piece: Piece, options: dict[str, Any]) -> Any:
-    from spom.data.conll import read_conll
+    from spom.data.columns import read_conll
 
     if not content.strip():
         return None

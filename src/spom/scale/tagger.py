@@ -16,6 +16,7 @@ from spom.data.columns import Columns
 from spom.data.treebank import Treebank
 from spom.errors import Unsupported
 from spom.estimators.tagger import defaults
+from spom.estimators.tagger.defaults import metric
 from spom.estimators.tagger.inputs import (
     Features,
     Task,
@@ -26,7 +27,6 @@ from spom.estimators.tagger.inputs import (
     recode,
     split_labels,
 )
-from spom.estimators.tagger.model import metric
 from spom.estimators.tagger.tagger import ChainLearner
 from spom.estimators.training import Trainer, all_or_nothing, described
 from spom.features.templates import Templates

@@ -1,4 +1,4 @@
-"""What fitted linear models share: scores, predictions, and summaries of their blocks."""
+"""What fitted linear models share: scores, predictions, summaries of their blocks, and their model file."""
 
 from __future__ import annotations
 
@@ -13,14 +13,25 @@ from sklearn.utils.extmath import row_norms, safe_sparse_dot
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from spom.core.arrays import Floats, Ints
+from spom.core.arrays import Arrays, Floats, Ints
+from spom.core.container import check_indices, check_offsets, check_shape, take
+from spom.errors import ModelFileError
 from spom.estimators.checking import check_data, operator
 from spom.estimators.explanation import Explanation, explain_linear
-from spom.estimators.saving import SavingLinear
+from spom.estimators.saving import Saving, known
+from spom.losses.base import Loss
+from spom.solvers.iterate import History
 from spom.solvers.linear.scores import MANY_SCORES
 
+# What `fit` leaves behind in a linear model besides its weights and its history.
+FITTED = (
+    *("classes_", "feature_names_in_", "n_features_in_", "loss_", "penalty_", "mirror_", "intercept_"),
+    *("calibration_", "converged_", "n_rounds_", "n_iter_", "objective_", "dual_gap_"),
+    *("strength_", "strengths_", "best_score_", "cv_scores_"),
+)
 
-class LinearModel(SavingLinear, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+
+class LinearModel(Saving, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """Scores X coef_^T + intercept_, and the summary of a fitted linear model."""
 
     coef_: Any
@@ -103,6 +114,36 @@ class LinearModel(SavingLinear, BaseEstimator):  # type: ignore[misc]  # scikit-
         tags.input_tags.sparse = True
         return tags
 
+    # --- as a model file: the weights as an array or, where most are zero, as the places and values of the others -----
+
+    def model_state(self) -> tuple[dict[str, Any], Arrays]:
+        """What `spom.models` writes; of the history the last entry is kept, without its time."""
+        check_is_fitted(self)
+        # Asked for first: a model in the middle of `partial_fit` calls makes its attributes when they are read.
+        coef, held = self.coef_, vars(self)
+        state = {name: held[name] for name in FITTED if name in held}
+        arrays, state["coef"] = _packed(coef)
+        state["history"] = _last(held.get("history_"))
+        return state, arrays
+
+    @classmethod
+    def from_model_state(cls, state: dict[str, Any], arrays: Arrays) -> Self:
+        """The estimator again."""
+        model = cls(**state["params"])
+        coef = _unpacked(state["coef"], arrays)
+        model.__dict__.update({name: state[name] for name in FITTED if name in state})
+        model.__dict__.update(coef_=coef, history_=_history(state["history"]), _resume=None)
+        _check_fit(model, coef)
+        return model
+
+    def _training(self) -> dict[str, Any]:
+        last = _last(getattr(self, "history_", None))
+        kept = {name: last["last"][name] for name in ("objective", "loss") if known(last["last"].get(name))}
+        coef = self.coef_
+        nonzero = coef.nnz if sparse.issparse(coef) else np.count_nonzero(coef)
+        selected = np.asarray(self.selected_).size
+        return {**kept, "nonzeros": int(nonzero), "weights": int(np.prod(coef.shape)), "blocks_kept": int(selected)}
+
 
 def _groups_of(penalty: Any, shape: tuple[int, ...]) -> list[Ints] | None:
     """The features of each group of a group penalty, or None where the blocks are the features."""
@@ -182,3 +223,69 @@ class LinearRegressor(RegressorMixin, LinearModel):  # type: ignore[misc]  # sci
     def predict(self, X: Any) -> Floats:
         """The score of each row."""
         return self._scores(X).reshape(-1)
+
+
+# --- from a model file --------------------------------------------------------------------------------
+
+
+def _packed(coef: Any) -> tuple[Arrays, dict[str, Any]]:
+    rows = coef if sparse.issparse(coef) else np.atleast_2d(coef)
+    form = {"sparse": sparse.issparse(coef), "ndim": coef.ndim, "shape": list(rows.shape)}
+    # An entry of a list takes 12 bytes with its place, one of an array 8.
+    if not form["sparse"] and 3 * np.count_nonzero(rows) > 2 * rows.size:
+        return {"coef": rows}, form
+    listed = sparse.csr_matrix(rows)
+    listed.eliminate_zeros()
+    return {"coef.data": listed.data, "coef.indices": listed.indices, "coef.indptr": listed.indptr}, form
+
+
+def _unpacked(form: dict[str, Any], arrays: Arrays) -> Any:
+    shape = (int(form["shape"][0]), int(form["shape"][1]))
+    if "coef" in arrays:
+        rows: Any = check_shape(take(arrays, "coef", "f", 2), shape, "coef")
+    else:
+        data = take(arrays, "coef.data", "f")
+        indices = check_shape(check_indices(take(arrays, "coef.indices", "i"), shape[1], "coef"), data.shape, "coef")
+        indptr = check_shape(take(arrays, "coef.indptr", "i"), (shape[0] + 1,), "coef")
+        rows = sparse.csr_matrix((data, indices, check_offsets(indptr, data.size, "coef")), shape=shape)
+        rows = rows if form["sparse"] else rows.toarray()
+    return rows if form["ndim"] == 2 else rows.reshape(-1)
+
+
+def _check_fit(model: Any, coef: Any) -> None:
+    """The weights fit the features and the classes."""
+    held = vars(model)
+    width, bias = coef.shape[-1], np.shape(held["intercept_"])
+    rows = 1 if coef.ndim == 1 else coef.shape[0]
+    classes = held.get("classes_")
+    wanted = hasattr(model, "predict_log_proba")
+    if (wanted or classes is not None) and (not isinstance(classes, np.ndarray) or classes.ndim != 1):
+        raise ModelFileError("the classes are no list of labels: the file is damaged")
+    if not isinstance(held.get("loss_"), Loss):
+        raise ModelFileError("the loss is none: the file is damaged")
+    intercept = np.asarray(held["intercept_"])
+    if intercept.dtype.kind != "f" or not np.isfinite(intercept).all():
+        raise ModelFileError("the intercept is not finite: the file is damaged")
+    fits = classes is None or rows == (1 if len(classes) == 2 and rows == 1 else len(classes))
+    if width != held["n_features_in_"] or bias not in ((), (1,), (rows,)) or not fits:
+        raise ModelFileError("the weights do not fit the features and classes: the file is damaged")
+
+
+def _last(history: Any) -> dict[str, Any]:
+    """The last entry of a history, which is an object or a dict of columns."""
+    if history is None:
+        return {"object": False, "last": {}}
+    columns = history if isinstance(history, dict) else history.as_dict()
+    last = {name: column[-1] for name, column in columns.items() if len(column)}
+    if "seconds" in last:
+        last["seconds"] = float("nan")
+    return {"object": not isinstance(history, dict), "last": last}
+
+
+def _history(kept: dict[str, Any]) -> Any:
+    columns = {name: [value] for name, value in kept["last"].items()}
+    if not kept["object"]:
+        return columns
+    history = History()
+    vars(history).update({name: column for name, column in columns.items() if name in vars(history)})
+    return history

@@ -8,14 +8,14 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from spom.core.arrays import Floats, Ints
+from spom.core.arrays import Arrays, Floats, Ints
 from spom.core.callbacks import TakesCallbacks
 from spom.core.container import check_shape, take
 from spom.core.registry import TakesPenalty
 from spom.errors import ModelFileError
 from spom.estimators.mkl.model import KernelModel
 from spom.estimators.mkl.pruning import KernelPruning
-from spom.estimators.saving import Arrays, Saving
+from spom.estimators.saving import Saving
 
 
 class KernelEstimator(TakesPenalty, TakesCallbacks, Saving, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types

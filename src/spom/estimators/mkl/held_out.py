@@ -10,6 +10,7 @@ from sklearn.model_selection import StratifiedKFold
 
 from spom.core.arrays import Floats, Ints
 from spom.estimators.checking import encode
+from spom.estimators.training.streams import some
 
 # Parts that rows are divided into, and how many held-out scores are enough: a single number is fitted to them, so that
 # more than a few hundred change it by a few percent. Not tuned.
@@ -51,6 +52,4 @@ def _part(model: Any, X: Any, rows: Ints, columns: Ints) -> Any:
     """Some rows of X; of Gram matrices the columns of those that were learnt from."""
     if model._is_precomputed():
         return [gram[rows][:, columns] for gram in X]
-    if hasattr(X, "iloc"):
-        return X.iloc[rows]
-    return X[rows] if hasattr(X, "shape") else [X[i] for i in rows.tolist()]
+    return some(X, rows)

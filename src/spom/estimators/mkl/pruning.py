@@ -7,8 +7,8 @@ from typing import Any
 
 from spom.core.arrays import Floats, Ints
 from spom.errors import Unsupported
-from spom.estimators.dropping import Dropping, asked_rate
 from spom.estimators.mkl.training import Blocks
+from spom.estimators.pruning import Dropping, asked_rate
 from spom.solvers.mkl.knockoffs import KernelSelection, select_kernels
 
 

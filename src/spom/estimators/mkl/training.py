@@ -295,11 +295,6 @@ class KernelLearner(Learner):
         more: Arrays = {name: state.internal[name].copy() for name in ("scale", "transition") if name in state.internal}
         return {"theta": state.theta.copy(), "norms": np.asarray(state.block_norms).copy(), **more}
 
-    def like(self, state: State | None) -> Arrays:
-        """Return the state's own model: the solver compares it with the problem."""
-        assert state is not None
-        return self.model(state)
-
     def score(self, model: Arrays) -> float:
         """Return the score on development data."""
         return self.dev(model)

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from spom.core.arrays import Floats, Ints, check_dev
 from spom.core.callbacks import TakesCallbacks
-from spom.core.registry import TakesPenalty, register
+from spom.core.registry import TakesPenalty, keep, register
 from spom.data.conllu import conllu_text
 from spom.data.treebank import Treebank, as_treebank
 from spom.decoders.inside_outside import inside_outside
@@ -146,29 +146,7 @@ class DependencyParser(TakesPenalty, TakesCallbacks, SavingParser, BaseEstimator
         solver: str = "online",
         tol: float | None = None,
     ) -> None:
-        self.templates = templates
-        self.projective = projective
-        self.loss = loss
-        self.penalty = penalty
-        self.labels = labels
-        self.epochs = epochs
-        self.label_epochs = label_epochs
-        self.prune = prune
-        self.second_stage = second_stage
-        self.folds = folds
-        self.step = step
-        self.cost = cost
-        self.table_bits = table_bits
-        self.min_count = min_count
-        self.patience = patience
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
-        self.callbacks = callbacks
-        self.update = update
-        self.order = order
-        self.solver = solver
-        self.tol = tol
+        keep(self, locals())
 
     # --- learning ----------------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ budget that makes a parser with a fifth of the templates four times as fast.
 
 A number of templates or a share of them is kept as asked. `"auto"` asks the treebank: sentences are divided into three
 runs, and parsers learn from two of them, for each run in turn, with all templates and with the best half. The half is
-taken where it is good enough on the held-out runs (`estimators.comparing`; heads that are right). Then small weights
+taken where it is good enough on the held-out runs (`estimators.pruning`; heads that are right). Then small weights
 are dropped, and nothing is learnt again: the least share of the largest weights is kept whose trees of the held-out
 runs are good enough beside those of the whole parser, and the same for the weights of relations. With a second stage
 or trees of second order all weights of arcs are kept.
@@ -29,10 +29,9 @@ from numpy.typing import NDArray
 
 from spom.core.arrays import Floats, Ints, Singles, aligned_singles
 from spom.data.treebank import Treebank
-from spom.estimators.comparing import FEWEST, is_worse, runs, will_do
-from spom.estimators.dropping import asked_rate
 from spom.estimators.parser.defaults import chosen_penalty
 from spom.estimators.parser.stages import Stages, gold_relations
+from spom.estimators.pruning import FEWEST, asked_rate, is_worse, runs, will_do
 from spom.features.arc_spaces import HEAD, MODIFIER, PAIR, SALT
 from spom.features.arcs import ArcCodes, ArcLayout, ArcTemplates, with_roots
 from spom.solvers.structured.trees.garrote import best_templates

@@ -132,10 +132,6 @@ class ArcLearner(_Epochs):
         """Return the mean of the weights."""
         return {"weights": self.solver.mean(float(self.solver.rounds))}
 
-    def like(self, state: State | None) -> Arrays:
-        """Weights of this solver's size."""
-        return {"weights": self.solver.weights}
-
     def score(self, model: Arrays) -> float:
         """UAS on development data."""
         assert self.dev is not None
@@ -153,10 +149,6 @@ class OptimumLearner(BatchLearner):
         """Return the weights now."""
         return {"weights": self.solver.model().weights}
 
-    def like(self, state: State | None) -> Arrays:
-        """Weights of this solver's size."""
-        return {"weights": self.solver.table}
-
 
 class RelationLearner(_Epochs):
     """Epochs of a `LabelLearner` for the trainer: the model is the mean of its weights, and the root's relation."""
@@ -172,10 +164,6 @@ class RelationLearner(_Epochs):
         """Return the mean of the weights."""
         found = self.solver.model()
         return {"weights": found.weights, "root": np.array(found.root)}
-
-    def like(self, state: State | None) -> Arrays:
-        """Weights of this learner's size."""
-        return {"weights": self.solver.weights, "root": np.array(0)}
 
 
 def aligned(weights: Any) -> Any:

@@ -88,11 +88,6 @@ class StreamTrees(Learner):
             found |= {"labels": labels.weights, "root": np.array(labels.root)}
         return found
 
-    def like(self, state: State | None) -> Arrays:
-        """Weights of these sizes."""
-        more = {} if self.labels is None else {"labels": self.labels.weights, "root": np.array(0)}
-        return {"weights": self.arcs.weights, **more}
-
     def score(self, model: Arrays) -> float:
         """UAS on development data."""
         assert self.dev is not None

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from spom.core.arrays import Ints
+from spom.core.arrays import Ints, under
 from spom.core.container import check_indices, check_shape, take
 from spom.data.columns import Columns, gather
 from spom.estimators.pipeline.pruning import Judged, Kept, kept_templates, rows_of, without_template
@@ -183,8 +183,7 @@ class LemmaStage:
     @classmethod
     def from_arrays(cls, arrays: dict[str, Any], scripts: list[str], tags: int) -> LemmaStage:
         """Read and check the arrays that `arrays()` returns."""
-        own = {n.removeprefix("features."): a for n, a in arrays.items() if n.startswith("features.")}
-        templates = Templates.from_arrays(own)
+        templates = Templates.from_arrays(under(arrays, "features."))
         forms = arrays["seen.forms"].tolist()
         sizes = {"form": len(forms), "tag": tags, "script": len(scripts)}
         parts = [check_indices(take(arrays, f"seen.{n}", "i"), size, n) for n, size in sizes.items()]

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from spom.core.arrays import Ints
 from spom.core.ordered import in_order
-from spom.core.registry import register
+from spom.core.registry import keep, register
 from spom.data.columns import Columns, packed_strings
 from spom.data.conllu import join_treebanks, parse_conllu
 from spom.data.interning import distinct
@@ -124,14 +124,7 @@ class Pipeline(SavingPipeline, BaseEstimator):  # type: ignore[misc]  # scikit-l
         random_state: Any = 0,
         verbose: int = 1,
     ) -> None:
-        self.parser = parser
-        self.folds = folds
-        self.trees = trees
-        self.size = size
-        self.prune = prune
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
+        keep(self, locals())
 
     # --- learning ----------------------------------------------------------------------------------------
 

@@ -3,7 +3,7 @@
 Sentences are divided into three runs, and a stage with all templates learns from two of them, for each run in turn. The
 evidence for a template is how much of the first held-out run is wrong when its weights alone are left out. Stages with
 the third, the half and two thirds of the templates that have most evidence learn from the same runs; from the smallest
-on, the first that will do (`estimators.comparing`) is taken, otherwise everything stays. With fewer than 60 sentences
+on, the first that will do (`estimators.pruning`) is taken, otherwise everything stays. With fewer than 60 sentences
 everything stays too.
 """
 
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from spom.core.arrays import Ints
-from spom.estimators.comparing import FEWEST, f1_of, is_worse, runs, will_do
+from spom.estimators.pruning import FEWEST, f1_of, is_worse, runs, will_do
 from spom.features.rows import Blocks
 from spom.solvers.structured.chains.data import Tokens
 

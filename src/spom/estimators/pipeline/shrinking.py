@@ -13,9 +13,7 @@ import numpy as np
 from spom.core.arrays import aligned_singles
 from spom.errors import DataError
 from spom.estimators.parser.parser import DependencyParser
-from spom.estimators.pipeline.lemmas import LemmaStage
 from spom.estimators.pipeline.segmenter import Segmenter
-from spom.estimators.pipeline.tags import TagStage
 from spom.solvers.structured.chains.sparse.decoding import SparseWeights
 from spom.solvers.structured.chains.sparse.pairs import Pairs, Singles
 
@@ -85,15 +83,8 @@ def cut_segmenter(stage: Segmenter, share: float) -> Segmenter:
     return Segmenter.of(stage.places[used], rows, stage.chain, stage.ends, stage.slots.templates)
 
 
-def cut_tags(stage: TagStage, share: float) -> TagStage:
-    """The same for tags."""
-    weights = cut_pairs(stage.weights, share)
-    used = weights.used()
-    return TagStage(stage.templates.compact(used), weights.only(used), stage.names)
-
-
-def cut_lemmas(stage: LemmaStage, share: float) -> LemmaStage:
-    """The same for lemmas; the dictionary stays."""
+def cut_words(stage: Any, share: float) -> Any:
+    """The same for tags and for lemmas, whose dictionary stays: features without a weight go."""
     weights = cut_pairs(stage.weights, share)
     used = weights.used()
     return replace(stage, templates=stage.templates.compact(used), weights=weights.only(used))
@@ -120,16 +111,9 @@ _FIRST = 1.6
 def cut(stages: dict[str, Any], share: float) -> dict[str, Any]:
     """All stages of a pipeline with a share of their weights gone, less of them in the stages before the parser."""
     before = max(0.0, 1.0 - _FIRST * (1.0 - share)) if stages["parser_"] is not None else share
-    found = dict(stages)
-    for name, how in (
-        ("segmenter_", cut_segmenter),
-        ("tagger_", cut_tags),
-        ("lemmatizer_", cut_lemmas),
-        ("parser_", cut_parser),
-    ):
-        if stages[name] is not None:
-            found[name] = how(stages[name], share if name == "parser_" else before)
-    return found
+    how = {"segmenter_": cut_segmenter, "tagger_": cut_words, "lemmatizer_": cut_words, "parser_": cut_parser}
+    shares = {**dict.fromkeys(how, before), "parser_": share}
+    return {name: None if stage is None else how[name](stage, shares[name]) for name, stage in stages.items()}
 
 
 def shrink(pipeline: Any, size: int) -> None:

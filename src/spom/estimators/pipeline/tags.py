@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spom.core.arrays import Floats, Ints
+from spom.core.arrays import Floats, Ints, under
 from spom.core.container import check_indices, check_offsets, check_shape, take
 from spom.data.columns import Columns, gather
 from spom.data.treebank import Treebank
@@ -220,15 +220,12 @@ class TagStage:
 
     def arrays(self) -> dict[str, Any]:
         """Return everything as arrays, for a model file."""
-        found = {f"features.{name}": array for name, array in self.templates.arrays().items()}
-        found |= weight_arrays(self.weights)
-        return found
+        return {f"features.{n}": a for n, a in self.templates.arrays().items()} | weight_arrays(self.weights)
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, Any], names: list[tuple[str, ...]]) -> TagStage:
         """Read and check the arrays that `arrays()` returns."""
-        own = {n.removeprefix("features."): a for n, a in arrays.items() if n.startswith("features.")}
-        templates = Templates.from_arrays(own)
+        templates = Templates.from_arrays(under(arrays, "features."))
         return cls(templates, weights_from(arrays, templates.n_features, len(names), label_parts(names)), names)
 
 

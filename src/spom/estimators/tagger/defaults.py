@@ -7,9 +7,8 @@ has the figures.
 
 from __future__ import annotations
 
-import re
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -19,6 +18,7 @@ from spom.core import registry
 from spom.core.arrays import Ints
 from spom.data.columns import Columns
 from spom.decoders.schemes import Constraints, tag_constraints
+from spom.errors import Unsupported
 from spom.estimators.checking import operator
 from spom.features.ready import SETS
 from spom.metrics.phrases import has_phrases
@@ -88,15 +88,10 @@ def chosen_templates(given: Any, X: Any, labels: Iterable[Any]) -> tuple[Any, st
         found += SETS["tags"]
         found += [f"{column}[{k}]" for column in range(2, X.n_columns) for k in _MORE]
         name += " + tags" + (f" + {X.n_columns - 2} columns" if X.n_columns > 2 else "")
-    if not _has_case(X):
+    if not (X.n_tokens > 0 and any(str(word) != str(word).lower() for word in X.distinct("w")[1])):
         found = list(dict.fromkeys(template.replace(".lower", "") for template in found))
         name += ", no letter case"
     return found, f"{name} ({len(found)} templates)"
-
-
-def _has_case(X: Columns) -> bool:
-    """Return whether any word has a capital letter."""
-    return X.n_tokens > 0 and any(str(word) != str(word).lower() for word in X.distinct("w")[1])
 
 
 # --- labels that may follow each other ------------------------------------------------------------------------
@@ -155,6 +150,18 @@ def report_broken(found: Allowed, known: bool = True) -> None:
             "learnt from as they are, and constraints hold in tagging alone",
             stacklevel=5,
         )
+
+
+# --- score ----------------------------------------------------------------------------------------------------
+
+
+def metric(scoring: str, classes: Sequence[Any]) -> str:
+    """`"auto"` is the F1 of phrases where labels are those of a scheme such as BIO, else the accuracy of tokens."""
+    if scoring not in ("auto", "f1", "accuracy"):
+        raise Unsupported(f"there is no scoring {scoring!r} for taggers; there are: auto, f1, accuracy")
+    if scoring != "auto":
+        return scoring
+    return "f1" if has_phrases([str(label) for label in classes]) else "accuracy"
 
 
 # --- numbers --------------------------------------------------------------------------------------------------
@@ -225,13 +232,6 @@ def rate_for(features: float) -> AdaGrad:
     return AdaGrad(min(HIGHEST, max(LOWEST, RATE / max(features, 1.0))), delta=0.1)
 
 
-def in_words(templates: str, loss: str, penalty: Any, epochs: int, scheme: str | None) -> str:
-    """Return the settings in one line."""
-    text = re.sub(r"strength=([\d.e+-]+)", lambda found: f"{float(found[1]):.2g}", repr(penalty))
-    parts = [f"templates {templates}", f"loss {loss}", f"penalty {text}", f"{epochs} epochs"]
-    return "; ".join([*parts, f"constraints {scheme}" if scheme else "no constraints"])
-
-
 # --- many labels -------------------------------------------------------------------------------------
 #
 # With more than 100 labels a table of features by labels is large and mostly zero, and sums over all pairs of labels
@@ -246,12 +246,13 @@ MANY = 100
 WIDTH, CONFUSED = 32, 0.002
 
 
-def candidates_for(tagger: Any, labels: int, y: Ints, step: Any) -> Candidates | None:
+def candidates_for(tagger: Any, tokens: Tokens, y: Ints) -> Candidates | None:
     """Return the candidates of `OnlineChain` for many labels; None for few, or where each label needs a weight."""
+    step = chosen_step(tagger.step, tokens, tagger.penalty_, tagger.update)
     exact = tagger.solver == "batch" or tagger.tol is not None
     chosen = tagger.prune is not None or tagger.max_weights is not None
     plain = tagger.loss_ in LOSSES and tagger.penalty_.elastic() is not None and tagger.average in (False, "auto")
     plain = plain and tagger.update in ("auto", "dual-averaging") and isinstance(step, AdaGrad)
     known = y.size == 0 or int(y.min()) >= 0
-    many = labels > MANY and plain and known and not exact and not chosen
+    many = tagger.classes_.size > MANY and plain and known and not exact and not chosen
     return Candidates(width=WIDTH, confused=CONFUSED) if many else None

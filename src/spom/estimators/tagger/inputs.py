@@ -34,7 +34,7 @@ def features_of(kind: str) -> Any:
     """The class of the features of a kind; None where there is no such kind. Kernels are loaded where they are used."""
     if kind != "kernels":
         return {"templates": Templates, "named": DictFeatures, "matrix": MatrixFeatures}.get(kind)
-    from spom.estimators.tagger.kernel_chain import KernelScores
+    from spom.estimators.tagger.kernels import KernelScores
 
     return KernelScores
 
@@ -262,8 +262,13 @@ class TaggerParts:
         if "chain" not in arrays:
             from scipy.sparse import csr_matrix
 
-            many = csr_matrix((values.astype(np.float32), columns, starts), shape=(count, k))
-            return cls(features, many, *chain_from(arrays, k), classes)
+            weights: Any = csr_matrix((values.astype(np.float32), columns, starts), shape=(count, k))
+            chain, forbidden = np.zeros((k + 2, k)), np.zeros((k + 2, k))
+            places = check_indices(take(arrays, "chain.places", "i"), chain.size, "chain")
+            chain.reshape(-1)[places] = check_shape(take(arrays, "chain.values", "f"), places.shape, "chain")
+            never = check_indices(take(arrays, "forbidden.places", "i"), chain.size, "forbidden")
+            forbidden.reshape(-1)[never] = -np.inf
+            return cls(features, weights, chain, forbidden, classes)
         weights = np.zeros((count, padded(k)), dtype=np.float32)
         weights[np.repeat(np.arange(count), np.diff(starts)), columns] = values
         chain = check_shape(take(arrays, "chain", "f", 2), (k + 2, k), "chain")
@@ -272,27 +277,25 @@ class TaggerParts:
             raise ModelFileError("the array 'forbidden' has entries besides 0 and -inf: the file is damaged")
         return cls(features, weights, np.array(chain), np.array(forbidden), classes)
 
+    def packed(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return the state and the arrays that `of` reads; of many labels only what is not zero of the chain."""
+        rows, columns = self.weights.nonzero()
+        arrays: dict[str, Any] = {f"features.{name}": a for name, a in self.features.arrays().items()}
+        arrays["weights.values"] = np.asarray(self.weights[rows, columns]).reshape(-1)
+        arrays["weights.labels"] = columns.astype(np.int32)
+        arrays["weights.starts"] = np.searchsorted(rows, np.arange(self.weights.shape[0] + 1)).astype(np.int64)
+        if is_sparse(self.weights):
+            places = np.flatnonzero(self.chain)
+            arrays |= {"chain.places": places, "chain.values": self.chain.reshape(-1)[places]}
+            arrays["forbidden.places"] = np.flatnonzero(self.forbidden)
+        else:
+            arrays |= {"chain": self.chain, "forbidden": self.forbidden}
+        return {"classes_": self.classes, "kind": self.features.kind}, arrays
+
     def codes(self, X: Any) -> Ints:
         """Return the number of the best label of each token."""
         tokens = as_tokens(self.features.transform(X), self.weights.shape[0])
         return tag(tokens, self.weights, np.asarray(self.chain + self.forbidden))
-
-
-def chain_arrays(chain: Floats, forbidden: Floats, many: bool) -> dict[str, Any]:
-    """Scores of the chain and what it forbids; of many labels only what is not zero."""
-    if not many:
-        return {"chain": chain, "forbidden": forbidden}
-    places, never = np.flatnonzero(chain), np.flatnonzero(forbidden)
-    return {"chain.places": places, "chain.values": chain.reshape(-1)[places], "forbidden.places": never}
-
-
-def chain_from(arrays: dict[str, Any], k: int) -> tuple[Floats, Floats]:
-    """Read and check the arrays that `chain_arrays` returns for many labels."""
-    chain, forbidden = np.zeros((k + 2, k)), np.zeros((k + 2, k))
-    places = check_indices(take(arrays, "chain.places", "i"), chain.size, "chain")
-    chain.reshape(-1)[places] = check_shape(take(arrays, "chain.values", "f"), places.shape, "chain")
-    forbidden.reshape(-1)[check_indices(take(arrays, "forbidden.places", "i"), chain.size, "forbidden")] = -np.inf
-    return chain, forbidden
 
 
 # --- what a tagger learns from ----------------------------------------------------------------------------------

@@ -1,35 +1,207 @@
-"""`SequenceTagger.fit` with kernels: vectors of tokens, alone or beside sentences for templates."""
+"""Taggers with kernels on the vectors of tokens, alone or beside templates: how they learn, and score tokens.
+
+A fitted tagger reads rows of features and weights. Here the features of a token are its scores, one for each label,
+and the weights are the identity: all that a tagger can do with its rows, it can do with these.
+"""
 
 from __future__ import annotations
 
 import copy
+import json
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import scipy  # its parts are loaded when they are first used
 from sklearn.utils import check_random_state
 
-from spom.core.arrays import Floats, Ints
-from spom.errors import DataError, Unsupported
+from spom.core.arrays import Floats, Ints, checked_csr, is_sparse, under
+from spom.errors import DataError, ModelFileError, Unsupported
 from spom.estimators.checking import operator
-from spom.estimators.mkl.training import SOLVERS, UPDATES, KernelFit, Options
-from spom.estimators.tagger.defaults import chosen_constraints, chosen_templates, is_auto
-from spom.estimators.tagger.inputs import as_columns, check_labels_fit, label_names, make_features
-from spom.estimators.tagger.kernel_chain import (
-    KernelScores,
-    Words,
-    block_names,
-    check_same,
-    fit_kernel_chain,
-    split_pair,
-    stacked,
+from spom.estimators.mkl.model import KernelModel
+from spom.estimators.mkl.training import (
+    SOLVERS,
+    UPDATES,
+    KernelFit,
+    Making,
+    Options,
+    as_kernels,
+    blocks_of,
+    fit_kernels,
 )
+from spom.estimators.tagger.defaults import chosen_constraints, chosen_templates, is_auto
+from spom.estimators.tagger.inputs import as_columns, check_labels_fit, features_of, label_names, make_features
 from spom.estimators.tagger.weights import check_sample_weight, is_per_token, sentence_weights
 from spom.estimators.training import Trainer, described, digest
+from spom.features.rows import Blocks, Rows
+from spom.kernels.base import as_vectors
+from spom.models.loading import Encoder, decode
+from spom.solvers.mkl.problem import ExplicitBlock, KernelProblem, chosen_penalty
 from spom.solvers.structured.chains.data import check_sentence_weights, padded
 from spom.solvers.structured.chains.solver import forbidden_scores
 
 
-def check_options(tagger: Any) -> None:
+class KernelScores:
+    """Feature y of a token is the score of label y by kernels on its vector, and by templates where there are some."""
+
+    kind = "kernels"
+
+    def __init__(self, model: KernelModel, labels: int, features: Any = None, weights: Floats | None = None) -> None:
+        self.model, self.labels, self.features = model, labels, features
+        self.weights = np.zeros((0, labels)) if weights is None else weights
+
+    @property
+    def blocks(self) -> Blocks:
+        """One block: the scores."""
+        return Blocks(("scores",), np.array([0, self.labels], dtype=np.int64))
+
+    def fit(self, X: Any) -> Rows:
+        """Raise: scores of a fitted machine are not learnt again."""
+        raise Unsupported("a tagger with kernels learns from all sentences at once: use fit")
+
+    def transform(self, X: Any) -> Rows:
+        """Return the scores of each token."""
+        sentences, parts = split_pair(X, self.features is not None)
+        V, offsets = stacked(parts)
+        scores = self.model.scores(V)
+        if self.features is not None:
+            rows = self.features.transform(sentences)
+            check_same(rows.offsets, offsets)
+            scores += rows.to_csr(self.weights.shape[0]) @ self.weights
+        n, k = scores.shape
+        ids = np.tile(np.arange(k, dtype=np.int32), n)
+        return Rows(np.arange(n + 1, dtype=np.int64) * k, ids, scores.reshape(-1), offsets)
+
+    def emissions(self, X: Any, blocks: Sequence[str]) -> list[tuple[list[str], Floats]]:
+        """(names, what each adds to the score of each label) for each token: kernels, then features of templates."""
+        sentences, parts = split_pair(X, self.features is not None)
+        V, _ = stacked(parts)
+        numbers, by_kernel = self.model.by_block(V)
+        names = [blocks[m] if m >= 0 else f"explicit features {-1 - m}" for m in numbers]
+        found = [(list(names), by_kernel[:, t]) for t in range(V.shape[0])]
+        if self.features is None:
+            return found
+        rows = self.features.transform(sentences)
+        for t, (own, scores) in enumerate(found):
+            at = slice(int(rows.indptr[t]), int(rows.indptr[t + 1]))
+            values = rows.values[at][:, None] if rows.values.size else 1.0
+            own += [self.features.name(int(j)) for j in rows.indices[at]]
+            found[t] = (own, np.concatenate([scores, self.weights[rows.indices[at]] * values]))
+        return found
+
+    def compact(self, used: Any) -> KernelScores:
+        """Return the same scores: every label keeps its own."""
+        return self
+
+    def name(self, feature: int) -> str:
+        """Return the score of a label."""
+        return f"score[{feature}]"
+
+    def arrays(self) -> dict[str, Any]:
+        """Return everything as arrays, for a model file."""
+        state, arrays = self.model.packed()
+        own: dict[str, Any] = {f"model.{name}": a for name, a in arrays.items()}
+        encoder = Encoder(own, "state.")
+        spec = {"version": 1, "labels": self.labels, "state": {k: encoder.encode(v, k) for k, v in state.items()}}
+        if self.features is not None:
+            spec["kind"] = self.features.kind
+            own |= {f"source.{name}": a for name, a in self.features.arrays().items()}
+            own["weights"] = self.weights
+        return {**own, "spec": np.frombuffer(json.dumps(spec).encode(), dtype=np.uint8)}
+
+    @classmethod
+    def from_arrays(cls, arrays: dict[str, Any]) -> KernelScores:
+        """Read the arrays that `arrays()` returns."""
+        spec = json.loads(np.asarray(arrays["spec"]).tobytes())
+        if spec["version"] > 1:
+            raise ModelFileError(f"kernels of version {spec['version']} need a newer spom")
+        state = {name: decode(value, arrays) for name, value in spec["state"].items()}
+        model = KernelModel.unpacked(state, under(arrays, "model."))
+        if "kind" not in spec:
+            return cls(model, spec["labels"])
+        features = features_of(spec["kind"]).from_arrays(under(arrays, "source."))
+        return cls(model, spec["labels"], features, np.asarray(arrays["weights"]))
+
+
+def is_pair(X: Any) -> bool:
+    """Return whether X is (sentences, one matrix of vectors for each sentence).
+
+    >>> is_pair(([["a", "b"]], [np.zeros((2, 3))])), is_pair([np.zeros((1, 3)), np.zeros((2, 3))])
+    (True, False)
+    """
+    if not isinstance(X, (tuple, list)) or len(X) != 2 or not hasattr(X[0], "__len__"):
+        return False
+    if any(hasattr(part, "shape") and len(part.shape) == 2 for part in X):
+        return False
+    return not isinstance(X[1], (str, dict)) and all(len(getattr(part, "shape", ())) == 2 for part in X[1])
+
+
+def split_pair(X: Any, templates: bool) -> tuple[Any, Any]:
+    """Return (sentences, vectors): a pair has both, else X has the vectors alone; with templates X must be a pair."""
+    if is_pair(X):
+        return X[0], X[1]
+    if templates:
+        raise DataError("with templates and kernels X is a pair: (sentences, a matrix of vectors for each sentence)")
+    return None, X
+
+
+def stacked(parts: Any) -> tuple[Any, Ints]:
+    """Return (all vectors, offsets of sentences); matrices may be dense or sparse."""
+    listed = list(parts)
+    for i, part in enumerate(listed):
+        shape = part.shape if hasattr(part, "shape") else _shape(part)
+        if len(shape) != 2:
+            raise DataError(
+                f"sentence {i}: kernels take a matrix with a vector for each token, not {type(part).__name__}; "
+                "features of other kinds go beside them, as a pair (sentences, matrices)"
+            )
+    listed = [part if hasattr(part, "shape") else np.asarray(part, dtype=np.float64) for part in listed]
+    widths = {part.shape[1]: i for i, part in reversed(list(enumerate(listed))) if part.shape[0]}
+    if len(widths) > 1:
+        first, other = sorted(widths.items(), key=lambda item: item[1])[:2]
+        raise DataError(f"sentence {other[1]} has {other[0]} features per token; expected {first[0]}")
+    offsets = np.concatenate([[0], np.cumsum([part.shape[0] for part in listed])]).astype(np.int64)
+    full = [part for part in listed if part.shape[0]]
+    if not full:
+        return np.zeros((0, max((part.shape[1] for part in listed), default=0))), offsets
+    full = [checked_csr(part) if is_sparse(part) else part for part in full]
+    listing = any(is_sparse(part) for part in full)
+    return as_vectors(scipy.sparse.vstack(full, format="csr") if listing else np.concatenate(full)), offsets
+
+
+def _shape(part: Any) -> tuple[int, ...]:
+    """Return the shape of nested lists of numbers; () where they are not that."""
+    try:
+        return np.asarray(part, dtype=np.float64).shape
+    except (TypeError, ValueError):
+        return ()
+
+
+def check_same(one: Ints, other: Ints) -> None:
+    """Raise where sentences and vectors differ in length."""
+    if one.shape != other.shape or (one != other).any():
+        raise DataError("the sentences and the vectors do not have the same numbers of tokens")
+
+
+def template_blocks(rows: Rows, blocks: Blocks) -> list[ExplicitBlock]:
+    """Return a block of explicit features for each template."""
+    token = np.repeat(np.arange(rows.n_tokens), np.diff(rows.indptr))
+    of = blocks.of(rows.indices)
+    found = []
+    for m in range(len(blocks.names)):
+        here = of == m
+        indptr = np.concatenate([[0], np.cumsum(np.bincount(token[here], minlength=rows.n_tokens))]).astype(np.int64)
+        values = rows.values[here] if rows.values.size else rows.values
+        indices = (rows.indices[here] - blocks.starts[m]).astype(np.int32)
+        found.append(ExplicitBlock(indptr, indices, int(blocks.sizes[m]), values))
+    return found
+
+
+# --- learning ----------------------------------------------------------------------------------------
+
+
+def check_options_of_kernels(tagger: Any) -> None:
     """Raise for settings that have no meaning with kernels."""
     if tagger.solver not in ("auto", *SOLVERS):
         raise Unsupported(f"there is no solver {tagger.solver!r} for kernels; there are: {', '.join(SOLVERS)}")
@@ -57,15 +229,14 @@ def fit_with_kernels(tagger: Any, data: tuple[Any, Any, Any], classes: Any, dev:
     weight = _weights(sample_weight, offsets)
     tagger.classes_, k = labels, labels.size
     check_labels_fit(k, vectors.shape[0])
-    tagger.templates_, features = "kernels", None
+    tagger.templates_, features, rows, blocks = "kernels", None, None, None
     if both:
         sentences = as_columns(tagger.templates, sentences)
         templates, tagger.templates_ = chosen_templates(tagger.templates, sentences, label_names(y))
         features = make_features(templates, sentences)
-    rows = features.fit(sentences) if features is not None else None
-    if rows is not None:
+        rows = features.fit(sentences)
         check_same(rows.offsets, offsets)
-    blocks = features.blocks if features is not None else None
+        blocks = features.blocks
     tagger._allowed = chosen_constraints(tagger.constraints, labels, codes, offsets)
     tagger._forbidden = forbidden_scores(tagger._allowed.constraints, k)
     tagger.constraints_ = tagger._allowed.scheme
@@ -88,11 +259,17 @@ def fit_with_kernels(tagger: Any, data: tuple[Any, Any, Any], classes: Any, dev:
 
     trainer = Trainer(tagger, contents, **watch)
     with trainer.running():
-        words = Words(vectors, offsets, codes, k, rows, blocks, weight)
         options = _options(tagger, trainer, both)
-        found, tagger.penalty_ = fit_kernel_chain(
-            tagger.kernels, words, options, trainer, tagger.memory, None if dev is None else score
-        )
+        longest = int(np.diff(offsets).max(initial=1))
+        making = Making(tagger.memory, k, longest=longest, verbose=int(trainer.verbose), label=trainer.label)
+        made = blocks_of(as_kernels(tagger.kernels), vectors, making)
+        explicit = [*made.explicit, *([] if rows is None or blocks is None else template_blocks(rows, blocks))]
+        chain = options.transitions != "none"
+        problem = KernelProblem.of(made.grams, codes, k, offsets, chain, explicit, weight=weight, check=False)
+        count = problem.n_blocks + (options.transitions == "learnt")
+        tagger.penalty_ = chosen_penalty(options.penalty, count, max(1, problem.n_sequences))
+        options = replace(options, penalty=tagger.penalty_, transitions=options.transitions if chain else "fixed")
+        found = fit_kernels(made, problem, vectors, trainer, options, None if dev is None else score)
     _keep(tagger, found, features, blocks)
 
 
@@ -107,10 +284,7 @@ def _weights(sample_weight: Any, offsets: Ints) -> Floats | None:
 
 
 def _options(tagger: Any, trainer: Trainer, both: bool) -> Options:
-    """Return the options of a tagger; with kernels `"auto"` is the hinge loss and a penalty of kernels.
-
-    There are 20 passes, and 40 with templates beside the kernels, as the first half of them chooses blocks.
-    """
+    """Return the options of a tagger; `"auto"` is the hinge loss and 20 passes, 40 with templates beside kernels."""
     simple = tagger.penalty is None or isinstance(tagger.penalty, str)
     penalty = tagger.penalty if simple else operator("penalty", tagger.penalty)
     output = "auto" if tagger.average == "auto" else "average" if tagger.average else "last"
@@ -126,6 +300,8 @@ def _options(tagger: Any, trainer: Trainer, both: bool) -> Options:
         epochs=tagger.epochs_,
         output=output,
         cost=tagger.cost,
+        # Beside templates the first half of the passes chooses blocks.
+        choosing=tagger.epochs_ // 2 if both else 0,
         seed=trainer.seed(lambda: int(check_random_state(tagger.random_state).randint(2**31 - 1))),
     ).chosen()
     tagger.solver_, tagger.update_ = options.solver, options.update
@@ -148,7 +324,8 @@ def _keep(tagger: Any, found: KernelFit, features: Any, blocks: Any) -> None:
     tagger._features = KernelScores(found.model, k, features, weights)
     tagger.weights_ = np.eye(k, padded(k), dtype=np.float32)
     tagger.chain_ = np.concatenate([found.transitions, np.zeros((2, k))])
-    tagger.blocks_ = block_names(tagger.kernels, blocks.names if blocks is not None else ())
+    names = blocks.names if blocks is not None else ()
+    tagger.blocks_ = (*(repr(kernel) for kernel in as_kernels(tagger.kernels)), *names)
     tagger.block_norms_, tagger._kept = found.block_norms, np.flatnonzero(found.block_norms)
     tagger.step_, tagger.pruning_ = tagger.step, None
     tagger.history_, tagger.converged_ = found.history, found.converged

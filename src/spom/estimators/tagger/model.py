@@ -1,46 +1,31 @@
-"""A fitted tagger: labels, probabilities, the best few sequences, scores; its summary; its model file."""
+"""What a fitted tagger says of sentences: labels, probabilities, the best few sequences, explanations, scores."""
 
 from __future__ import annotations
 
-import re
 import warnings
 from collections.abc import Iterator, Sequence
 from itertools import islice, pairwise
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from spom.core.arrays import Arrays, Floats, Ints, is_sparse
-from spom.core.container import check_shape, take
+from spom.core.arrays import Floats, Ints, is_sparse
 from spom.decoders import Chain, ChainParts
-from spom.errors import DataError, Unsupported
+from spom.errors import DataError
 from spom.estimators.explanation import Explanation, emissions_of, explain_tokens
 from spom.estimators.saving import Saving
-from spom.estimators.tagger.inputs import (
-    Features,
-    Names,
-    TaggerParts,
-    chain_arrays,
-    in_sentences,
-    label_codes,
-    split_labels,
-)
-from spom.estimators.tagger.kernel_chain import is_pair
-from spom.estimators.training import kept_epoch, last_entry
-from spom.metrics.phrases import PhraseScores, has_phrases, score_codes
-from spom.penalties.base import block_weights
-from spom.solvers.structured.chains.data import Tokens, as_tokens, entries
-from spom.solvers.structured.chains.predict import compacted, marginals, scores, tag
+from spom.estimators.tagger.defaults import metric
+from spom.estimators.tagger.inputs import Features, Names, in_sentences, label_codes, split_labels
+from spom.estimators.tagger.kernels import is_pair
+from spom.metrics.phrases import PhraseScores, score_codes
+from spom.solvers.structured.chains.data import Tokens, as_tokens
+from spom.solvers.structured.chains.predict import marginals, scores, tag
 from spom.solvers.structured.chains.sparse.decoding import SparseWeights
 
 # Sentences that are tagged at a time when they come one by one.
 BATCH = 512
-# What `fit` leaves behind besides arrays.
-_FITTED = ("blocks_", "converged_", "n_epochs_", "penalty_")
-# The same, since settings can be chosen by the data; older files have none of them.
-_CHOSEN = {"templates_": "as given", "loss_": "log", "epochs_": 0, "constraints_": None}
 
 
 class TaggerModel(Saving, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
@@ -169,23 +154,6 @@ class TaggerModel(Saving, BaseEstimator):  # type: ignore[misc]  # scikit-learn 
     def _scores_of_chain(self) -> Floats:
         return np.asarray(self.chain_ + self._forbidden)
 
-    # --- its summary -----------------------------------------------------------------------------------------
-
-    @property
-    def block_weights_(self) -> Floats:
-        """beta of each block, summing to one (zero where all are off); shares of the norms for penalties of weights."""
-        return block_weights(self.block_norms_, getattr(self, "penalty_", None))
-
-    @property
-    def selected_(self) -> Ints:
-        """The templates that are not switched off, as indices into `blocks_`."""
-        return np.flatnonzero(self.block_norms_)
-
-    @property
-    def nonzeros_(self) -> int:
-        """The number of weights of features that are not zero."""
-        return int(np.count_nonzero(entries(self.weights_, 0, self.weights_.shape[0])))
-
     def features(self, label: Any = None, count: int = 20) -> list[tuple[str, Any, float]]:
         """Return the `count` largest weights by size, as (feature, label, weight); of one label, or of all."""
         check_is_fitted(self)
@@ -200,62 +168,6 @@ class TaggerModel(Saving, BaseEstimator):  # type: ignore[misc]  # scikit-learn 
         values = np.asarray(W[rows, columns]).reshape(-1)
         order = np.argsort(-np.abs(values), kind="stable")[:count].tolist()
         return [(self._features.name(int(rows[i])), names[columns[i]], float(values[i])) for i in order]
-
-    # --- as a model file: labels, the features that have a weight, and the weights that are not zero ------------
-
-    def model_state(self) -> tuple[dict[str, Any], Arrays]:
-        """Return the state and the arrays of a model file."""
-        check_is_fitted(self)
-        features, W = self._features, self.weights_[:, : self.classes_.size]
-        if self._going is not None:
-            # After partial_fit every feature is still there: only those with a weight are written.
-            used, W = compacted(W)
-            features = features.compact(used)
-        rows, columns = W.nonzero()
-        arrays: Arrays = {f"features.{name}": a for name, a in features.arrays().items()}
-        arrays["weights.values"] = np.asarray(W[rows, columns]).reshape(-1)
-        arrays["weights.labels"] = columns.astype(np.int32)
-        arrays["weights.starts"] = np.searchsorted(rows, np.arange(W.shape[0] + 1)).astype(np.int64)
-        arrays |= chain_arrays(self.chain_, self._forbidden, is_sparse(W))
-        arrays["block_norms"] = self.block_norms_
-        last = last_entry(self.history_)
-        state = {name: getattr(self, name) for name in (*_FITTED, *_CHOSEN)}
-        # Without its times: the same seed must give the same bytes.
-        pruned = None if self.pruning_ is None else re.sub(r" in [\d.]+ s\b", "", str(self.pruning_))
-        about = {"classes_": self.classes_, "kind": features.kind, "history": last, "pruned": pruned}
-        return {**state, **about}, arrays
-
-    @classmethod
-    def from_model_state(cls, state: dict[str, Any], arrays: Arrays) -> Self:
-        """Return the tagger of a model file."""
-        model, parts = cls(**state["params"]), TaggerParts.of(state, arrays)
-        norms = check_shape(take(arrays, "block_norms", "f"), (len(state["blocks_"]),), "block_norms")
-        model.__dict__.update({name: state[name] for name in _FITTED})
-        model.__dict__.update({name: state.get(name, before) for name, before in _CHOSEN.items()})
-        model.__dict__.update(
-            classes_=parts.classes,
-            blocks_=tuple(state["blocks_"]),
-            weights_=parts.weights,
-            chain_=parts.chain,
-            block_norms_=np.array(norms),
-            history_=state["history"],
-            pruning_=state["pruned"],
-            _forbidden=parts.forbidden,
-            _features=parts.features,
-            _going=None,
-        )
-        return model
-
-    def _training(self) -> dict[str, Any]:
-        entry, W = kept_epoch(self.history_), self.weights_
-        told = {key: float(value) for key, value in entry.items() if key in ("loss", "dev")}
-        kept: dict[str, Any] = {key: value for key, value in told.items() if np.isfinite(value)}
-        sizes = {"nonzeros": self.nonzeros_, "weights": W.shape[0] * self.classes_.size}
-        return {**kept, **sizes, "blocks_kept": self.selected_.size}
-
-    def __getstate__(self) -> dict[str, Any]:
-        # What only the next partial_fit needs is many times the size of the model.
-        return {name: value for name, value in super().__getstate__().items() if name not in ("_going", "_ready")}
 
 
 def _word(token: Any) -> str:
@@ -283,15 +195,6 @@ def evaluate(gold: Ints, labels: Names, found: Ints, classes: Names, offsets: In
     codes = np.array([place[str(label)] for label in labels.tolist()], dtype=np.int64)
     gold = codes[gold] if gold.size else gold
     return score_codes(gold, found, offsets, [*names, *unseen])
-
-
-def metric(scoring: str, classes: Sequence[Any]) -> str:
-    """`"auto"` is the F1 of phrases where labels are those of a scheme such as BIO, else the accuracy of tokens."""
-    if scoring not in ("auto", "f1", "accuracy"):
-        raise Unsupported(f"there is no scoring {scoring!r} for taggers; there are: auto, f1, accuracy")
-    if scoring != "auto":
-        return scoring
-    return "f1" if has_phrases([str(label) for label in classes]) else "accuracy"
 
 
 # --- labels that are known before decoding -----------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Taggers at the optimum of a random field: rounds of the batch solver for the trainer, certificates, and paths."""
+"""Taggers at the optimum of a random field: the batch solver, certificates, and paths."""
 
 from __future__ import annotations
 
@@ -9,15 +9,14 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_matrix
 
-from spom.core.arrays import Arrays, Floats, Ints
+from spom.core.arrays import Arrays, Floats, Ints, is_sparse
 from spom.core.state import State
 from spom.errors import Unsupported
+from spom.estimators.tagger.inputs import Task, Weights
 from spom.estimators.training.goal import BatchLearner, Goal
-from spom.features.rows import Blocks
 from spom.penalties.base import with_strength
-from spom.solvers.batch.path import warn_of_zeros
+from spom.solvers.batch.path import check_grid, warn_of_zeros
 from spom.solvers.structured.chains.batch import BatchChain
-from spom.solvers.structured.chains.data import Tokens, padded
 from spom.solvers.structured.chains.field import Field
 from spom.solvers.structured.chains.gap import field_gap, has_bound
 from spom.solvers.structured.gap import block_norms
@@ -35,11 +34,6 @@ class FieldLearner(BatchLearner):
         W, chain = self.solver.weights()
         return {"W": W, "chain": chain}
 
-    def like(self, state: State | None) -> Arrays:
-        """Return empty tables of the right shape."""
-        k, features = self.solver.labels, self.solver.blocks.total
-        return {"W": np.zeros((features, padded(k)), dtype=np.float32), "chain": np.zeros((k + 2, k))}
-
 
 def check_options_of_batch(tagger: Any) -> None:
     """Raise for settings that the batch solver does not take."""
@@ -51,17 +45,54 @@ def check_options_of_batch(tagger: Any) -> None:
         )
 
 
-def gap_at(tokens: Tokens, y: Ints, blocks: Blocks, weights: Any, tagger: Any) -> float:
-    """Return the duality gap of the log loss at weights of a tagger's task: NaN where the chain has no penalty."""
-    if not has_bound(tagger.penalty_, len(blocks), tagger.transitions):
-        return np.nan
+def batch_solver(tagger: Any, task: Task, start: Any, penalty: Any = None) -> BatchChain:
+    """Return the batch solver for a task; `penalty` replaces that of the tagger."""
+    if task.weight is not None or (task.y.size and task.y.min() < 0):
+        raise Unsupported("solver='batch' takes no sample weights and no unknown labels: use solver='online'")
+    return BatchChain(
+        task.tokens,
+        task.y,
+        tagger.classes_.size,
+        blocks=task.blocks,
+        penalty=tagger.penalty_ if penalty is None else penalty,
+        transitions=tagger.transitions,
+        constraints=tagger._allowed.while_learning,
+        start=start,
+    )
+
+
+def gap_of(tagger: Any, task: Task, weights: Weights) -> float:
+    """Return the duality gap of a task under the log loss; NaN where none is known.
+
+    With unknown labels the loss is not convex; with many labels some weights are fixed; the chain may have no penalty.
+    """
     W, chain = weights
-    found = Field(tokens, y, tagger._learning_forbidden(), exact=False).at(W, chain)
+    known = tagger.update != "select" and task.weight is None and task.y.min() >= 0
+    if not known or is_sparse(W) or not has_bound(tagger.penalty_, len(task.blocks), tagger.transitions):
+        return np.nan
+    found = Field(task.tokens, task.y, tagger._learning_forbidden(), exact=False).at(W, chain)
     plain = np.asarray(W[:, : chain.shape[1]], dtype=np.float64)
     try:
-        return max(field_gap(found, (plain, chain), blocks.starts, tagger.penalty_, tagger.transitions).gap, 0.0)
+        return max(field_gap(found, (plain, chain), task.blocks.starts, tagger.penalty_, tagger.transitions).gap, 0.0)
     except Unsupported:
         return np.nan
+
+
+class Certifying:
+    """The gap of each epoch's weights; the run ends where it is at most `tol` times the objective."""
+
+    def __init__(self, gap: Callable[[Weights], float], tol: float) -> None:
+        self.gap, self.tol, self.last = gap, tol, np.nan
+
+    def entry(self, weights: Weights | None, found: dict[str, Any]) -> dict[str, Any]:
+        """Return the entry of an epoch with its gap."""
+        assert weights is not None
+        self.last = self.gap(weights) / max(abs(found["objective"]), 1e-300)
+        return {**found, "gap": self.last * max(abs(found["objective"]), 1e-300)}
+
+    def __call__(self, state: State) -> bool:
+        """Return whether to stop."""
+        return bool(self.last <= self.tol)
 
 
 @dataclass(frozen=True)
@@ -81,27 +112,28 @@ class TaggerPath:
     weights: list[tuple[Any, Floats]]
 
 
-def solve_path(
-    make: Callable[[Any, Any], BatchChain], penalty: Any, strengths: Floats, tol: float | None
-) -> TaggerPath:
+def solve_path(tagger: Any, task: Task, strengths: Any, count: int, ratio: float) -> TaggerPath:
     """Solve the problem for each strength, from the solution of the one before."""
+    if "strength" not in tagger.penalty_.get_params(deep=False):
+        raise Unsupported(f"{tagger.penalty_!r} has no strength to make a path of")
+    grid = strengths_of(batch_solver(tagger, task, None), count, ratio) if strengths is None else check_grid(strengths)
     start: Any = None
     rows: list[tuple[float, float, int, int]] = []
     kept, weights = [], []
-    for strength in strengths:
-        solver, rule = make(with_strength(penalty, float(strength)), start), Goal(tol)
+    for strength in grid:
+        penalty, rule = with_strength(tagger.penalty_, float(strength)), Goal(tagger.tol)
+        solver = batch_solver(tagger, task, start, penalty)
         for state in solver:
             if rule(state):
                 break
-        W, chain = solver.W, solver.chain
-        start = W, chain
+        start = W, chain = solver.W, solver.chain
         gap, screened = float(state.internal["gap"]), int(state.internal["screened"])
         rows.append((state.objective, gap, int(np.count_nonzero(W)), screened))
         kept.append(np.flatnonzero(block_norms(W, solver.blocks.starts)))
         weights.append((csr_matrix(W), chain.copy()))
-    columns = [np.array(column) for column in zip(*rows, strict=True)]
-    warn_of_zeros(columns[2], strengths)
-    return TaggerPath(strengths, columns[0], columns[1], columns[2], columns[3], kept, weights)
+    objectives, gaps, nonzeros, screened_ = (np.array(column) for column in zip(*rows, strict=True))
+    warn_of_zeros(nonzeros, grid)
+    return TaggerPath(grid, objectives, gaps, nonzeros, screened_, kept, weights)
 
 
 def strengths_of(solver: BatchChain, count: int, ratio: float) -> Floats:

@@ -12,7 +12,7 @@
    these the largest two thirds of the weights alone; then with the largest half, two thirds and four fifths of the
    weights of all templates; and without learning again, where two thirds, four fifths or nine tenths of all weights
    stay that matter most, by size times the root of how often their feature is seen. From the smallest on, the first
-   that is good enough (`estimators.comparing`) is taken; otherwise everything stays.
+   that is good enough (`estimators.pruning`) is taken; otherwise everything stays.
 
 Under a penalty of templates single weights are not chosen: the templates of most evidence are compared with all.
 """
@@ -30,10 +30,9 @@ from scipy import optimize, sparse
 
 from spom.core.arrays import Floats, Ints, Singles
 from spom.errors import Unsupported
-from spom.estimators.comparing import FEWEST, is_worse, runs, will_do
-from spom.estimators.dropping import Dropping, asked_rate
+from spom.estimators.pruning import FEWEST, Dropping, asked_rate, is_worse, runs, will_do
+from spom.estimators.tagger.defaults import metric
 from spom.estimators.tagger.inputs import Task, Weights
-from spom.estimators.tagger.model import metric
 from spom.features.rows import Blocks
 from spom.metrics.phrases import counts_by_sentence
 from spom.solvers.structured.chains.adaptive_engine import AdaptiveEngine

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -11,17 +12,20 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import clone
 from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
 
 from spom.core.arrays import Arrays, Floats, Ints, check_dev, is_sparse
 from spom.core.callbacks import TakesCallbacks
-from spom.core.registry import TakesPenalty, register
+from spom.core.container import check_shape, take
+from spom.core.registry import TakesPenalty, keep, register
 from spom.core.state import State
 from spom.errors import DataError, Unsupported
 from spom.estimators.tagger import defaults
-from spom.estimators.tagger.defaults import MANY, Allowed, candidates_for
+from spom.estimators.tagger.defaults import MANY, Allowed, candidates_for, metric
 from spom.estimators.tagger.inputs import (
     Features,
     Names,
+    TaggerParts,
     Task,
     Weights,
     as_columns,
@@ -32,14 +36,16 @@ from spom.estimators.tagger.inputs import (
     recode,
     split_labels,
 )
-from spom.estimators.tagger.model import TaggerModel, metric
+from spom.estimators.tagger.kernels import check_options_of_kernels, fit_with_kernels
+from spom.estimators.tagger.model import TaggerModel
 from spom.estimators.tagger.optimum import (
+    Certifying,
     FieldLearner,
     TaggerPath,
+    batch_solver,
     check_options_of_batch,
-    gap_at,
+    gap_of,
     solve_path,
-    strengths_of,
 )
 from spom.estimators.tagger.pruning import (
     HeldOutPruning,
@@ -48,17 +54,30 @@ from spom.estimators.tagger.pruning import (
     share_of,
     without_small,
 )
-from spom.estimators.training import Learner, Trainer, all_or_nothing, described, digest, shares
+from spom.estimators.training import (
+    Learner,
+    Trainer,
+    all_or_nothing,
+    described,
+    digest,
+    kept_epoch,
+    last_entry,
+    shares,
+)
 from spom.estimators.training.goal import Goal
 from spom.estimators.training.streams import as_stream, is_iterator
-from spom.solvers.batch.path import check_grid
+from spom.penalties.base import block_weights
 from spom.solvers.steps import InverseSqrtEpoch, LinearDecay
 from spom.solvers.structured.chains.adaptive_engine import AdaptiveEngine
-from spom.solvers.structured.chains.batch import BatchChain
 from spom.solvers.structured.chains.data import as_blocks, as_tokens, entries, padded
 from spom.solvers.structured.chains.predict import compacted, largest
 from spom.solvers.structured.chains.solver import OnlineChain, block_norms, forbidden_scores, penalty_value, summarised
 from spom.solvers.structured.chains.sparse.engine import Candidates, PairEngine
+
+# What `fit` leaves behind besides arrays.
+_FITTED = ("blocks_", "converged_", "n_epochs_", "penalty_")
+# The same, since settings can be chosen by the data; older files have none of them.
+_CHOSEN = {"templates_": "as given", "loss_": "log", "epochs_": 0, "constraints_": None}
 
 
 @register("estimator", "sequence-tagger", examples=lambda: [SequenceTagger()], cost="O(features + labels^2) per token")
@@ -157,28 +176,7 @@ class SequenceTagger(TakesPenalty, TakesCallbacks, TaggerModel):
         memory: Any = "2GB",
         tol: float | None = None,
     ) -> None:
-        self.templates = templates
-        self.kernels = kernels
-        self.transitions = transitions
-        self.loss = loss
-        self.penalty = penalty
-        self.solver = solver
-        self.epochs = epochs
-        self.update = update
-        self.step = step
-        self.average = average
-        self.cost = cost
-        self.prune = prune
-        self.max_weights = max_weights
-        self.constraints = constraints
-        self.shuffle = shuffle
-        self.patience = patience
-        self.scoring = scoring
-        self.random_state = random_state
-        self.verbose = verbose
-        self.callbacks = callbacks
-        self.memory = memory
-        self.tol = tol
+        keep(self, locals())
 
     _allowed: Allowed
 
@@ -219,8 +217,6 @@ class SequenceTagger(TakesPenalty, TakesCallbacks, TaggerModel):
                 fit_stream(self, as_stream(X), classes, dev, watch)
                 return self
             if self.kernels is not None:
-                from spom.estimators.tagger.kernels import fit_with_kernels
-
                 fit_with_kernels(self, (X, y, sample_weight), classes, dev, watch)
                 return self
             task = self._first_task(*split_labels(X, y), classes).weighted(sample_weight)
@@ -228,7 +224,7 @@ class SequenceTagger(TakesPenalty, TakesCallbacks, TaggerModel):
             trainer = Trainer(self, lambda: self._contents(whole, dev), **watch)
             with trainer.running():
                 weights, task = self._learn(task, trainer, dev)
-            self.gap_ = self._gap(task, weights)
+            self.gap_ = gap_of(self, task, weights) if self.loss_ == "log" else np.nan
             self._keep(weights, trainer, task, compact=True)
             self._going = None
         return self
@@ -278,9 +274,7 @@ class SequenceTagger(TakesPenalty, TakesCallbacks, TaggerModel):
 
     def _check(self) -> None:
         if self.kernels is not None:
-            from spom.estimators.tagger.kernels import check_options
-
-            check_options(self)
+            check_options_of_kernels(self)
         elif self.solver not in ("auto", "online", "batch"):
             raise Unsupported(f"there is no solver {self.solver!r} for taggers; there are: online, batch")
         if self.tol is not None and not (isinstance(self.tol, (int, float, np.number)) and self.tol >= 0.0):
@@ -337,9 +331,27 @@ class SequenceTagger(TakesPenalty, TakesCallbacks, TaggerModel):
     @property
     def settings_(self) -> str:
         """What was learnt with, in one line."""
-        found = defaults.in_words(self.templates_, self.loss_, self.penalty_, self.epochs_, self.constraints_)
-        many = f"; {self.classes_.size} labels, weights for those that were seen with a feature"
-        return found + (many if is_sparse(self.weights_) else "")
+        penalty = re.sub(r"strength=([\d.e+-]+)", lambda found: f"{float(found[1]):.2g}", repr(self.penalty_))
+        parts = [f"templates {self.templates_}", f"loss {self.loss_}", f"penalty {penalty}", f"{self.epochs_} epochs"]
+        parts.append(f"constraints {self.constraints_}" if self.constraints_ else "no constraints")
+        if is_sparse(self.weights_):
+            parts.append(f"{self.classes_.size} labels, weights for those that were seen with a feature")
+        return "; ".join(parts)
+
+    @property
+    def block_weights_(self) -> Floats:
+        """beta of each block, summing to one (zero where all are off); shares of the norms for penalties of weights."""
+        return block_weights(self.block_norms_, getattr(self, "penalty_", None))
+
+    @property
+    def selected_(self) -> Ints:
+        """The templates that are not switched off, as indices into `blocks_`."""
+        return np.flatnonzero(self.block_norms_)
+
+    @property
+    def nonzeros_(self) -> int:
+        """The number of weights of features that are not zero."""
+        return int(np.count_nonzero(entries(self.weights_, 0, self.weights_.shape[0])))
 
     def _solver(
         self,
@@ -377,11 +389,6 @@ class SequenceTagger(TakesPenalty, TakesCallbacks, TaggerModel):
             solver.step = InverseSqrtEpoch(solver.step.eta0)
         return solver
 
-    def _many(self, task: Task) -> Candidates | None:
-        """Return the candidates of a task with many labels, or None where labels are few."""
-        step = defaults.chosen_step(self.step, task.tokens, self.penalty_, self.update)
-        return candidates_for(self, self.classes_.size, task.y, step)
-
     def _seed(self) -> int:
         """Return the seed of a run: `random_state` itself where it is a number."""
         given = self.random_state
@@ -396,17 +403,19 @@ class SequenceTagger(TakesPenalty, TakesCallbacks, TaggerModel):
             task = task.only(task.blocks.ids(self.pruning_.selection.kept))
         given = self.random_state
         seed = given if isinstance(given, np.random.Generator) else trainer.seed(self._seed)
-        many = self._many(task)
+        many = candidates_for(self, task.tokens, task.y)
+        batch = self.solver == "batch"
         learner = ChainLearner(
             lambda start: self._solver(task, self.epochs_, seed, start, candidates=many),
             self.epochs_,
             self._dev(dev, task),
-            None if self.tol is None or self.solver == "batch" else Certifying(lambda w: self._gap(task, w), self.tol),
+            None if self.tol is None or batch else Certifying(lambda w: gap_of(self, task, w), self.tol),
         )
         found = trainer.run(learner)
         W, chain = first = learner.weights_of(found.model)
-        if self.solver == "batch":
-            found = trainer.run(FieldLearner(lambda start: self._batch(task, start or first), Goal(self.tol)), "batch")
+        if batch:
+            field = FieldLearner(lambda start: batch_solver(self, task, start or first), Goal(self.tol))
+            found = trainer.run(field, "batch")
             W, chain = found.model["W"], found.model["chain"]
         if self.pruning_ is not None:
             self.pruning_.refit_seconds = learner.solver.seconds
@@ -432,30 +441,6 @@ class SequenceTagger(TakesPenalty, TakesCallbacks, TaggerModel):
         found = trainer.run(ChainLearner(again, self.epochs_, self._dev(dev, fewer)), "largest weights")
         return (found.model["W"], found.model["chain"]), fewer
 
-    def _batch(self, task: Task, start: Any, penalty: Any = None) -> BatchChain:
-        """Return the batch solver for a task."""
-        if task.weight is not None or (task.y.size and task.y.min() < 0):
-            raise Unsupported("solver='batch' takes no sample weights and no unknown labels: use solver='online'")
-        return BatchChain(
-            task.tokens,
-            task.y,
-            self.classes_.size,
-            blocks=task.blocks,
-            penalty=self.penalty_ if penalty is None else penalty,
-            transitions=self.transitions,
-            constraints=self._allowed.while_learning,
-            start=start,
-        )
-
-    def _gap(self, task: Task, weights: Weights) -> float:
-        """Return the duality gap of a task at these weights; NaN where none is known."""
-        if self.loss_ != "log" or self.update == "select":
-            return np.nan
-        if task.weight is not None or task.y.min() < 0 or is_sparse(weights[0]):
-            # With unknown labels the loss is not convex, and no gap is known; with many labels some weights are fixed.
-            return np.nan
-        return gap_at(task.tokens, task.y, task.blocks, weights, self)
-
     def _learning_forbidden(self) -> Floats:
         return forbidden_scores(self._allowed.while_learning, self.classes_.size)
 
@@ -469,14 +454,58 @@ class SequenceTagger(TakesPenalty, TakesCallbacks, TaggerModel):
         """
         self._check()
         tagger = clone(self)
-        task = tagger._first_task(*split_labels(X, y), None)
-        if "strength" not in tagger.penalty_.get_params(deep=False):
-            raise Unsupported(f"{tagger.penalty_!r} has no strength to make a path of")
-        if strengths is None:
-            grid = strengths_of(tagger._batch(task, None), n_strengths, ratio)
-        else:
-            grid = check_grid(strengths)
-        return solve_path(lambda penalty, start: tagger._batch(task, start, penalty), tagger.penalty_, grid, self.tol)
+        return solve_path(tagger, tagger._first_task(*split_labels(X, y), None), strengths, n_strengths, ratio)
+
+    # --- as a model file ---------------------------------------------------------------------------------
+
+    def model_state(self) -> tuple[dict[str, Any], Arrays]:
+        """Return the state and the arrays of a model file: features and weights that are not zero."""
+        check_is_fitted(self)
+        features, W = self._features, self.weights_[:, : self.classes_.size]
+        if self._going is not None:
+            # After partial_fit every feature is still there: only those with a weight are written.
+            used, W = compacted(W)
+            features = features.compact(used)
+        about, arrays = TaggerParts(features, W, self.chain_, self._forbidden, self.classes_).packed()
+        # Without its times: the same seed must give the same bytes.
+        pruned = None if self.pruning_ is None else re.sub(r" in [\d.]+ s\b", "", str(self.pruning_))
+        state = {name: getattr(self, name) for name in (*_FITTED, *_CHOSEN)}
+        state |= {"history": last_entry(self.history_), "pruned": pruned}
+        return {**state, **about}, {**arrays, "block_norms": self.block_norms_}
+
+    @classmethod
+    def from_model_state(cls, state: dict[str, Any], arrays: Arrays) -> Self:
+        """Return the tagger of a model file."""
+        model, parts = cls(**state["params"]), TaggerParts.of(state, arrays)
+        norms = check_shape(take(arrays, "block_norms", "f"), (len(state["blocks_"]),), "block_norms")
+        model.__dict__.update({name: state[name] for name in _FITTED})
+        model.__dict__.update({name: state.get(name, before) for name, before in _CHOSEN.items()})
+        model.__dict__.update(
+            classes_=parts.classes,
+            blocks_=tuple(state["blocks_"]),
+            weights_=parts.weights,
+            chain_=parts.chain,
+            block_norms_=np.array(norms),
+            history_=state["history"],
+            pruning_=state["pruned"],
+            _forbidden=parts.forbidden,
+            _features=parts.features,
+            _going=None,
+        )
+        return model
+
+    def _training(self) -> dict[str, Any]:
+        entry, W = kept_epoch(self.history_), self.weights_
+        told = {key: float(value) for key, value in entry.items() if key in ("loss", "dev")}
+        kept: dict[str, Any] = {key: value for key, value in told.items() if np.isfinite(value)}
+        sizes = {"nonzeros": self.nonzeros_, "weights": W.shape[0] * self.classes_.size}
+        return {**kept, **sizes, "blocks_kept": self.selected_.size}
+
+    def __getstate__(self) -> dict[str, Any]:
+        # What only the next partial_fit needs is many times the size of the model.
+        return {name: value for name, value in super().__getstate__().items() if name not in ("_going", "_ready")}
+
+    # --- for the trainer ---------------------------------------------------------------------------------
 
     def _contents(self, task: Task, dev: Any) -> dict[str, Any]:
         """Return the part of a checkpoint's fingerprint that describes the sentences."""
@@ -504,7 +533,9 @@ class SequenceTagger(TakesPenalty, TakesCallbacks, TaggerModel):
         given = self.random_state
         seed = given if isinstance(given, np.random.Generator) else self._seed()
         # What the first call chose stays: later ones add labels and pairs.
-        many = self._many(task) if before is None else Candidates() if is_sparse(self.weights_) else None
+        many = Candidates() if before is not None and is_sparse(self.weights_) else None
+        if before is None:
+            many = candidates_for(self, task.tokens, task.y)
         solver = self._solver(task, None, seed, candidates=many)
         if before is None:
             return solver
@@ -547,23 +578,6 @@ class SequenceTagger(TakesPenalty, TakesCallbacks, TaggerModel):
 # --- passes of a chain for the trainer -------------------------------------------------------------------------
 
 NONE: Floats = np.zeros(0)
-
-
-class Certifying:
-    """The gap of each epoch's weights; the run ends where it is at most `tol` times the objective."""
-
-    def __init__(self, gap: Callable[[Weights], float], tol: float) -> None:
-        self.gap, self.tol, self.last = gap, tol, np.nan
-
-    def entry(self, weights: Weights | None, found: dict[str, Any]) -> dict[str, Any]:
-        """Return the entry of an epoch with its gap."""
-        assert weights is not None
-        self.last = self.gap(weights) / max(abs(found["objective"]), 1e-300)
-        return {**found, "gap": self.last * max(abs(found["objective"]), 1e-300)}
-
-    def __call__(self, state: State) -> bool:
-        """Return whether to stop."""
-        return bool(self.last <= self.tol)
 
 
 class ChainLearner(Learner):
@@ -628,13 +642,6 @@ class ChainLearner(Learner):
         """Return the weights of the arrays that `model` returns."""
         engine, W = self.solver.engine, model["W"]
         return engine.matrix(W) if isinstance(engine, PairEngine) else W, model["chain"]
-
-    def like(self, state: State | None) -> Arrays:
-        """Return empty tables of the right shape."""
-        k, engine = self.solver.labels, self.solver.engine
-        dense = (self.solver.blocks.total, padded(k))
-        shape = engine.table.sums.shape if isinstance(engine, PairEngine) else dense
-        return {"W": np.zeros(shape, dtype=np.float32), "chain": np.zeros((k + 2, k))}
 
     def score(self, model: Arrays) -> float:
         """Return the score on development sentences."""

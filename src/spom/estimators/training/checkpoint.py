@@ -53,7 +53,11 @@ class Checkpoint:
             "bad": self.bad,
             "epochs": self.epochs,
             "converged": self.converged,
-            "history": [_written(entry, f"history.{i}.") for i, entry in enumerate(self.history)],
+            # Pairs, because headers are sorted by key, and the last entry goes into the model file in its own order.
+            "history": [
+                [[name, _plain(value, f"history.{i}.{name}")] for name, value in entry.items()]
+                for i, entry in enumerate(self.history)
+            ],
             "done": {name: self.asked.get(name) for name in self.done},
             "best": self.best is not None,
             "state": None,
@@ -131,15 +135,8 @@ def check_like(given: Arrays, like: Arrays, path: Path) -> Arrays:
     return given
 
 
-def _written(entry: dict[str, Any], prefix: str) -> list[list[Any]]:
-    """Return an entry of a history as JSON takes it: arrays by their names, numbers that are not finite as hex.
-
-    Pairs, because headers are sorted by key, and the last entry goes into the model file in its own order.
-    """
-    return [[name, _plain(value, prefix + name)] for name, value in entry.items()]
-
-
 def _plain(value: Any, name: str) -> Any:
+    """Return a value of a history as JSON takes it: an array by its name, a number that is not finite as hex."""
     if isinstance(value, np.ndarray):
         return {"array": name}
     if isinstance(value, np.generic):

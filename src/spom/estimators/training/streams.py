@@ -144,15 +144,16 @@ def part_of(block: Any, begin: int, end: int) -> Any:
     """Return the examples from `begin` to `end`."""
     if begin == 0 and end == size_of(block):
         return block
-    return tuple(_some(part, slice(begin, end)) for part in block) if isinstance(block, tuple) else block[begin:end]
+    return tuple(some(part, slice(begin, end)) for part in block) if isinstance(block, tuple) else block[begin:end]
 
 
 def taken(block: Any, index: Any) -> Any:
     """Return the examples with these indices."""
-    return tuple(_some(part, index) for part in block) if isinstance(block, tuple) else block[index]
+    return tuple(some(part, index) for part in block) if isinstance(block, tuple) else block[index]
 
 
-def _some(part: Any, index: Any) -> Any:
+def some(part: Any, index: Any) -> Any:
+    """Return the rows, sentences or labels with these indices; what is not of that kind is returned as it is."""
     if part is None or isinstance(part, (str, int)):
         return part
     if isinstance(part, (list, tuple)):
@@ -162,22 +163,22 @@ def _some(part: Any, index: Any) -> Any:
 
 def as_one(parts: list[Any]) -> Any:
     """Join several blocks."""
-    first = parts[0]
     if len(parts) == 1:
+        return parts[0]
+    if isinstance(parts[0], (Treebank, Columns)):
+        return joined_parts(parts)
+    return tuple(joined_parts(list(same)) for same in zip(*parts, strict=True))
+
+
+def joined_parts(parts: list[Any]) -> Any:
+    """Join rows, sentences or labels of one kind."""
+    first = parts[0]
+    if first is None or isinstance(first, (str, int)):
         return first
     if isinstance(first, Treebank):
         from spom.data.conllu import join_treebanks
 
         return join_treebanks(parts)
-    if isinstance(first, Columns):
-        return joined(parts)
-    return tuple(_stacked(list(same)) for same in zip(*parts, strict=True))
-
-
-def _stacked(parts: list[Any]) -> Any:
-    first = parts[0]
-    if first is None or isinstance(first, (str, int)):
-        return first
     if isinstance(first, Columns):
         return joined(parts)
     if is_sparse(first):

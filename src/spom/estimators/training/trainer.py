@@ -75,8 +75,8 @@ class Learner:
         return {"dev": score}
 
     def like(self, state: State | None) -> Arrays:
-        """Return arrays of the shape and dtype that `model` gives: what a checkpoint holds is compared with them."""
-        raise NotImplementedError
+        """Return arrays of the shapes and dtypes that `model` gives: what a checkpoint holds is compared with them."""
+        return self.model(State(k=0, theta=NONE) if state is None else state)
 
 
 @dataclass(frozen=True)

@@ -1,15 +1,19 @@
-"""Whether a smaller model is good enough, from what it and the whole one get right on held-out sentences.
+"""What `prune=` shares: whether a smaller model is good enough on held-out sentences, and what went in a report.
 
-It is where its score is lower by at most .002 at a risk of one in forty (paired sentence by sentence: fall + 1.96
-standard errors), where a gain counts as no fall: the noise of the difference will be as large on other sentences. It
-will, too, where its score is higher at a risk of one in a thousand.
+A smaller model is good enough where its score is lower by at most .002 at a risk of one in forty (paired sentence by
+sentence: fall + 1.96 standard errors), where a gain counts as no fall: the noise of the difference will be as large on
+other sentences. So it is where its score is higher at a risk of one in a thousand.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Any
+
 import numpy as np
 
 from spom.core.arrays import Ints
+from spom.solvers.knockoffs import Stated
 
 # The risk as a normal quantile, what the score may fall by, and the quantile of a clear gain. The guide's page on
 # defaults says how they were chosen.
@@ -68,3 +72,46 @@ def will_do(full: Ints, smaller: Ints) -> tuple[bool, str]:
     noise = f"at most {QUANTILE * error:.4f} of noise at a risk of .025"
     safe = max(fall, 0.0) + QUANTILE * error <= FALL or fall + CLEAR * error < 0.0
     return safe, f"score {f1_of(full):.4f} to {f1_of(smaller):.4f}, {noise}"
+
+
+@dataclass
+class Dropping:
+    """A report: the blocks `names`, of which `selection.kept` stay."""
+
+    names: tuple[str, ...]
+    selection: Any
+
+    @property
+    def kept(self) -> tuple[str, ...]:
+        """The names of the blocks that are left."""
+        return tuple(self.names[m] for m in self.selection.kept)
+
+    @property
+    def dropped(self) -> tuple[str, ...]:
+        """The names of those that went."""
+        left = set(self.selection.kept.tolist())
+        return tuple(name for m, name in enumerate(self.names) if m not in left)
+
+    def _promise(self, what: str) -> list[str]:
+        """What a selection with knockoffs says of its error."""
+        return [self.selection.promise(what)] if isinstance(self.selection, Stated) else []
+
+    def _table(self, first: tuple[str, str], rows: list[str]) -> list[str]:
+        """Lines with the blocks and `rows`, most evidence first; `first` are the headings of both."""
+        width, left = max((len(name) for name in self.names), default=8), set(self.selection.kept.tolist())
+        lines = [f"{first[0]:<{width}}{first[1]}"]
+        for m in np.argsort(-self.selection.evidence, kind="stable").tolist():
+            lines.append(f"{self.names[m]:<{width}}{rows[m]}{'' if m in left else '  dropped'}")
+        return lines
+
+
+def asked_rate(prune: dict[str, Any]) -> float:
+    """The false discovery rate that `prune` asks for as a dict.
+
+    >>> asked_rate({"false_discovery_rate": 0.1})
+    0.1
+    """
+    rate = prune.get("false_discovery_rate")
+    if set(prune) != {"false_discovery_rate"} or not isinstance(rate, (float, np.floating)) or not 0.0 < rate < 1.0:
+        raise ValueError(f"prune as a dict is {{'false_discovery_rate': a number between 0 and 1}}; it is {prune!r}")
+    return float(rate)
