@@ -20,7 +20,7 @@ from spom.solvers.structured.chains.batch import BatchChain
 from spom.solvers.structured.chains.data import Tokens, padded
 from spom.solvers.structured.chains.field import Field
 from spom.solvers.structured.chains.gap import field_gap, has_bound
-from spom.solvers.structured.gap import block_norms
+from spom.solvers.structured.structures import block_norms
 
 
 class FieldLearner(BatchLearner):

@@ -57,8 +57,9 @@ from spom.solvers.structured.chains.adaptive_engine import AdaptiveEngine
 from spom.solvers.structured.chains.batch import BatchChain
 from spom.solvers.structured.chains.data import as_blocks, as_tokens, entries, padded
 from spom.solvers.structured.chains.predict import compacted, largest
-from spom.solvers.structured.chains.solver import OnlineChain, block_norms, forbidden_scores, penalty_value, summarised
+from spom.solvers.structured.chains.solver import OnlineChain, forbidden_scores, penalty_value, summarised
 from spom.solvers.structured.chains.sparse.engine import Candidates, PairEngine
+from spom.solvers.structured.structures import block_norms
 
 
 @register("estimator", "sequence-tagger", examples=lambda: [SequenceTagger()], cost="O(features + labels^2) per token")
