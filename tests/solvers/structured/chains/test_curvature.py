@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
+from spom.solvers.structured.chains.batch.block import Preconditioner, fill_block
 from spom.solvers.structured.chains.batch.curvature import Curvature, Slots, choose_slots
 from spom.solvers.structured.chains.data import as_tokens
 from spom.solvers.structured.chains.field import Field
@@ -81,6 +83,64 @@ def test_runs_give_the_products_of_whole_sentences() -> None:
     np.testing.assert_allclose(H(v), found, atol=1e-12)
 
 
+def marginals_by_enumeration(tokens: Any, W: np.ndarray, chain: np.ndarray, values: bool) -> list[Any]:
+    """For each sentence its feature matrix and the probability of every sequence."""
+    out, (p, k) = [], W.shape
+    for f, to in itertools.pairwise(tokens.offsets.tolist()):
+        X = np.zeros((to - f, p))
+        for t in range(f, to):
+            for e in range(tokens.indptr[t], tokens.indptr[t + 1]):
+                X[t - f, tokens.indices[e]] += tokens.values[e] if values else 1.0
+        paths = list(itertools.product(range(k), repeat=to - f))
+        scores = np.zeros(len(paths))
+        for r, path in enumerate(paths):
+            if path:
+                scores[r] = sum(X[t] @ W[:, a] for t, a in enumerate(path)) + chain[k, path[0]] + chain[k + 1, path[-1]]
+                scores[r] += sum(chain[a, b] for a, b in itertools.pairwise(path))
+        weights = np.exp(scores - scores.max())
+        out.append((X, paths, weights / weights.sum()))
+    return out
+
+
+@pytest.mark.parametrize("values", [False, True])
+def test_the_block_has_the_covariances_of_neighbours(values: bool) -> None:
+    """sum over windows of Cov(f_{t-1}, f_t, 2 c_t) / 2, and what the ends lack, by the list of all sequences."""
+    rng, n, k, p = np.random.default_rng(3), 9, 3, 5
+    x = rng.normal(size=2 * n) if values else []
+    rows = SimpleNamespace(
+        indptr=np.arange(0, 2 * n + 1, 2), indices=rng.integers(0, p, 2 * n), values=x, offsets=[0, 5, 5, 6, n]
+    )
+    tokens = as_tokens(rows, p)
+    W, chain = rng.normal(size=(p, k)), rng.normal(size=(k + 2, k))
+    steps = np.zeros((k + 2, k), dtype=bool)
+    steps[:k] = True
+    size = p * k + k * k
+    expected = np.zeros((size, size))
+    for X, paths, q in marginals_by_enumeration(tokens, W, chain, values):
+        for t in range(X.shape[0]):
+            one = np.zeros((len(paths), size))
+            both = np.zeros((len(paths), size))
+            other = np.zeros((len(paths), size))
+            for r, path in enumerate(paths):
+                one[r, : p * k].reshape(p, k)[:, path[t]] = X[t]
+                if t:
+                    other[r, : p * k].reshape(p, k)[:, path[t - 1]] = X[t - 1]
+                    both[r, p * k + path[t - 1] * k + path[t]] = 1.0
+
+            def cov(u: np.ndarray, v: np.ndarray, q: np.ndarray = q) -> np.ndarray:
+                return (u * q[:, None]).T @ v - np.outer(q @ u, q @ v)
+
+            near = 0.5 * cov(other, one) + cov(both, one) + cov(both, other)
+            expected += cov(one, one) + near + near.T + 2.0 * cov(both, both)
+    H = Curvature(tokens, (W, chain), np.ones((p, k), dtype=bool), steps)
+    found = np.zeros((size, size))
+    step_place = np.full((k + 2, k), -1)
+    step_place[:k] = np.arange(p * k, size).reshape(k, k)
+    fill_block(tokens.offsets, H.chains, np.arange(p * k), step_place, 0.0, found)
+    np.testing.assert_allclose(np.tril(found), np.tril(expected), atol=1e-6)
+    np.testing.assert_allclose(np.triu(found, 1), 0.0)
+
+
 def test_the_diagonal_is_that_of_single_tokens_and_steps() -> None:
     tokens, _, W, chain, on, steps = some_field(True, 1.0)
     H = Curvature(tokens, (W, chain), on, steps)
@@ -92,3 +152,16 @@ def test_the_diagonal_is_that_of_single_tokens_and_steps() -> None:
     np.testing.assert_allclose(diagonal[: on.sum()], seen)
     assert diagonal.size == on.sum() + steps.sum()
     assert (diagonal > 0.0).all()
+
+
+def test_the_preconditioner_is_near_the_inverse() -> None:
+    tokens, _, W, chain, on, steps = some_field(False, 0.5)
+    H = Curvature(tokens, (W, chain), on, steps)
+    size = int(on.sum() + steps.sum())
+    inverse = Preconditioner(H, np.full(size, 1.0))
+    full = np.stack([H(row) for row in np.eye(size)]) + 1.5 * np.eye(size)
+    guess = np.stack([inverse(row) for row in np.eye(size)])
+    np.testing.assert_allclose(guess, guess.T, atol=1e-10)
+    values = np.linalg.eigvals(guess @ full).real
+    assert values.min() > 0.2
+    assert values.max() < 3.0
