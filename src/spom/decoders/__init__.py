@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spom.decoders.chain import Chain, ChainParts, best_many
+from spom.decoders.chain import Chain, ChainParts
 from spom.decoders.costs import ArcCost, Cost, Hamming, LabelCost
 from spom.decoders.multiclass import Multiclass
 from spom.decoders.nonprojective import NonProjectiveTree
@@ -20,6 +20,5 @@ __all__ = [
     "Multiclass",
     "NonProjectiveTree",
     "ProjectiveTree",
-    "best_many",
     "tag_constraints",
 ]

@@ -84,17 +84,12 @@ class Conjunctions:
 
     def transform(self, columns: Columns) -> Rows:
         """The known features of each token."""
-        padded, program = self.coder.transform(columns), self.program
+        padded = self.coder.transform(columns)
         indptr = np.empty(columns.n_tokens + 1, dtype=np.int64)
         # One more: an id that is not kept is written, and then overwritten.
-        indices = np.empty(columns.n_tokens * (program.stages.size - 1) + 1, dtype=np.int32)
+        indices = np.empty(columns.n_tokens * (self.program.stages.size - 1) + 1, dtype=np.int32)
         offsets = np.ascontiguousarray(columns.offsets)
-        at = program.stream * padded.shape[1] + program.offset
-        steps = tables.Steps(
-            program.stages, program.atoms, at, program.radix, program.bits, program.narrow, program.place
-        )
-        inputs = (padded.reshape(-1), offsets, self.coder.reach)
-        nnz = tables.run_program(*inputs, steps, program.direct, program.slots, indptr, indices)
+        nnz = tables.run_program(padded, offsets, self.coder.reach, self.program, indptr, indices)
         return Rows(indptr, indices[:nnz], NO_VALUES, offsets)
 
     def name(self, block: int, local: int) -> str:

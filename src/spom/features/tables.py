@@ -16,30 +16,6 @@ LIMIT = 1 << 62
 # A table of all possible keys, addressed directly, is used up to this many entries.
 DIRECT = 1 << 18
 
-READ64, READ32 = "Array(int64, 1, 'C', readonly=True)", "Array(int32, 1, 'C', readonly=True)"
-
-
-class Program(NamedTuple):
-    """Every template as arrays, for one pass over sentences.
-
-    Template v runs the stages stages[v] to stages[v + 1] - 1. Stage s folds its atoms atoms[s] .. atoms[s + 1] - 1
-    into key = key * radix + code, beginning with the id of the stage before, and looks the key up at place[s]: in
-    `direct` where bits[s] = DIRECT_TABLE, else in 2^bits[s] slots of `slots`. A slot is (key << 32 | id) + 1 for a
-    narrow[s] table, whose keys have 32 bits, else a pair (key + 1, id). Ids of last stages are ids of features.
-    A key with an unknown code in it, which is 0, is in no table: then there is no feature.
-    """
-
-    stages: Ints
-    atoms: Ints
-    stream: Ints
-    offset: Ints
-    radix: Ints
-    bits: Ints
-    narrow: Ints
-    place: Ints
-    direct: Codes
-    slots: Ints
-
 
 DIRECT_TABLE = -1
 
@@ -130,14 +106,14 @@ def fill_slots(known: Ints, count: int, bits: int, narrow: bool, base: int, slot
             slots[2 * slot], slots[2 * slot + 1] = known[c] + 1, base + c
 
 
-@kernel(f"void({READ32}, int64, int64[::1], int64)")
+@kernel("void(int32[::1], int64, int64[::1], int64)")
 def look_up_direct(direct: Codes, place: int, keys: Ints, count: int) -> None:
     """Replace keys by ids, -1 where there is none, in a table of all keys."""
     for j in range(count):
         keys[j] = direct[place + keys[j]] if keys[j] >= 0 else -1
 
 
-@kernel(f"void({READ64}, int64, int64, int64[::1], int64)")
+@kernel("void(int64[::1], int64, int64, int64[::1], int64)")
 def look_up_narrow(slots: Ints, place: int, bits: int, keys: Ints, count: int) -> None:
     """The same in a table of slots (key << 32 | id) + 1."""
     mask = (1 << bits) - 1
@@ -151,7 +127,7 @@ def look_up_narrow(slots: Ints, place: int, bits: int, keys: Ints, count: int) -
         keys[j] = found & 0xFFFFFFFF if found >= 0 else -1
 
 
-@kernel(f"void({READ64}, int64, int64, int64[::1], int64)")
+@kernel("void(int64[::1], int64, int64, int64[::1], int64)")
 def look_up_wide(slots: Ints, place: int, bits: int, keys: Ints, count: int) -> None:
     """The same in a table of pairs (key + 1, id)."""
     mask = (1 << bits) - 1
@@ -162,31 +138,37 @@ def look_up_wide(slots: Ints, place: int, bits: int, keys: Ints, count: int) -> 
         keys[j] = slots[place + 2 * slot + 1] if slots[place + 2 * slot] != 0 and key >= 0 else -1
 
 
-class Steps(NamedTuple):
-    """Template v takes the stages stages[v] .. stages[v + 1], stage s the atoms atoms[s] .. atoms[s + 1].
+class Program(NamedTuple):
+    """Every template as arrays, for one pass over sentences.
 
-    An atom reads the codes at `at` (stream * row + offset) and multiplies the key by its radix. The table of a stage
-    begins at place[s]: a direct one where bits[s] < 0, else one of slots, narrow or wide.
+    Template v runs the stages stages[v] to stages[v + 1] - 1. Stage s folds its atoms atoms[s] .. atoms[s + 1] - 1
+    into key = key * radix + code, beginning with the id of the stage before, and looks the key up at place[s]: in
+    `direct` where bits[s] = DIRECT_TABLE, else in 2^bits[s] slots of `slots`. A slot is (key << 32 | id) + 1 for a
+    narrow[s] table, whose keys have 32 bits, else a pair (key + 1, id). Ids of last stages are ids of features.
+    A key with an unknown code in it, which is 0, is in no table: then there is no feature.
     """
 
     stages: Annotated[Ints, "int64[::1]"]
     atoms: Annotated[Ints, "int64[::1]"]
-    at: Annotated[Ints, "int64[::1]"]
+    stream: Annotated[Ints, "int64[::1]"]
+    offset: Annotated[Ints, "int64[::1]"]
     radix: Annotated[Ints, "int64[::1]"]
     bits: Annotated[Ints, "int64[::1]"]
     narrow: Annotated[Ints, "int64[::1]"]
     place: Annotated[Ints, "int64[::1]"]
+    direct: Annotated[Codes, "int32[::1]"]
+    slots: Annotated[Ints, "int64[::1]"]
 
 
-@kernel(f"int64(int32[::1], int64[::1], int64, Steps, {READ32}, {READ64}, int64[::1], int32[::1])")
+@kernel("int64(int32[:, ::1], int64[::1], int64, Program, int64[::1], int32[::1])")
 def run_program(
-    padded: Codes, offsets: Ints, reach: int, steps: Steps, direct: Codes, slots: Ints, indptr: Ints, indices: Codes
+    padded: NDArray[np.int32], offsets: Ints, reach: int, program: Program, indptr: Ints, indices: Codes
 ) -> int:
     """The known features of all tokens into (indptr, indices); how many there are.
 
     Template by template within a sentence, so that the loops over its tokens are simple.
     """
-    stages, atoms, at, radix, bits, narrow, place = steps
+    stages, atoms, stream, offset, radix, bits, narrow, place, direct, slots = program
     nnz, longest, width = 0, 0, stages.size - 1
     for i in range(offsets.size - 1):
         longest = max(longest, offsets[i + 1] - offsets[i])
@@ -200,9 +182,9 @@ def run_program(
                 keys[j] = 0
             for s in range(stages[v], stages[v + 1]):
                 for a in range(atoms[s], atoms[s + 1]):
-                    here, r = p + at[a], radix[a]
+                    codes, here, r = padded[stream[a]], p + offset[a], radix[a]
                     for j in range(n):  # a key that is negative stays so
-                        keys[j] = keys[j] * r + padded[here + j]
+                        keys[j] = keys[j] * r + codes[here + j]
                 if bits[s] < 0:
                     look_up_direct(direct, place[s], keys, n)
                 elif narrow[s]:

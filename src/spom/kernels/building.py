@@ -51,7 +51,6 @@ def build(
     *,
     dtype: Any = np.float32,
     n_jobs: int = 1,
-    on_progress: Callable[[float], None] | None = None,
 ) -> list[Gram]:
     """Return the Gram matrices of fitted kernels, whole: dense ones as views of one array, sparse ones as CSR.
 
@@ -79,18 +78,12 @@ def build(
 
         shared.visit(rows, use)
 
-    def done(count: int) -> None:
-        if on_progress is not None:
-            on_progress(count / len(starts))
-
     if n_jobs > 1:
         with ThreadPoolExecutor(n_jobs) as pool:
-            for count, _ in enumerate(pool.map(one, range(len(starts))), 1):
-                done(count)
+            list(pool.map(one, range(len(starts))))
     else:
         for at in range(len(starts)):
             one(at)
-            done(at + 1)
     return [
         DenseGram(place[m]) if m in place else SparseGram(_stacked(parts[m], n, dtype)) for m in range(len(kernels))
     ]

@@ -1,6 +1,6 @@
 """Gram matrices of training data as solvers read them: dense, sparse, of features, or rows computed on demand.
 
-All of them have `n`, `dtype`, `nbytes`, `diagonal()`, `rows(indices)` (dense, a row each) and `dot(A)`, the product of
+All of them have `n`, `dtype`, `diagonal()`, `rows(indices)` (dense, a row each) and `dot(A)`, the product of
 the whole matrix with A.
 """
 
@@ -29,11 +29,6 @@ class Gram:
 
     n: int
     dtype: np.dtype[Any]
-
-    @property
-    def nbytes(self) -> int:
-        """How much memory the form takes now."""
-        raise NotImplementedError  # every form has its own
 
     def diagonal(self) -> Floats:
         """K(x_i, x_i), as float64."""
@@ -67,11 +62,6 @@ class DenseGram(Gram):
         self.values = values
         self.n, self.dtype = values.shape[0], values.dtype
 
-    @property
-    def nbytes(self) -> int:
-        """The size of `values`."""
-        return int(self.values.nbytes)
-
     def diagonal(self) -> Floats:
         """K(x_i, x_i)."""
         return np.ascontiguousarray(np.diagonal(self.values), dtype=np.float64)
@@ -87,12 +77,6 @@ class SparseGram(Gram):
     def __init__(self, matrix: Any) -> None:
         self.matrix = matrix
         self.n, self.dtype = matrix.shape[0], matrix.dtype
-
-    @property
-    def nbytes(self) -> int:
-        """The size of its three arrays."""
-        m = self.matrix
-        return int(m.data.nbytes + m.indices.nbytes + m.indptr.nbytes)
 
     def diagonal(self) -> Floats:
         """K(x_i, x_i)."""
@@ -115,11 +99,6 @@ class RowGram(Gram):
         self.kernel, self.X = kernel, X
         self.n, self.dtype = X.shape[0], np.dtype(dtype)
 
-    @property
-    def nbytes(self) -> int:
-        """Nothing is kept."""
-        return 0
-
     def diagonal(self) -> Floats:
         """K(x_i, x_i)."""
         found: Floats = self.kernel.diagonal(self.X)
@@ -138,11 +117,6 @@ class FeatureGram(Gram):
     def __init__(self, features: Any) -> None:
         self.features = features
         self.n, self.dtype = int(features.shape[0]), np.dtype(np.float64)
-
-    @property
-    def nbytes(self) -> int:
-        """Nothing is kept but the features."""
-        return 0
 
     def diagonal(self) -> Floats:
         """Return the squared norm of each row."""

@@ -132,7 +132,7 @@ class ParserLesson:
         for mine, whole in zip((learner.weights, learner.sums), before, strict=True):
             np.take(whole.reshape(learner.layout.rows, -1), rows, axis=0, out=mine.reshape(rows.size, -1), mode="clip")
         learner.k, learner.rounds = kept.k, float(kept.internal["rounds"])
-        loss = learner.epoch(trees.codes, trees.gold, trees.relations)
+        loss = learner.feed(trees.codes, trees.gold, trees.relations).epoch().loss
         found, words = changed(before, (learner.weights, learner.sums), trees.room, rows), trees.codes.sizes.sum()
         return Averaged(*found, learner.rounds, float(words), loss, learner.seen)
 

@@ -218,9 +218,9 @@ def relation_share(
     models = []
     for rest, held in runs(np.arange(len(bank))):
         learner = LabelLearner(labels, relations, run.settings["seed"], copies=False)
-        codes, trees, gold = _relations(labels, relations, bank[rest])
+        learner.feed(*_relations(labels, relations, bank[rest]))
         for _ in range(epochs):
-            learner.epoch(codes, trees, gold)
+            learner.epoch()
         found = learner.model()
         counts = partial(_right_relations, found, _relations(labels, relations, bank[held]), run.n_jobs)
         models.append(Judged(found.weights, counts, counts(found.weights)))

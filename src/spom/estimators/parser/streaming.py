@@ -50,7 +50,7 @@ class StreamTrees(Learner):
             self.arcs.feed(codes, gold)
             state = self.arcs.epoch()
             if self.labels is not None and wanted is not None:
-                self.labels.epoch(codes, gold, wanted)
+                self.labels.feed(codes, gold, wanted).epoch()
             self.words += bank.n_words
             yield state
 

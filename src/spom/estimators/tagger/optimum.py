@@ -19,7 +19,7 @@ from spom.solvers.batch.path import check_grid, warn_of_zeros
 from spom.solvers.structured.chains.batch import BatchChain
 from spom.solvers.structured.chains.field import Field
 from spom.solvers.structured.chains.gap import field_gap, has_bound
-from spom.solvers.structured.gap import block_norms
+from spom.solvers.structured.structures import block_norms
 
 
 class FieldLearner(BatchLearner):

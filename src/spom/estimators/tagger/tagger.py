@@ -71,8 +71,9 @@ from spom.solvers.steps import InverseSqrtEpoch, LinearDecay
 from spom.solvers.structured.chains.adaptive_engine import AdaptiveEngine
 from spom.solvers.structured.chains.data import as_blocks, as_tokens, entries, padded
 from spom.solvers.structured.chains.predict import compacted, largest
-from spom.solvers.structured.chains.solver import OnlineChain, block_norms, forbidden_scores, penalty_value, summarised
+from spom.solvers.structured.chains.solver import OnlineChain, forbidden_scores, penalty_value, summarised
 from spom.solvers.structured.chains.sparse.engine import Candidates, PairEngine
+from spom.solvers.structured.structures import block_norms
 
 # What `fit` leaves behind besides arrays.
 _FITTED = ("blocks_", "converged_", "n_epochs_", "penalty_")

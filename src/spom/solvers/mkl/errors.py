@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 
 from spom.core.arrays import Floats, Ints
-from spom.core.jit import PROX, kernel
+from spom.core.jit import kernel
+from spom.penalties.forms import Prox
 from spom.solvers.structured.structures import Loss, Parts, Structure, is_sum, residual
 
 
@@ -21,9 +22,7 @@ class Rule(NamedTuple):
     structure: Structure
     loss: Loss
     tolerance: Annotated[float, "float64"]
-    prox: Annotated[Any, f"FunctionType({PROX})"]
-    reals: Annotated[Floats, "float64[::1]"]
-    ints: Annotated[Ints, "int64[::1]"]
+    prox: Prox
     learnt: Annotated[bool, "boolean"]
     strength: Annotated[float, "float64"]
     limit: Annotated[float, "float64"]

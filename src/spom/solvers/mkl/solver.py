@@ -7,10 +7,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from spom.core.arrays import Ints, check_positive, check_radius
-from spom.core.jit import pointer
 from spom.core.state import State
 from spom.errors import DataError, Unsupported
 from spom.penalties import SparseMKL
+from spom.penalties.forms import compiled_prox
 from spom.solvers.mkl.errors import Rule
 from spom.solvers.mkl.problem import KernelProblem, on_norms
 from spom.solvers.structured.structures import HINGE, LOG, PERCEPTRON, Loss, structure
@@ -86,10 +86,9 @@ class KernelSolver:
             raise ValueError(f"epochs must be a whole number >= 1; it is {self.epochs!r}")
 
     def _rule(self, limit: float = np.inf) -> Rule:
-        kernel, reals, ints = self.penalty.compiled((self.count,))
-        loss, prox = Loss(LOSSES[self.loss], self.cost), pointer(kernel)
-        decoding = (structure("chain", loss), loss, self.tolerance)
-        return Rule(*decoding, prox, reals, ints, self.learnt, self.strength, limit, self.radius)
+        loss, prox = Loss(LOSSES[self.loss], self.cost), compiled_prox(self.penalty, self.count)
+        chain = structure("chain", loss)
+        return Rule(chain, loss, self.tolerance, prox, self.learnt, self.strength, limit, self.radius)
 
     def _order(self, random: np.random.Generator) -> Ints:
         """Return the sequences of one pass."""

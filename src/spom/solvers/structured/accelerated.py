@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from spom.core.arrays import Floats
+from spom.core.arrays import Floats, Ints
+from spom.solvers.structured.structures import block_norms
 
 # After an accepted step the bound on the curvature falls by this, so that it can follow the problem. Not tuned.
 RELAX = 0.9
@@ -46,3 +47,17 @@ def accelerate(problem: Smooth, start: Floats, curvature: float, rounds: int) ->
             y, t = after + (t - 1.0) / grown * (after - x), grown
         x, curvature = after, RELAX * curvature
     return x, curvature
+
+
+def prox_of_blocks(rows: Floats, starts: Ints, norms: Any, step: float) -> Floats:
+    """The rows of each block, scaled to the norm that the prox of a penalty of block norms gives it.
+
+    >>> import numpy as np
+    >>> from spom.penalties import GroupLasso
+    >>> prox_of_blocks(np.array([3.0, 4.0, 1.0]), np.array([0, 2, 3]), GroupLasso(2.0).on_norms(2), 1.0)
+    array([1.8, 2.4, 0. ])
+    """
+    before = block_norms(rows, starts)
+    scale = np.divide(norms.prox(before, step), before, out=np.zeros_like(before), where=before > 0.0)
+    each = np.repeat(scale, np.diff(starts))
+    return np.asarray(rows * (each[:, None] if rows.ndim > 1 else each))

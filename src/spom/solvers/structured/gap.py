@@ -15,13 +15,13 @@ With Omega = l1 norm1 + h(norms of blocks), Omega*(g) = h*(norms of the blocks o
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from spom.core.arrays import Floats, Ints
 from spom.penalties.forms import NO_ELASTIC, Elastic
+from spom.solvers.structured.structures import block_norms
 
 # Steps of the search for s where an l1 part and a group norm act together: s is good to 1e-9.
 HALVINGS = 30
@@ -96,11 +96,6 @@ class Part(NamedTuple):
 def soft(g: Floats, cut: float) -> Floats:
     """sign(g) max(|g| - cut, 0)."""
     return g - np.clip(g, -cut, cut) if cut > 0.0 else g
-
-
-def block_norms(rows: Floats, starts: Ints) -> Floats:
-    """norm2 of the rows of each block."""
-    return np.asarray(np.sqrt([float(np.vdot(rows[a:b], rows[a:b])) for a, b in pairwise(starts.tolist())]))
 
 
 def mixed_entropy(losses: Floats, entropies: Floats, s: float) -> Floats:

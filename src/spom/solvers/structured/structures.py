@@ -17,11 +17,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
+from itertools import pairwise
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
-from spom.core.arrays import Floats, Ints
+from spom.core.arrays import Floats, Ints, is_sparse
 from spom.core.jit import kernel, pointer
 from spom.decoders.arborescence import arborescence
 from spom.decoders.eisner import eisner
@@ -118,6 +119,16 @@ def residual(structure: Structure, loss: Loss, scores: Parts, gold: Ints, scratc
 def scratch_size(tokens: int, labels: int) -> int:
     """Return the size of the scratch memory of chains, for sentences of up to `tokens` tokens."""
     return 2 * tokens * labels + (labels + 2) * labels
+
+
+# --- blocks of weights, for penalties of their norms -----------------------------------------------------
+
+
+def block_norms(rows: Any, starts: Ints) -> Floats:
+    """norm2 of the rows of each block, of an array or a CSR matrix."""
+    if is_sparse(rows):
+        rows, starts = rows.data, rows.indptr[starts]
+    return np.asarray(np.sqrt([float(np.vdot(rows[a:b], rows[a:b])) for a, b in pairwise(starts.tolist())]))
 
 
 # --- one label sequence: its score, and its parts ----------------------------------------------------

@@ -16,12 +16,11 @@ from spom.penalties.forms import Elastic
 from spom.solvers.structured.chains import OnlineChain
 from spom.solvers.structured.chains.batch import BatchChain
 from spom.solvers.structured.chains.batch import solver as batch_solver
-from spom.solvers.structured.chains.batch.mixture import Visited, mixing_weights
 from spom.solvers.structured.chains.batch.newton import Objective, dual_step
 from spom.solvers.structured.chains.batch.orthant import SCALES, Memory, least, orthant
 from spom.solvers.structured.chains.batch.screening import Screen
 from spom.solvers.structured.chains.data import as_tokens
-from tests.solvers.structured.chains.naive_chains import dense, loss_and_gradient, parts, problem
+from tests.solvers.structured.chains.naive_chains import dense, loss_and_gradient, problem
 
 
 def mean_loss(p: Any, theta: np.ndarray) -> tuple[float, np.ndarray]:
@@ -137,47 +136,6 @@ def test_unknown_labels_are_refused() -> None:
     y[0] = -1
     with pytest.raises(DataError, match="labels must be numbers from 0"):
         BatchChain(p.rows, y, p.k, penalty=L1(0.1))
-
-
-def test_a_mixture_of_points_is_a_bound_below_the_optimum_and_better_than_its_parts() -> None:
-    """The entropy and the gold probability of a mixture, and so its bound, by the list of all sequences."""
-    p = problem(57)
-    n, l1 = len(p.rows.offsets) - 1, 0.05
-    solver = BatchChain(p.rows, p.y, p.k, blocks=p.blocks, penalty=L1(l1))
-    rng = np.random.default_rng(0)
-    points = [(rng.normal(0, 0.5, (p.features, p.k)), rng.normal(0, 0.5, (p.k + 2, p.k))) for _ in range(3)]
-    a = np.array([0.5, 0.2, 0.3])
-    forms = Elastic(n * l1, 0.0), Elastic(n * l1, 0.0)
-    objective = Objective(solver.field, solver.on, solver.chain_on, forms)
-    mixed = solver._mixture(objective, [objective.at(objective.flat(*point)) for point in points], a)
-    thetas = [np.concatenate([W.ravel(), chain.ravel()]) for W, chain in points]
-    for i in range(n):
-        X, y = dense(p, i), p.y[p.rows.offsets[i] : p.rows.offsets[i + 1]]
-        if y.size == 0:
-            continue
-        paths = list(itertools.product(range(p.k), repeat=y.size))
-        scores = np.array([[parts(path, X, p.k) @ theta for path in paths] for theta in thetas])
-        q = a @ (np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True))
-        assert mixed.losses[i] == pytest.approx(-np.log(q[paths.index(tuple(y.tolist()))]))
-        assert mixed.entropies[i] <= -(q * np.log(q)).sum() + 1e-12
-    gradient = sum(share * n * mean_loss(p, theta)[1] for share, theta in zip(a, thetas, strict=True))
-    np.testing.assert_allclose(np.concatenate([mixed.gradient.ravel(), mixed.chain_gradient.ravel()]), gradient)
-    _, state = solved(p, penalty=L1(l1))
-    assert solver._dual(mixed, state.objective) <= state.objective
-
-
-def test_the_mixing_weights_are_those_of_a_fine_grid() -> None:
-    rng = np.random.default_rng(1)
-    visited = [Visited(rng.normal(0, 2, 5), np.ones(2), rng.uniform(1, 2, 2)) for _ in range(3)]
-    l1 = rng.uniform(0.5, 1.5, 5)
-    G, H = np.stack([v.gradient / l1 for v in visited]), np.array([v.entropies.sum() for v in visited])
-    slope = max(1.0, float((visited[-1].entropies - visited[-1].losses).sum()))
-
-    def value(a: np.ndarray) -> float:
-        return float(a @ H - slope * max(float(np.abs(a @ G).max()) - 1.0, 0.0))
-
-    grid = [np.array([u, v, 200 - u - v]) / 200 for u in range(201) for v in range(201 - u)]
-    assert value(mixing_weights(visited, l1)) >= max(map(value, grid)) - 1e-2
 
 
 def test_dual_steps_bring_gradients_within_their_bounds() -> None:

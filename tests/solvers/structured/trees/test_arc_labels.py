@@ -22,10 +22,13 @@ from .naive_arcs import features, random_bank
 from .naive_arcs import words_of as words_of_sentence
 
 
-class Ordered:
+class Ordered(np.random.Generator):
     """A generator that shuffles nothing."""
 
-    def permutation(self, n: int) -> Any:
+    def __init__(self) -> None:
+        super().__init__(np.random.PCG64(0))
+
+    def permutation(self, n: Any) -> Any:
         return np.arange(n)
 
 
@@ -68,7 +71,7 @@ def test_relations_are_learnt_as_in_plain_python() -> None:
     learner = LabelLearner(templates, bank.relation_names, step=0.0371)
     learner.random = Ordered()
     for _ in range(2):
-        learner.epoch(codes, trees, gold)
+        learner.feed(codes, trees, gold).epoch()
     model = learner.model()
     naive = naive_labels(bank, templates.blocks, 2, 0.0371)
     found = model.find(codes, trees)[words_of(codes)]
@@ -106,7 +109,7 @@ def test_each_pass_of_relations_ends_inside_the_ball() -> None:
     learner = LabelLearner(templates, bank.relation_names, step=0.0371, radius=radius)
     learner.random = Ordered()
     for _ in range(2):
-        learner.epoch(codes, trees, gold)
+        learner.feed(codes, trees, gold).epoch()
         assert np.linalg.norm(learner.weights) == pytest.approx(radius, rel=1e-5)
     naive = np.concatenate(list(naive_labels(bank, templates.blocks, 2, 0.0371, radius).values()))
     found = learner.model().entries().values
@@ -122,7 +125,7 @@ def test_the_relation_of_roots_is_theirs_alone() -> None:
     trees, gold = with_roots(bank.heads, codes), with_roots(bank.relations.astype(np.int64), codes)
     learner = LabelLearner(templates, bank.relation_names)
     assert learner.root == -1
-    learner.epoch(codes, trees, gold)
+    learner.feed(codes, trees, gold).epoch()
     assert learner.model().root == 2
     found = learner.model().find(codes, trees)[words_of(codes)]
     np.testing.assert_array_equal(found == 2, bank.heads == 0)
@@ -185,7 +188,7 @@ def test_a_learner_of_the_rows_that_sentences_use_learns_what_one_of_all_rows_do
     rows = rows_of(templates, codes, trees)
     whole, part = LabelLearner(templates, names, 3), LabelLearner(templates, names, 3, rows=rows)
     for _ in range(3):
-        assert whole.epoch(codes, trees, gold) == part.epoch(codes, trees, gold)
+        assert whole.feed(codes, trees, gold).epoch().loss == part.feed(codes, trees, gold).epoch().loss
     assert 0 < rows.size < whole.layout.rows
     for name in ("weights", "sums"):
         all_rows = getattr(whole, name).reshape(whole.layout.rows, -1)

@@ -116,7 +116,7 @@ def find_scales(F: Any, store: Any, data: Data, dual: Dual, rule: Rule, norms: F
     while True:
         for m in range(norms.size):
             norms[m] = root((table[SQUARE, m] + table[SPREAD, m]) / table[SIZE, m]) / beta
-        rule.prox(norms, dual.sums[TOTAL] / beta, rule.reals, rule.ints, norms)
+        rule.prox.function(norms, dual.sums[TOTAL] / beta, rule.prox.reals, rule.prox.ints, norms)
         late = 0
         for m in range(blocks):
             if norms[m] > 0.0 and table[SPREAD, m] > 0.0:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from spom.core.arrays import Floats, Ints, check_positive, check_restored, restore_random
+from spom.core.arrays import Arrays, Floats, Ints, check_positive, check_restored, restore_random
 from spom.core.registry import register
 from spom.core.state import Counters, State
 from spom.errors import DataError
@@ -308,11 +308,9 @@ class DualAveragingKernels(KernelSolver):
     def _state(self, epoch: int, loss: float, seconds: float, rng: np.random.Generator) -> State:
         dual, average = self._dual, self._average
         source: Any = dual if self.output == "last" else average
-        internal: dict[str, Any] = {f"dual.{name}": array for name, array in dual._asdict().items()}
-        internal |= {f"average.{name}": vars(average)[name] for name in ("alpha", "V", "T", "bounds")}
+        internal: dict[str, Any] = {**self._saved(), "scales": self.scale}
         internal |= {f"average.scores.{m}": scores for m, scores in average.scores.items()}
-        internal |= {"scores": self._F, "scale": self.scale[:-1], "transition": self.scale[-1] * source.T}
-        internal["scales"] = self.scale
+        internal |= {"scale": self.scale[:-1], "transition": self.scale[-1] * source.T}
         if self.copies:
             internal = {name: array.copy() for name, array in internal.items()}
         internal["settings"] = self._settings()
@@ -329,14 +327,16 @@ class DualAveragingKernels(KernelSolver):
             random=dict(rng.bit_generator.state),
         )
 
+    def _saved(self) -> Arrays:
+        """The arrays that a run resumes from, beside the scores of the average."""
+        found = {f"dual.{name}": array for name, array in self._dual._asdict().items()}
+        found |= {f"average.{name}": vars(self._average)[name] for name in ("alpha", "V", "T", "bounds")}
+        return {**found, "scores": self._F}
+
     def _resume(self, state: State, rng: np.random.Generator) -> int:
-        kept = state.internal
+        kept, own, blocks = state.internal, self._saved(), self.problem.n_blocks + 1
         self._check_settings(state)
-        average = self._average
-        like = {f"dual.{name}": np.asarray(a) for name, a in self._dual._asdict().items()}
-        like |= {f"average.{name}": vars(average)[name] for name in ("alpha", "V", "T", "bounds")}
-        blocks = self.problem.n_blocks + 1
-        like |= {"scores": self._F, "scales": np.zeros(blocks), "block_norms": np.zeros(blocks)}
+        like = own | {"scales": np.zeros(blocks), "block_norms": np.zeros(blocks)}
         # The scores of a kernel in the average are of its own number type, float32 or float64.
         shape, prefix = self._F.shape[1:], "average.scores."
         known = {f"{prefix}{m}" for m in range(self._F.shape[0])}
@@ -345,12 +345,9 @@ class DualAveragingKernels(KernelSolver):
             raise DataError("the saved state has scores of kernels that this run does not have")
         like |= {name: np.zeros(shape, dtype=a.dtype) for name, a in scores.items()}
         check_restored(kept | {"block_norms": np.asarray(state.block_norms)}, like)
-        for name, array in self._dual._asdict().items():
-            array[...] = kept[f"dual.{name}"]
-        for name in ("alpha", "V", "T", "bounds"):
-            vars(average)[name][...] = kept[f"average.{name}"]
-        average.scores = {int(name.removeprefix(prefix)): a.copy() for name, a in scores.items()}
-        self._F[...] = kept["scores"]
+        for name, array in own.items():
+            array[...] = kept[name]
+        self._average.scores = {int(name.removeprefix(prefix)): a.copy() for name, a in scores.items()}
         self.scale, self.block_norms = kept["scales"].copy(), np.array(state.block_norms)
         restore_random(rng, state.random)
         return state.k

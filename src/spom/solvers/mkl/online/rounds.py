@@ -271,7 +271,7 @@ def _rounds(order: Ints, steps: Floats, F: Any, store: Any, data: Data, model: M
         prefetch_coefficients(model, wrong)
         inner_products(errors, count)
         find_norms(F, store, data, model, work, wrong, q, eta_w)
-        rule.prox(norms, eta, rule.reals, rule.ints, norms)
+        rule.prox.function(norms, eta, rule.prox.reals, rule.prox.ints, norms)
         # Are all rows there that the step needs? If not, nothing has been changed yet.
         missing = missing_rows(data.grams, norms, wrong, counts[CLOCK], work.wanted) if eta_w > 0.0 else 0
         counts[CLOCK] += 1

@@ -25,11 +25,10 @@ HOLD = 0.8
 
 
 class Progress(NamedTuple):
-    """How far a run is: passes, rounds, rounds in the average, seconds."""
+    """How far a run is: passes, rounds, seconds."""
 
     epochs: int
     rounds: int
-    averaged: int
     seconds: float
 
 
@@ -70,7 +69,7 @@ class OnlineKernels(KernelSolver):
     Parameters beside those of `KernelSolver`
     -----------------------------------------
     step : `"auto"`, `"paper"`, a number, a name or a rule of `spom.solvers.steps`: see `spom.solvers.mkl.online.steps`.
-    output : `"last"` iterate, or the `"average"` of those of all rounds after the first `burn_in` passes.
+    output : `"last"` iterate, or the `"average"` of those of all rounds.
     screen : after the passes 2, 4, 8, ..., hold blocks at zero whose mean gradient in that pass is clearly too small
         for the penalty to let them be anything else, and let them go when it is not: kernels of no use then cost
         nothing. A round's proximal step seldom does that by itself: each wrong sequence fills all blocks again.
@@ -96,13 +95,12 @@ class OnlineKernels(KernelSolver):
         problem: KernelProblem,
         *,
         step: Any = "auto",
-        burn_in: int = 0,
         objective: bool = False,
         screen: bool = False,
         **shared: Any,
     ) -> None:
         super().__init__(problem, **shared)
-        self.burn_in, self.objective, self.screen = burn_in, objective, screen
+        self.objective, self.screen = objective, screen
         self.step = step_for(step, self)
 
     def _default_strength(self) -> float:
@@ -114,16 +112,12 @@ class OnlineKernels(KernelSolver):
         problem = self.problem
         work = Workspace(problem, self.output == "average", self.slots, self.screen)
         rng = np.random.default_rng(self.random_state)
-        done = Progress(0, 0, 0, 0.0) if self.start is None else self._resume(self.start, work, rng)
+        done = Progress(0, 0, 0.0) if self.start is None else self._resume(self.start, work, rng)
         rule = self._rule()
         for epoch in range(done.epochs, self.epochs):
             begin = time.perf_counter()
             order = self._order(rng)
             steps = self.step.sizes(done.rounds + 1, order.size, max(1, order.size))
-            averaged = done.averaged
-            if epoch == self.burn_in and work.model.averaged:
-                work.forget_average()
-                averaged = 0
             work.model.gradients[...] = 0.0
             loss = work.run(order, steps, rule)
             work.settle()
@@ -131,7 +125,7 @@ class OnlineKernels(KernelSolver):
                 work.freeze(self._held(work, rng))
             objective = self._objective(work, rule) if self.objective else np.nan
             seconds = done.seconds + time.perf_counter() - begin
-            done = Progress(epoch + 1, done.rounds + order.size, averaged + order.size, seconds)
+            done = Progress(epoch + 1, done.rounds + order.size, seconds)
             step = float(steps[-1]) if steps.size else np.nan
             yield self._state(work, done, loss / max(1, problem.n_sequences), objective, step, rng)
 
@@ -173,7 +167,8 @@ class OnlineKernels(KernelSolver):
             "scores": work.F.copy() if self.copies else work.F,
             "counts": model.counts.copy(),
             "frozen": model.frozen.copy(),
-            "rounds": np.array([done.rounds, done.averaged]),
+            # Files have the rounds in the mean too: they are all rounds.
+            "rounds": np.full(2, done.rounds),
             "settings": self._settings(),
         }
         norms = np.sqrt(model.table[SQUARED])
@@ -182,7 +177,7 @@ class OnlineKernels(KernelSolver):
             internal["current"] = current
             sums = (model.sums, model.weights.sums, model.tsums)
             internal["sums"] = np.concatenate([part.reshape(-1) for part in sums])
-            theta = internal["sums"] / max(1, done.averaged)
+            theta = internal["sums"] / max(1, done.rounds)
             # A product with each Gram matrix: for the last state alone; earlier ones report the last iterate.
             norms = self._norms(theta) if done.epochs == self.epochs else norms
         return State(
@@ -215,8 +210,7 @@ class OnlineKernels(KernelSolver):
         model.table[SQUARED] = 1.0
         work.settle()
         restore_random(rng, state.random)
-        rounds, averaged = (int(x) for x in internal["rounds"])
-        return Progress(state.k, rounds, averaged, state.seconds)
+        return Progress(state.k, int(internal["rounds"][0]), state.seconds)
 
     def parts(self, theta: Floats) -> tuple[Floats, Floats, Floats]:
         """(coefficients by block, token and label, explicit weights, transitions) of a state's theta, as views."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from spom.kernels.gram import DenseGram
 from spom.solvers.mkl.problem import ExplicitBlock, KernelProblem
 from spom.solvers.steps import InverseSqrt, LinearDecay, Step, as_step
 
@@ -67,30 +69,18 @@ def some_sequences(problem: KernelProblem, count: int) -> KernelProblem:
     if problem.n_sequences <= count:
         return problem
     n = int(problem.offsets[count])
-    grams = [_corner(gram, n) for gram in problem.grams]
+    grams = [DenseGram(np.ascontiguousarray(gram.rows(np.arange(n))[:, :n])) for gram in problem.grams]
     explicit = []
     for block in problem.explicit:
         end = int(block.indptr[n])
         indices = block.indices if block.dense else block.indices[:end]
         values = block.values[:end] if block.values.size else block.values
         explicit.append(ExplicitBlock(block.indptr[: n + 1], indices, block.n_features, values))
-    return KernelProblem.of(
-        grams,
-        problem.y[:n],
-        problem.n_labels,
-        problem.offsets[: count + 1],
-        problem.transitions,
-        explicit,
-        problem.weight[:count] if problem.weight.size else None,
-        check=False,
+    return replace(
+        problem,
+        grams=tuple(grams),
+        offsets=problem.offsets[: count + 1],
+        y=problem.y[:n],
+        explicit=tuple(explicit),
+        weight=problem.weight[:count] if problem.weight.size else problem.weight,
     )
-
-
-def _corner(gram: Any, n: int) -> Any:
-    from spom.kernels.gram import DenseGram, RowGram, SparseGram
-
-    if isinstance(gram, SparseGram):
-        return SparseGram(gram.matrix[:n][:, :n].tocsr())
-    if isinstance(gram, RowGram):
-        return RowGram(gram.kernel, gram.X[:n], gram.dtype)
-    return DenseGram(np.ascontiguousarray(gram.values[:n, :n]))

@@ -111,11 +111,6 @@ class Workspace:
         for old in (model.fmarks, model.amarks, marks, model.stamps):
             old[...] = 0
 
-    def forget_average(self) -> None:
-        """Restart the average."""
-        for sums in (self.model.sums, self.model.weights.sums, self.model.tsums):
-            sums[...] = 0.0
-
     def gradient_norms(self, rng: np.random.Generator) -> Floats:
         """Return the norm of each block of the last pass's mean gradient, from a sample of the wrong tokens' rows."""
         wrong = np.flatnonzero(self.model.gradients.any(axis=1))

@@ -2,39 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from spom.core.arrays import Floats, Ints
 from spom.errors import Unsupported
-from spom.penalties.forms import NO_ELASTIC, Elastic, chain_joins, fixed_strength, of_norms, selection_form_of
 from spom.solvers.structured.chains.field import Expectations
+from spom.solvers.structured.chains.solver import Terms, terms_of
 from spom.solvers.structured.gap import Certificate, Part, certify
-
-
-class Terms(NamedTuple):
-    """The penalty of a chain: an elastic form and a function of block norms on features, an elastic form on the chain.
-
-    With `together` the chain is the last block of `norms`, and pays the elastic form of the features.
-    """
-
-    elastic: Elastic
-    norms: Any
-    chain: Elastic
-    together: bool
-
-
-def terms_of(penalty: Any, count: int, transitions: str | None) -> Terms:
-    """What `penalty` means for `count` blocks of features and for the chain."""
-    learnt, elastic = transitions == "learnt", penalty.elastic()
-    if elastic is not None:
-        return Terms(elastic, None, elastic if learnt else Elastic(0.0, elastic.l2), False)
-    if getattr(penalty, "groups", None) is None and penalty.on_norms(count) is not None:
-        chain = NO_ELASTIC if learnt else Elastic(0.0, fixed_strength(penalty))
-        return Terms(NO_ELASTIC, of_norms(penalty, count, learnt), chain, learnt)
-    form = selection_form_of(penalty, count, learnt)
-    return Terms(form.elastic, form.norms, NO_ELASTIC, chain_joins(penalty, learnt))
 
 
 def parts_of(weights: tuple[Floats, Floats], means: tuple[Floats, Floats], starts: Ints, terms: Terms) -> list[Part]:

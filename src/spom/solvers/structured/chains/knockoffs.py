@@ -20,7 +20,7 @@ from spom.errors import DataError
 from spom.features.rows import Blocks
 from spom.solvers.knockoffs import Stated, stated
 from spom.solvers.structured.chains.data import Tokens, block_weights, of_features
-from spom.solvers.structured.chains.select import Chain, Selection, sample_run
+from spom.solvers.structured.chains.select import Selecting, Selection, some_sentences
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,9 @@ def discover(
     begin, random, count = time.perf_counter(), np.random.default_rng(random_state), len(blocks)
     doubled, both = with_knockoffs(tokens, blocks, random)
     weights = np.tile(block_weights(tokens, blocks), 2)
-    run = sample_run(doubled, y, both, weights, Chain(forbidden, transitions is not None, random.integers(2**32)))
+    seed = random.integers(2**32)
+    part = some_sentences(len(tokens), np.random.default_rng(seed))
+    run = Selecting(doubled, y, both, weights, (forbidden, transitions is not None, seed), part)
     found = run.auto()
     # Evidence is over the threshold of each block: without it, so that both of a pair are measured alike.
     Z = found.evidence * found.strength

@@ -23,7 +23,7 @@ from spom.data.columns import gather
 from spom.features.rows import Blocks
 from spom.penalties import GroupLasso
 from spom.penalties.forms import compiled_prox
-from spom.solvers.structured.chains.data import Tokens, block_weights
+from spom.solvers.structured.chains.data import Tokens, block_weights, restricted
 from spom.solvers.structured.chains.scaled_engine import BlockEngine
 from spom.solvers.structured.chains.scaled_rounds import SCALE, SQUARED, BlockRule
 from spom.solvers.structured.chains.sentence import Rounds, gradient_noise
@@ -49,15 +49,6 @@ class Selection:
     seconds: float
 
 
-@dataclass(frozen=True)
-class Chain:
-    """What is forbidden, whether label pairs are learnt, and the seed of the order of sentences."""
-
-    forbidden: Floats
-    learnt: bool
-    seed: Any
-
-
 def select(
     tokens: Tokens,
     y: Ints,
@@ -75,86 +66,71 @@ def select(
     """
     begin = time.perf_counter()
     random = np.random.default_rng(random_state)
-    part, learnt = _some(len(tokens), random) if part is None else part, transitions is not None
-    chain = Chain(forbidden, learnt, random.integers(2**32))
-    run = sample_run(tokens, y, blocks, block_weights(tokens, blocks), chain, part)
+    part = some_sentences(len(tokens), random) if part is None else part
+    settings = (forbidden, transitions is not None, random.integers(2**32))
+    run = Selecting(tokens, y, blocks, block_weights(tokens, blocks), settings, part)
     by_number = isinstance(how, (int, np.integer)) and not isinstance(how, bool)
-    if not by_number and how != "auto":
-        found = run.at(float(how))
-    else:
+    if by_number:
+        found = run.closest(int(how))
+    elif how == "auto":
         found = run.auto()
-        if by_number:
-            found = _closest(run, found, int(how))
+    else:
+        found = run.at(float(how))
     return replace(found, seconds=time.perf_counter() - begin)
 
 
-def _some(n: int, random: np.random.Generator) -> Ints:
+def some_sentences(n: int, random: np.random.Generator) -> Ints:
     """Return the sentences that a selection looks at."""
     return np.sort(random.permutation(n)[: min(n, max(LEAST, int(SHARE * n)))])
 
 
-def sample_run(
-    tokens: Tokens, y: Ints, blocks: Blocks, weights: Floats, chain: Chain, part: Ints | None = None
-) -> Selecting:
-    """Selections from some sentences, by default drawn with the chain's seed."""
-    if part is None:
-        part = _some(len(tokens), np.random.default_rng(chain.seed))
-    sample, few = _sample(tokens, blocks, part)
-    return Selecting(sample, y[gather(tokens.offsets, part)[0]], few, weights, chain)
-
-
-def _sample(tokens: Tokens, blocks: Blocks, part: Ints) -> tuple[Tokens, Blocks]:
-    """Some sentences with the features that occur in them, numbered anew in their order: small tables stay in cache."""
-    sample = tokens.part(part)
-    used = np.bincount(sample.indices, minlength=blocks.total) > 0
-    place = np.cumsum(used, dtype=np.int32) - np.int32(1)
-    starts = np.concatenate([[0], np.cumsum(used)])[blocks.starts].astype(np.int64)
-    small = Tokens(sample.indptr, place[sample.indices], sample.values, sample.offsets)
-    return small, Blocks(blocks.names, starts)
-
-
-def _closest(run: Selecting, found: Selection, count: int) -> Selection:
-    """Raise the strength until no more than `count` blocks are left, and keep those with the most evidence."""
-    for _ in range(8):
-        if found.kept.size <= count:
-            break
-        after = run.at(1.5 * found.strength)
-        if after.kept.size < count:
-            break
-        found = after
-    best = np.argsort(-found.evidence, kind="stable")[:count]
-    return replace(found, kept=np.sort(best))
-
-
 class Selecting:
-    """Selections from one sample of sentences."""
+    """Selections from the sentences `part`.
 
-    def __init__(self, tokens: Tokens, y: Ints, blocks: Blocks, weights: Floats, chain: Chain) -> None:
-        self.tokens, self.y, self.blocks, self.weights = tokens, y, blocks, weights
-        self.chain = chain
+    Their features are numbered anew in their order, so that small tables stay in cache. `settings` are what is
+    forbidden, whether label pairs are learnt, and the seed of the order of sentences.
+    """
+
+    def __init__(
+        self, tokens: Tokens, y: Ints, blocks: Blocks, weights: Floats, settings: tuple[Floats, bool, Any], part: Ints
+    ) -> None:
+        self.forbidden, self.learnt, self.seed = settings
+        self.y, self.weights = y[gather(tokens.offsets, part)[0]], weights
+        sample = tokens.part(part)
+        used = np.flatnonzero(np.bincount(sample.indices, minlength=blocks.total))
+        self.tokens, self.blocks = restricted(sample, blocks, used)
 
     def auto(self) -> Selection:
         """Return the selection at the strength that the rule gives."""
         noise = self.noise()
         return replace(self.at(UNITS * noise / np.sqrt(max(1, len(self.tokens)))), noise=noise)
 
+    def closest(self, count: int) -> Selection:
+        """Raise the strength until no more than `count` blocks are left, and keep those with the most evidence."""
+        found = self.auto()
+        for _ in range(8):
+            if found.kept.size <= count:
+                break
+            after = self.at(1.5 * found.strength)
+            if after.kept.size < count:
+                break
+            found = after
+        best = np.argsort(-found.evidence, kind="stable")[:count]
+        return replace(found, kept=np.sort(best))
+
     def noise(self) -> float:
         """Return the rms norm of a sentence's gradient after one pass over a few of them, without a penalty."""
-        few = np.random.default_rng(self.chain.seed).permutation(len(self.tokens))[:SAMPLE]
+        few = np.random.default_rng(self.seed).permutation(len(self.tokens))[:SAMPLE]
         engine = self._engine(0.0)
         self._pass(engine, few)
         W, chain = engine.weights()
-        return gradient_noise(self.tokens, self.y, few, (W, chain + self.chain.forbidden))
+        return gradient_noise(self.tokens, self.y, few, (W, chain + self.forbidden))
 
     def _engine(self, strength: float) -> BlockEngine:
         count = len(self.blocks)
         prox = compiled_prox(GroupLasso(strength, weights=self.weights).on_norms(count), count)
-        return BlockEngine(
-            self.blocks,
-            self.chain.forbidden,
-            BlockRule(prox, count, np.ones(count), 0.0, True, self.chain.learnt),
-            average=False,
-        )
+        rule = BlockRule(prox, count, np.ones(count), 0.0, True, self.learnt)
+        return BlockEngine(self.blocks, self.forbidden, rule, average=False)
 
     def _pass(self, engine: BlockEngine, order: Ints) -> None:
         steps = np.full(order.size, ETA)
@@ -164,7 +140,7 @@ class Selecting:
 
     def at(self, strength: float) -> Selection:
         """Return the selection at a strength."""
-        engine, random = self._engine(strength), np.random.default_rng(self.chain.seed)
+        engine, random = self._engine(strength), np.random.default_rng(self.seed)
         for _ in range(EPOCHS):
             self._pass(engine, random.permutation(len(self.tokens)))
         norms = np.sqrt(np.maximum(engine.numbers[SQUARED, :-1], 0.0))

@@ -5,8 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,6 +17,7 @@ from spom.decoders.schemes import Constraints
 from spom.errors import DataError, Diverged, Unsupported
 from spom.penalties import Zero
 from spom.penalties.forms import (
+    NO_ELASTIC,
     Elastic,
     chain_joins,
     compiled_prox,
@@ -44,7 +44,7 @@ from spom.solvers.structured.chains.scaled_rounds import BlockRule
 from spom.solvers.structured.chains.selecting_engine import SelectingEngine
 from spom.solvers.structured.chains.sentence import Rounds, losses
 from spom.solvers.structured.chains.sparse.engine import NO_STRUCTURE, Candidates, PairEngine
-from spom.solvers.structured.structures import Loss, agrees, chain_kind, loss_code, structure
+from spom.solvers.structured.structures import Loss, agrees, block_norms, chain_kind, loss_code, structure
 
 LOSSES = ("hinge", "perceptron", "log", "softmax-margin")
 UPDATES = ("auto", "forward-backward", "dual-averaging", "select")
@@ -431,34 +431,43 @@ def chain_update(update: str, penalty: Any, count: int) -> str:
 # --- the value of a penalty ----------------------------------------------------------------------------------
 
 
-def block_norms(W: Any, starts: Ints) -> Floats:
-    """norm2 of the rows of each block."""
-    parts = (entries(W, a, b) for a, b in pairwise(starts.tolist()))
-    return np.asarray(np.sqrt([float(np.dot(part, part)) for part in parts]))
-
-
 def summarised(W: Any, chain: Floats, starts: Ints) -> Summary:
     """Norms of blocks, non-zeros and sizes of weights."""
     norms, every = block_norms(W, starts), entries(W, 0, W.shape[0])
     return Summary(norms, int(np.count_nonzero(every)), float(np.abs(every).sum(dtype=np.float64)), chain)
 
 
+class Terms(NamedTuple):
+    """The penalty of a chain: an elastic form and a function of block norms on features, an elastic form on the chain.
+
+    With `together` the chain is the last block of `norms`, and pays the elastic form of the features.
+    """
+
+    elastic: Elastic
+    norms: Any
+    chain: Elastic
+    together: bool
+
+
+def terms_of(penalty: Any, count: int, transitions: str | None) -> Terms:
+    """What `penalty` means for `count` blocks of features and for the chain."""
+    learnt, elastic = transitions == "learnt", penalty.elastic()
+    if elastic is not None:
+        return Terms(elastic, None, elastic if learnt else Elastic(0.0, elastic.l2), False)
+    if getattr(penalty, "groups", None) is None and penalty.on_norms(count) is not None:
+        chain = NO_ELASTIC if learnt else Elastic(0.0, fixed_strength(penalty))
+        return Terms(NO_ELASTIC, of_norms(penalty, count, learnt), chain, learnt)
+    form = selection_form_of(penalty, count, learnt)
+    return Terms(form.elastic, form.norms, NO_ELASTIC, chain_joins(penalty, learnt))
+
+
 def penalty_value(penalty: Any, found: Summary, transitions: str | None) -> float:
     """Omega(theta): of single weights, or of the norms of blocks; the chain pays as `transitions` says."""
-    norms, chain = found.norms, found.chain
-    own = float(np.vdot(chain, chain))
-    elastic, learnt = penalty.elastic(), transitions == "learnt"
-    if elastic is None and (getattr(penalty, "groups", None) is not None or penalty.on_norms(norms.size) is None):
-        # Two parts, on single weights and on blocks; the chain pays both or neither.
-        form, joins = selection_form_of(penalty, norms.size, learnt), chain_joins(penalty, learnt)
-        every = np.append(norms, np.sqrt(own)) if joins else norms
-        total = found.sizes + (float(np.abs(chain).sum()) if joins else 0.0)
-        sizes = form.elastic.l1 * total if form.elastic.l1 > 0.0 else 0.0
-        return float(sizes + 0.5 * form.elastic.l2 * float(every @ every)) + float(form.norms.value(every))
-    if elastic is not None:
-        chain_l1 = elastic.l1 * float(np.abs(chain).sum()) if learnt else 0.0
-        sizes = elastic.l1 * found.sizes if elastic.l1 > 0.0 else 0.0
-        return float(sizes + chain_l1 + 0.5 * elastic.l2 * (float(norms @ norms) + own))
-    extra = 0.0 if learnt else 0.5 * fixed_strength(penalty) * own
-    every = np.append(norms, np.sqrt(own)) if learnt else norms
-    return float(of_norms(penalty, norms.size, learnt).value(every)) + extra
+    terms, size = terms_of(penalty, found.norms.size, transitions), float(np.abs(found.chain).sum())
+    own = float(np.vdot(found.chain, found.chain))
+    (l1, l2), chain = terms.elastic, terms.elastic if terms.together else terms.chain
+    sizes = (l1 * found.sizes if l1 > 0.0 else 0.0) + chain.l1 * size
+    total = sizes + 0.5 * (l2 * float(found.norms @ found.norms) + chain.l2 * own)
+    if terms.norms is None:
+        return total
+    return total + float(terms.norms.value(np.append(found.norms, np.sqrt(own)) if terms.together else found.norms))

@@ -17,8 +17,9 @@ from spom.features.arcs import ArcCodes, ArcTemplates
 from spom.penalties import L1, SparseMKL, Zero
 from spom.penalties.forms import Split
 from spom.solvers import examples
-from spom.solvers.structured.accelerated import Smooth, accelerate
-from spom.solvers.structured.gap import Part, block_norms, certify, soft
+from spom.solvers.structured.accelerated import Smooth, accelerate, prox_of_blocks
+from spom.solvers.structured.gap import Part, certify, soft
+from spom.solvers.structured.structures import block_norms
 from spom.solvers.structured.trees.gap import At, TreeField
 from spom.solvers.structured.trees.model import ArcModel, block_view
 from spom.solvers.structured.trees.select import count_arcs
@@ -121,13 +122,7 @@ class BatchArcs:
         """First single weights, then block norms: the order that is exact."""
         (l1, l2), norms = self.form
         out: Floats = soft(theta, step * l1) / (1.0 + step * l2)
-        if isinstance(norms, Zero):
-            return out
-        before = block_norms(out, self.starts)
-        after = np.asarray(norms.prox(before, step))
-        scale = np.divide(after, before, out=np.zeros_like(before), where=before > 0.0)
-        out *= np.repeat(scale, np.diff(self.starts))
-        return out
+        return out if isinstance(norms, Zero) else prox_of_blocks(out, self.starts, norms, step)
 
     def _state(self, found: At) -> State:
         norms = None if isinstance(self.form.norms, Zero) else self.form.norms

@@ -3,28 +3,25 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Self, cast
+from typing import Any, Self
 
 import numpy as np
 
 from spom.core.arrays import (
-    Floats,
     Ints,
     Singles,
     aligned_singles,
     check_radius,
-    check_restored,
     read_only,
-    restore_random,
 )
 from spom.core.registry import register
-from spom.core.state import Counters, State
+from spom.core.state import State
 from spom.features.arc_spaces import LINE
 from spom.features.arcs import ArcCodes, ArcLayout, ArcTemplates, words_of
 from spom.solvers import examples
+from spom.solvers.structured.trees.learner import TreeLearner
 from spom.solvers.structured.trees.model import Entries, in_threads, mean_into_ball
 from spom.solvers.structured.trees.relation_kernels import (
     LabelSums,
@@ -124,7 +121,7 @@ def relations_of(count: int, root: int = -1) -> Relations:
     examples=lambda: [LabelLearner(*examples.two_relations()[0]).feed(*examples.two_relations()[1])],
     cost="O(templates * relations) per word",
 )
-class LabelLearner:
+class LabelLearner(TreeLearner):
     """Averaged margin steps on the relations of gold arcs; `epoch()` makes a pass, `model()` gives the mean.
 
     With `rows` it has weights for these alone, in their order; `rows_of` gives those of some sentences. Each pass ends
@@ -152,7 +149,6 @@ class LabelLearner:
     ) -> None:
         self.radius = check_radius(radius)
         self.templates, self.names, self.copies = templates, names, copies
-        self.k, self.seconds = 0, 0.0
         self._data: tuple[ArcCodes, Ints, Ints] | None = None
         self.layout = templates.layout(apart=True)
         self.random = np.random.default_rng(seed)
@@ -177,54 +173,30 @@ class LabelLearner:
         """How many words a pass goes over."""
         return 0 if self._data is None else int(self._data[0].sizes.sum())
 
-    def __iter__(self) -> Iterator[State]:
+    def _kept(self) -> dict[str, Any]:
+        return {"sums": self.sums, "seen": self.seen}
+
+    def epoch(self) -> State:
+        """Make one pass over all sentences in random order; the loss is the mean of a word."""
         if self._data is None:
             raise ValueError("feed() the sentences first")
-        while True:
-            begin = time.perf_counter()
-            loss = self.epoch(*self._data)
-            self.seconds += time.perf_counter() - begin
-            yield self._state(loss)
-
-    def _state(self, loss: float) -> State:
-        internal: dict[str, Any] = {"sums": self.sums, "seen": self.seen}
-        if self.copies:
-            internal = {name: a.copy() for name, a in internal.items()}
-        return State(
-            k=self.k,
-            theta=cast("Floats", self.weights.copy() if self.copies else self.weights),
-            step=self.step,
-            loss=loss,
-            objective=loss,
-            counters=Counters(gradients=int(self.rounds), examples=int(self.rounds)),
-            seconds=self.seconds,
-            internal={**internal, "rounds": np.array(self.rounds)},
-            random=dict(self.random.bit_generator.state),
-        )
-
-    def restore(self, state: State) -> None:
-        """Resume from a state, to the same bits."""
-        mine = {"theta": self.weights, "sums": self.sums, "seen": self.seen, "rounds": np.array(0.0)}
-        kept = check_restored({"theta": state.theta, **state.internal}, mine)
-        self.weights[:], self.sums[:], self.seen[:] = kept["theta"], kept["sums"], kept["seen"]
-        self.k, self.rounds, self.seconds = state.k, float(kept["rounds"]), state.seconds
-        restore_random(self.random, state.random)
-
-    def epoch(self, codes: ArcCodes, trees: Ints, gold: Ints) -> float:
-        """Make one pass over all sentences in random order, and return the mean loss of a word."""
+        begin, (codes, trees, gold) = time.perf_counter(), self._data
         self.k += 1
         order = self.random.permutation(codes.first.size)
         to = LabelSums(self.places, self.weights, read_only(self.weights), self.sums, self.step)
         layout, corpus = layout_of(self.templates, self.layout), corpus_of(codes, trees)
         relations = relations_of(len(self.names))
         loss = learn_labels(corpus, read_only(gold), order, layout, relations, to, self.rounds)
-        words = int(codes.sizes.sum())
-        self.rounds += words
+        self.rounds += self.words
         if self.radius < np.inf:
             mean_into_ball(self.weights, self.sums, self.rounds, self.radius)
         places = words_of(codes)
         np.logical_or.at(self.seen, ((trees[places] != 0).astype(np.int64), gold[places]), True)
-        return float(loss) / max(words, 1)
+        self.seconds += time.perf_counter() - begin
+        return self._state(float(loss) / max(self.words, 1))
+
+    def _state(self, loss: float) -> State:
+        return self._saved(step=self.step, loss=loss, objective=loss)
 
     def model(self) -> LabelModel:
         """Return the mean of the weights over all rounds."""

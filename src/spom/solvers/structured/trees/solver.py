@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from typing import Any, cast
 
 import numpy as np
@@ -15,19 +14,18 @@ from spom.core.arrays import (
     aligned_singles,
     check_positive,
     check_radius,
-    check_restored,
     read_only,
-    restore_random,
 )
 from spom.core.jit import kernel
 from spom.core.registry import register
-from spom.core.state import Counters, State
+from spom.core.state import State
 from spom.errors import Unsupported
 from spom.features.arc_spaces import AT, BASE, LENGTHS, START, WIDE, Shorts
 from spom.features.arcs import ArcCodes, ArcTemplates
 from spom.penalties import Zero
 from spom.solvers import examples
 from spom.solvers.structured.structures import Loss, loss_code
+from spom.solvers.structured.trees.learner import TreeLearner
 from spom.solvers.structured.trees.learning import NORM, SCALE, SUM, Learnt, Task, TreeRule, learn
 from spom.solvers.structured.trees.model import ArcModel
 from spom.solvers.structured.trees.space import Layout, arc_limits, layout_of, places_of
@@ -62,7 +60,7 @@ def averages(layout: Layout, learnt: Learnt, rounds: float, out: Singles) -> Non
     examples=lambda: [ArcSolver(*examples.two_trees(), seed=0)],
     cost="O(templates) per arc",
 )
-class ArcSolver:
+class ArcSolver(TreeLearner):
     """min over theta of Omega(theta) + (1/N) sum_i L(theta; sentence i, tree i), one sentence after another.
 
     `loss` is `"mira"` (the smallest step that makes the cost-augmented hinge zero, at most `step`), `"hinge"`,
@@ -114,13 +112,8 @@ class ArcSolver:
         self.weights = aligned_singles(self.layout.size)
         self.sums = aligned_singles(self.layout.size)
         self.blocks = Learnt.of(templates.active, self.weights, self.sums).blocks
-        self.k, self.rounds, self.seconds = 0, 0, 0.0
         if start is not None:
             self.restore(start)
-
-    def __iter__(self) -> Iterator[State]:
-        while True:
-            yield self.epoch()
 
     def epoch(self, only: Ints | None = None) -> State:
         """Make one pass over all sentences, or over some, in a new random order."""
@@ -177,43 +170,19 @@ class ArcSolver:
         squared = self.blocks[NORM][self.places[:, 0], self.places[:, 1]]
         return cast("Floats", np.sqrt(np.maximum(squared, 0.0)))
 
+    def _kept(self) -> dict[str, Any]:
+        return {"sums": self.sums, "blocks": self.blocks, "limits": self.limits}
+
     def _state(self, loss: float, size: float) -> State:
         norms = self.norms
         penalty = 0.0 if self.penalty is None else self.on_norms.value(norms)
-        internal: dict[str, Any] = {
-            "sums": self.sums,
-            "blocks": self.blocks,
-            "rounds": np.array(self.rounds),
-            "limits": self.limits,
-        }
-        if self.copies:
-            internal = {name: a.copy() for name, a in internal.items()}
-        theta = self.weights.copy() if self.copies else self.weights
-        return State(
-            k=self.k,
-            theta=cast("Floats", theta),
-            step=size,
-            loss=loss,
-            objective=loss + penalty,
-            block_norms=norms,
-            counters=Counters(gradients=self.rounds, examples=self.rounds),
-            seconds=self.seconds,
-            internal=internal,
-            random=dict(self.random.bit_generator.state),
-        )
+        return self._saved(step=size, loss=loss, objective=loss + penalty, block_norms=norms)
 
     def restore(self, state: State) -> None:
         """Resume from a state, to the same bits."""
-        mine: dict[str, Any] = {"theta": self.weights, "sums": self.sums, "blocks": self.blocks, "limits": self.limits}
-        kept = check_restored(
-            {"theta": state.theta, **state.internal},
-            {**mine, "rounds": np.array(0)},
-            "resume with the data and templates that the state was made with",
-        )
-        self.weights[:], self.sums[:], self.blocks[:] = kept["theta"], kept["sums"], kept["blocks"]
-        self.limits = kept["limits"].copy()
-        self.k, self.rounds, self.seconds = state.k, int(kept["rounds"]), state.seconds
-        restore_random(self.random, state.random)
+        # Models that were made before have these limits.
+        self.limits = self.limits.copy()
+        super().restore(state)
 
 
 def _on_norms(penalty: Any, count: int) -> Any:

@@ -100,6 +100,10 @@ class Objective:
         penalty = float(self.l1 @ np.abs(x)) + 0.5 * float(self.l2 @ (x * x))
         return Point(x, float(found.losses.sum()) + penalty, g, found.losses, found.entropies)
 
+    def expectations(self, point: Point) -> Expectations:
+        """What a pass has found at a point, as tables."""
+        return Expectations(point.losses, point.entropies, *self.tables(point.gradient))
+
     def slopes(self, point: Point) -> Floats:
         """The gradient in the orthant of the point, in units of l1 where there is one."""
         slope = orthant(point.x, point.gradient + self.l2 * point.x, self.l1).slope
@@ -122,10 +126,9 @@ class Objective:
 
 
 class Newton(NamedTuple):
-    """A point after a step, all points that were tried on the way, the next factor, and what the model had to gain."""
+    """A point after a step, the next factor, and what the model had to gain."""
 
     point: Point
-    tried: list[Point]
     factor: float
     gain: float
 
@@ -143,20 +146,21 @@ def newton_step(objective: Objective, at: Point, factor: float, exact: bool) -> 
     found = least(at.x[work], g, l1[work], lambda v: H(v) + extra * v, memory, until)
     d = np.zeros_like(at.x)
     d[work] = found.x - at.x[work]
-    tried, part = [objective.at(at.x + d)], 1.0
-    ratio = (at.value - tried[0].value) / max(found.gained, 1e-300)
-    while tried[-1].value > at.value and part > 1e-2:
+    now, part = objective.at(at.x + d), 1.0
+    ratio = (at.value - now.value) / max(found.gained, 1e-300)
+    while now.value > at.value and part > 1e-2:
         part *= 0.5
-        tried.append(objective.at(at.x + part * d))
+        now = objective.at(at.x + part * d)
     if ratio < LOW:
         factor = min(CHANGE * factor, FACTORS[1])
     elif ratio > HIGH:
         factor = max(factor / CHANGE, FACTORS[0])
-    now = tried[-1] if tried[-1].value <= at.value else at
-    if now is not at and worst > STAGES[1][0]:
-        tried += further(objective, now, work, memory, WORTH * found.gained)
-        now = min([now, *tried], key=lambda point: point.value)
-    return Newton(now, tried, factor, found.gained)
+    if now.value > at.value:
+        now = at
+    elif worst > STAGES[1][0]:
+        more = further(objective, now, work, memory, WORTH * found.gained)
+        now = min([now, *more], key=lambda point: point.value)
+    return Newton(now, factor, found.gained)
 
 
 def unit_of(objective: Objective) -> float:

@@ -17,15 +17,15 @@ from spom.errors import Unsupported
 from spom.penalties import L1, SparseMKL
 from spom.penalties.forms import Elastic
 from spom.solvers import examples
-from spom.solvers.structured.accelerated import Smooth, accelerate
-from spom.solvers.structured.chains.batch.mixture import Visited, mixing_weights
-from spom.solvers.structured.chains.batch.newton import Newton, Objective, Point, dual_step, newton_step
+from spom.solvers.structured.accelerated import Smooth, accelerate, prox_of_blocks
+from spom.solvers.structured.chains.batch.newton import Objective, Point, dual_step, newton_step
 from spom.solvers.structured.chains.batch.screening import Screen
 from spom.solvers.structured.chains.data import Singles, as_blocks, as_tokens, check_gold, padded
 from spom.solvers.structured.chains.field import Expectations, Field
-from spom.solvers.structured.chains.gap import Terms, has_bound, parts_of, terms_of
-from spom.solvers.structured.chains.solver import forbidden_scores
-from spom.solvers.structured.gap import Part, block_norms, certify, soft
+from spom.solvers.structured.chains.gap import has_bound, parts_of
+from spom.solvers.structured.chains.solver import Terms, forbidden_scores, terms_of
+from spom.solvers.structured.gap import Part, certify, soft
+from spom.solvers.structured.structures import block_norms
 
 # Newton steps of a round at most; it ends where the model of a step has less than this part of the objective to gain,
 # and a look for a bound follows. On CoNLL-2000 2e-3 gave a gap below .01 sooner than 5e-4. The gap after a look is
@@ -107,7 +107,7 @@ class BatchChain:
         self.chain_on: NDArray[np.bool_] = chain_on & allowed & (transitions is not None)
         self.W, self.chain = np.zeros((p, k)), np.zeros((k + 2, k))
         self.k, self.seconds, self.best, self.curvature, self.gain = 0, 0.0, 0.0, 1.0, np.inf
-        self.mixed: Expectations | None = None
+        self.feasible: Expectations | None = None
         self.resumed, self.stale = isinstance(start, State), False
         if start is not None:
             self._start(start)
@@ -180,10 +180,10 @@ class BatchChain:
 
     def _state(self, found: Expectations) -> State:
         primal = certify(found.losses, found.entropies, self._parts(found)).primal
-        duals = [self._dual(one, primal) for one in (found, self.mixed) if one is not None]
+        duals = [self._dual(one, primal) for one in (found, self.feasible) if one is not None]
         # Weights that are screened while they are not yet zero change everything.
         self.stale = bool((self.W != 0.0)[~self.on].any())
-        self.W, self.mixed = self.W * self.on, None
+        self.W, self.feasible = self.W * self.on, None
         self.best = max(self.best, *duals) if self.bounded else np.nan
         loss = float(found.losses.sum()) / max(1, len(self.tokens))
         return State(
@@ -208,28 +208,27 @@ class BatchChain:
         return self._at(self.W, self.chain)
 
     def _newton(self, found: Expectations) -> Expectations:
-        """Some Newton steps, and dual steps where the last one gained little; all points together give a bound."""
+        """Some Newton steps, and dual steps where the last one gained little: the last of these gives a bound."""
         n, (l1, l2), chain = len(self.tokens), self.terms.elastic, self.terms.chain
         forms = Elastic(n * l1, n * l2), Elastic(n * chain.l1, n * chain.l2)
         objective = Objective(self.field, self.on, self.chain_on, forms)
         flat = objective.flat(found.gradient, found.chain_gradient)
         point = objective.point(objective.flat(self.W, self.chain), flat, found)
-        visited, least_gain = [point], SMALL_GAIN * point.value
+        enough = min(SMALL_GAIN * point.value, self.gain / FINER)
         for _ in range(STEPS):
-            step: Newton = newton_step(objective, point, self.curvature, self.field.exact)
-            point, self.curvature, visited = step.point, step.factor, visited + step.tried
-            if step.gain < min(least_gain, self.gain / FINER):
+            step = newton_step(objective, point, self.curvature, self.field.exact)
+            point, self.curvature = step.point, step.factor
+            if step.gain < enough:
                 break
-        if self.bounded and l2 == chain.l2 == 0.0 and objective.l1.min(initial=1.0) > 0.0:
-            if step.gain < min(least_gain, self.gain / FINER):
-                self.gain = step.gain
-                visited += self._feasible(objective, point)
-                # Dual steps often lower the objective as well.
-                point = min([point, *visited], key=lambda one: one.value)
-            a = mixing_weights([Visited(v.gradient, v.losses, v.entropies) for v in visited], objective.l1)
-            self.mixed = self._mixture(objective, visited, a)
+        dual = self.bounded and l2 == chain.l2 == 0.0 and objective.l1.min(initial=1.0) > 0.0
+        if dual and step.gain < enough:
+            self.gain = step.gain
+            points = self._feasible(objective, point)
+            self.feasible = objective.expectations(points[-1])
+            # Dual steps often lower the objective as well.
+            point = min([point, *points], key=lambda one: one.value)
         self.W, self.chain = objective.tables(point.x)
-        return Expectations(point.losses, point.entropies, *objective.tables(point.gradient))
+        return objective.expectations(point)
 
     def _feasible(self, objective: Objective, point: Point) -> list[Point]:
         """Points whose gradients are ever less outside of their bounds, until scaling them costs little of the gap."""
@@ -244,15 +243,6 @@ class BatchChain:
                 break
             before = over
         return points
-
-    def _mixture(self, objective: Objective, visited: list[Point], a: Floats) -> Expectations:
-        """A mixture of the distributions at some points, with a lower bound of its entropy."""
-        gold, entropies, g = np.zeros(len(self.tokens)), np.zeros(len(self.tokens)), np.zeros_like(objective.l1)
-        for part, point in zip(a, visited, strict=True):
-            gold += part * np.exp(-point.losses)
-            entropies += part * point.entropies
-            g += part * point.gradient
-        return Expectations(-np.log(np.maximum(gold, 1e-300)), entropies, *objective.tables(g))
 
     def _accelerated(self) -> None:
         n, k, rows = max(1, len(self.tokens)), self.labels, self.blocks.total
@@ -275,9 +265,5 @@ class BatchChain:
         out[:rows] /= 1.0 + step * terms.elastic.l2
         if not terms.together:
             out[rows:] = soft(theta[rows:], step * terms.chain.l1) / (1.0 + step * terms.chain.l2)
-        before = block_norms(out, starts)
-        after = np.asarray(terms.norms.prox(before, step))
-        scale = np.divide(after, before, out=np.zeros_like(before), where=before > 0.0)
-        inside = int(starts[-1])
-        out[:inside] *= np.repeat(scale, np.diff(starts))[:, None]
+        out[: int(starts[-1])] = prox_of_blocks(out[: int(starts[-1])], starts, terms.norms, step)
         return out
