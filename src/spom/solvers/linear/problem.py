@@ -73,6 +73,7 @@ class Problem:
     lazy: bool | None
     stream: bool
     jobs: int
+    exact: bool = False
 
     @property
     def features(self) -> int:

@@ -121,12 +121,11 @@ class ProximalPointRows(Passes):
     """The engine of `step="auto"` for smooth losses of several scores; see the module's text."""
 
     name = "proximal-point, rows"
-    batch = 1
 
     def __init__(self, problem: Problem, penalty: RowPenalty) -> None:
         self.row_loss, self.loss, self.penalty = compiled_row_loss(problem.loss), problem.loss, problem.penalty
         self.row_penalty, self.intercept, self.features = penalty, problem.intercept, problem.features
-        self.shape = problem.shape
+        self.shape, self.exact = problem.shape, problem.exact
         self.smoothness = float(problem.loss.hoelder[1])
         self.metric = np.zeros(0)
         self._make_weights()
@@ -146,7 +145,8 @@ class ProximalPointRows(Passes):
 
     def _prepare(self, rows: Rows) -> None:
         n = len(rows)
-        self._sample = np.arange(0, n, max(1, n // max(400, n // 25)), dtype=np.int64)
+        some = n if self.exact else max(400, n // 25)
+        self._sample = np.arange(0, n, max(1, n // some), dtype=np.int64)
         root = np.sqrt(np.append(rows.squares(np.arange(n)), 1.0 if self.intercept else 0.0))
         self.scale = first_scale(n, float(root.sum()), float(root @ root))
         self.metric = self.smoothness / n * root * float(root.sum())
