@@ -13,14 +13,13 @@ from spom.penalties import L2Ball
 from spom.solvers.linear.block_scales import BlockScales
 from spom.solvers.linear.data import Rows, not_lazy, too_wide
 from spom.solvers.linear.full_update import Eager, MirrorLoop, has_pointer
-from spom.solvers.linear.lazy_multiclass import ENTRIES, LazyRows, row_penalty
+from spom.solvers.linear.lazy_multiclass import LazyRows, row_penalty
 from spom.solvers.linear.lazy_vector import LazyVector
 from spom.solvers.linear.p_norm import PNormVector
 from spom.solvers.linear.problem import Engine, Problem
 from spom.solvers.linear.proximal_point import ProximalPoint
 from spom.solvers.linear.proximal_point_multiclass import ProximalPointRows
 from spom.solvers.linear.proximal_point_pairs import ProximalPointPairs, by_pairs
-from spom.solvers.linear.proximal_point_ridge import ProximalPointRidge
 from spom.solvers.linear.streaming_point import StreamingPoint
 from spom.solvers.steps import PLAIN, Auto, InverseSqrt, Step, Theory
 
@@ -82,8 +81,7 @@ def _proximal_point(problem: Problem, rows: Rows) -> Engine:
         if not problem.exact and by_pairs(problem, kind, rows):
             return ProximalPointPairs(problem, kind, rows)
         _check_table(problem)
-        ridge = kind.kind == ENTRIES and kind.strength == 0.0
-        return ProximalPointRidge(problem, kind) if ridge else ProximalPointRows(problem, kind)
+        return ProximalPointRows(problem, kind)
     l1, l2 = problem.penalty.elastic() or (0.0, 0.0)
     whole = (problem.loss, l1, l2, problem.features, problem.intercept, problem.jobs)
     return StreamingPoint(*whole) if problem.stream else ProximalPoint(*whole, exact=problem.exact)
