@@ -32,8 +32,8 @@ RULES = {
         "sum over coordinates or disjoint groups and sets them to zero; the squared and the logistic losses."
     ),
     "variance-reduced": (
-        "`~spom.solvers.VarianceReduced`, example by example to the optimum, with a certificate: anything with a "
-        "prox; a loss with kinks only if it has one score per example, with l1 and squared l2 penalties."
+        "`~spom.solvers.VarianceReduced`, example by example to the optimum, with a certificate: l1 and squared "
+        "l2 penalties; for several scores, sums of norms of rows too, and no loss with kinks."
     ),
     "other norms": (
         "`~spom.solvers.GeneralProximal`, steps in the l1 or the l-infinity norm: penalties that match the norm, "

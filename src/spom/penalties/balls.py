@@ -1,4 +1,4 @@
-"""What the norm balls share."""
+"""What sets share, and the norm balls among them."""
 
 from __future__ import annotations
 
@@ -12,11 +12,18 @@ from spom.penalties.base import NO_INTS, Penalty
 SLACK = 1e-10
 
 
-class Ball(Penalty):
-    """Omega(w) = 0 where norm(w) <= radius, else +inf. `step` does not change a projection."""
+class ConvexSet(Penalty):
+    """Omega(w) = 0 in a set, else +inf. `step` does not change a projection."""
 
     indicator = True
     semigroup = True
+
+    def _max_strength(self, g: Floats) -> float:
+        raise Unsupported(f"{type(self).__name__} is a set: it has no strength, so max_strength makes no sense")
+
+
+class Sized(ConvexSet):
+    """A set of a given radius."""
 
     def __init__(self, radius: float = 1.0) -> None:
         self.radius = radius
@@ -25,19 +32,15 @@ class Ball(Penalty):
     def _check(self) -> None:
         check_positive(self.radius, "radius")
 
+    def _packed(self, shape: tuple[int, ...]) -> tuple[Floats, Ints]:
+        return np.array([self.radius], dtype=np.float64), NO_INTS
+
+
+class Ball(Sized):
+    """Omega(w) = 0 where norm(w) <= radius, else +inf."""
+
     def _norm(self, w: Floats) -> float:
         raise NotImplementedError  # each ball has its norm
 
     def _value(self, w: Floats) -> float:
         return 0.0 if self._norm(w) <= self.radius * (1 + SLACK) else np.inf
-
-    def _packed(self, shape: tuple[int, ...]) -> tuple[Floats, Ints]:
-        return np.array([self.radius], dtype=np.float64), NO_INTS
-
-    def _max_strength(self, g: Floats) -> float:
-        return no_strength(self)
-
-
-def no_strength(penalty: Penalty) -> float:
-    """Raise an error: a set has no strength."""
-    raise Unsupported(f"{type(penalty).__name__} is a set: it has no strength, so max_strength makes no sense")

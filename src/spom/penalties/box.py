@@ -9,8 +9,8 @@ import numpy as np
 from spom.core.arrays import Floats, Ints
 from spom.core.jit import PROX, kernel
 from spom.core.registry import register
-from spom.penalties.balls import no_strength
-from spom.penalties.base import NO_INTS, Penalty
+from spom.penalties.balls import ConvexSet
+from spom.penalties.base import NO_INTS
 from spom.penalties.polyhedra import Polyhedron, between
 
 
@@ -34,7 +34,7 @@ def _project(w: Floats, step: float, reals: Floats, ints: Ints, out: Floats) -> 
     cost="O(n)",
     examples=lambda: [Box(0.0, 1.0), Box(0.0, np.inf), Box([-1, 0, 0, -3, 1, 0], [1, 0, 2, -1, 4, 9])],
 )
-class Box(Penalty):
+class Box(ConvexSet):
     """Omega(w) = 0 where lower <= w <= upper, else +inf; bounds are numbers or arrays, and may be infinite.
 
     >>> Box(0.0, float("inf")).prox([-1.0, 2.0])
@@ -42,8 +42,6 @@ class Box(Penalty):
     """
 
     separable = True
-    indicator = True
-    semigroup = True
     _kernel = _project
 
     def __init__(self, lower: Any = 0.0, upper: Any = 1.0) -> None:
@@ -88,6 +86,3 @@ class Box(Penalty):
         down = np.where(y < 0, y, 0.0) * np.where(y < 0, low, 0.0)
         up = np.where(y > 0, y, 0.0) * np.where(y > 0, high, 0.0)
         return float((down + up).sum())
-
-    def _max_strength(self, g: Floats) -> float:
-        return no_strength(self)

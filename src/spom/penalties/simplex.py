@@ -8,8 +8,7 @@ import scipy  # its subpackages are loaded on first use
 from spom.core.arrays import Floats, Ints, check_positive
 from spom.core.jit import PROX, kernel
 from spom.core.registry import register
-from spom.penalties.balls import SLACK, no_strength
-from spom.penalties.base import NO_INTS, Penalty
+from spom.penalties.balls import SLACK, Sized
 from spom.penalties.polyhedra import Polyhedron, between
 from spom.penalties.threshold import solve, total_and_peak
 
@@ -30,20 +29,14 @@ def _project(w: Floats, step: float, reals: Floats, ints: Ints, out: Floats) -> 
     cost="expected O(n)",
     examples=lambda: [Simplex(1.0), Simplex(5.0)],
 )
-class Simplex(Penalty):
+class Simplex(Sized):
     """Omega(w) = 0 where w >= 0 and sum w = radius, else +inf; the prox is the projection, by selection.
 
     >>> Simplex().prox([0.75, 0.75, -1.0])
     array([0.5, 0.5, 0. ])
     """
 
-    indicator = True
-    semigroup = True
     _kernel = _project
-
-    def __init__(self, radius: float = 1.0) -> None:
-        self.radius = radius
-        self._check()
 
     def _check(self) -> None:
         check_positive(self.radius, "radius", zero=False)
@@ -55,7 +48,7 @@ class Simplex(Penalty):
     def _packed(self, shape: tuple[int, ...]) -> tuple[Floats, Ints]:
         if 0 in shape:
             raise ValueError("the simplex in no dimensions is empty: there is no point to project to")
-        return np.array([self.radius], dtype=np.float64), NO_INTS
+        return super()._packed(shape)
 
     def polyhedron(self, p: int) -> Polyhedron:
         """x >= 0 with a given sum."""
@@ -64,6 +57,3 @@ class Simplex(Penalty):
 
     def _conjugate_value(self, y: Floats) -> float:
         return self.radius * float(y.max())
-
-    def _max_strength(self, g: Floats) -> float:
-        return no_strength(self)

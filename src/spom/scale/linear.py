@@ -17,9 +17,17 @@ from spom.estimators.linear.strength import Choice, Examples, choose
 from spom.estimators.training import all_or_nothing, described, digest
 from spom.penalties import SquaredL2
 from spom.penalties.base import with_strength
-from spom.scale.linear_data import LinearLook, Preparation, Seen, classes_of, fresh, one_width, weights_of_classes
+from spom.scale.linear_data import (
+    LinearLook,
+    Preparation,
+    Seen,
+    classes_of,
+    fresh,
+    one_width,
+    scaling_of,
+    weights_of_classes,
+)
 from spom.scale.linear_merge import Part, merge
-from spom.scale.moments import scaling_of
 from spom.scale.team import Team
 from spom.solvers.iterate import last
 

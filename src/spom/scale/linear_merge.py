@@ -126,7 +126,7 @@ def _lazy(estimator: Any, base: State | None, parts: _Counted, shape: tuple[int,
     total[:, columns.T0] = rounds
     size = float(step.sizes(int(rounds), 1, max(1, parts.rows))[0])
     form = estimator.penalty_.elastic() or Elastic(0.0, 0.0)
-    theta = point_of(total, (rounds, 1.0 / size), form, step.mode, _delta(step))
+    theta = point_of(total, (rounds, 1.0 / size), form, step.mode, float(step.delta))
     internal = {"engine.table": total, "engine.clock": np.array([rounds, 1.0 / size])}
     return np.ascontiguousarray(theta[: shape[0]]), internal, np.nan if step.mode != PLAIN else size
 
@@ -151,13 +151,6 @@ def _means(estimator: Any, base: State | None, parts: _Counted, shape: tuple[int
 
 def _inner(state: State) -> Arrays:
     return under(state.internal, "engine.")
-
-
-def _delta(step: Any) -> float:
-    from spom.solvers.linear.problem import FIRST
-    from spom.solvers.steps import AdaGrad
-
-    return float(step.delta) if isinstance(step, AdaGrad) else FIRST
 
 
 def _norms(estimator: Any, theta: Floats) -> Floats | None:

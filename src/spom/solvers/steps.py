@@ -20,9 +20,13 @@ PLAIN, DIAGONAL, FREE = 0, 1, 2
 
 
 class Step(Parameters):
-    """A rule: `sizes` gives eta for rounds; `mode` says what a loop divides it by."""
+    """A rule: `sizes` gives eta for rounds; `mode` says what a loop divides it by, and `delta` what that starts from.
+
+    The first step of a parameter-free run moves a feature's part of the score by `delta`.
+    """
 
     mode = PLAIN
+    delta: float = 1e-2
 
     def sizes(self, first: int, count: int, rounds_per_epoch: int) -> Floats:
         """eta_t for t = first, ..., first + count - 1; rounds count from 1."""

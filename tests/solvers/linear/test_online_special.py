@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 
 from spom.core.state import State
 from spom.errors import Unsupported
-from spom.penalties import L1, GroupLasso, L2Ball, SparseMKL, SquaredL1, SquaredL2, Sum, Zero
+from spom.penalties import L1, ElasticNet, GroupLasso, L2Ball, SparseMKL, SquaredL1, SquaredL2, Sum, Zero
 from spom.solvers import Pegasos, Subgradient, VarianceReduced, steps
 from spom.solvers.iterate import last
 from spom.solvers.linear.online import OnlineProximal
@@ -275,7 +277,7 @@ def test_variance_reduced_meets_its_tolerance_and_says_when_not():
     for options in (
         {"penalty": L1(0.02)},
         {"penalty": SquaredL2(0.1), "loss": "hinge"},
-        {"penalty": GroupLasso(0.05, 2), "loss": "squared"},
+        {"penalty": ElasticNet(0.05), "loss": "squared"},
     ):
         solver = VarianceReduced(X, Y, tol=1e-7, random_state=0, **options)
         state = last(solver)
@@ -283,3 +285,23 @@ def test_variance_reduced_meets_its_tolerance_and_says_when_not():
         assert float(state.internal["gap"]) <= 1e-7
     with pytest.warns(UserWarning, match="no convergence"):
         assert not last(VarianceReduced(X, Y, penalty=L1(0.02), tol=1e-14, epochs=1, random_state=0)).k > 1
+
+
+@pytest.mark.parametrize("solver", [Pegasos, Subgradient, VarianceReduced])
+def test_baselines_and_certified_runs_resume_to_the_same_bits(solver, tmp_path):
+    options = {"epochs": 4, "random_state": 2}
+    if solver is VarianceReduced:
+        options |= {"penalty": L1(0.02), "tol": 0.0}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        whole = list(solver(X, Y, **options))
+        whole[1].save(tmp_path / "state")
+        rest = list(solver(X, Y, **options, start=State.load(tmp_path / "state")))
+    assert [state.k for state in rest] == [state.k for state in whole[2:]]
+    for a, b in zip(rest, whole[2:], strict=True):
+        assert a.theta.tobytes() == b.theta.tobytes()
+
+
+def test_what_has_no_proximal_point_is_left_to_batch_solvers():
+    with pytest.raises(Unsupported, match=r"l1 and squared l2 penalties.*BatchProximal can"):
+        list(VarianceReduced(X, Y, penalty=GroupLasso(0.1, 2)))

@@ -18,8 +18,6 @@ def take_all() -> None:
     gc.set_threshold(200_000, 20, 100)
     plain_messages()
     one_copy_of_helpers()
-    load_registries_once()
-    no_empty_work()
 
 
 def plain_messages() -> None:
@@ -54,33 +52,6 @@ def one_copy_of_helpers() -> None:
             create(self)
 
     lower.create_cfunc_wrapper = create_wrapper
-
-
-def load_registries_once() -> None:
-    """Import numba's own implementations once; after that look only for what was added since."""
-
-    def look(self: Any) -> None:
-        for registry in tuple(self._registries):
-            self.install_registry(registry)
-
-    target = _of("core.registry").cpu_target.target_context
-    target.refresh()
-    type(target).load_additional_registries = look
-
-
-def no_empty_work() -> None:
-    """Set no passes up for functions that are only declared; do not look for bugs of old LLVMs again."""
-    codegen = _of("core.codegen")
-
-    def optimise(self: Any, module: Any) -> None:
-        module.data_layout = self._codegen._data_layout
-        for function in module.functions:
-            if not function.is_declaration:
-                passes, builder = self._codegen._function_pass_manager()
-                passes.run(function, builder)
-
-    codegen.CPUCodeLibrary._optimize_functions = optimise
-    codegen.CPUCodegen._check_llvm_bugs = lambda self: None
 
 
 def _of(name: str) -> Any:

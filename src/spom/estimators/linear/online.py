@@ -54,7 +54,8 @@ class OnlineClassifier(Online, LinearClassifier):
     step, update, projection, output, shuffle : see `spom.solvers.OnlineProximal`. `step="auto"` needs no number.
     epochs : passes over the data (over a stream that can be read again; one that cannot is read once).
     batch_size : examples in a round, None for all of them.
-    fit_intercept, class_weight, warm_start, random_state, n_jobs : as in scikit-learn; n_jobs are threads.
+    fit_intercept, class_weight, warm_start, random_state, n_jobs : as in scikit-learn; n_jobs are threads, for
+        `step="auto"` with penalties of single weights and one score; anything else uses one.
     early_stopping : hold out `validation_fraction` of the data, stop when their loss has not fallen by `tol` for
         `n_iter_no_change` epochs, and keep the best epoch's weights.
     tol : without early stopping, stop when the objective has fallen by less than this (times its size, where that

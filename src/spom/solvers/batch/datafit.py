@@ -146,6 +146,11 @@ class LinearSmooth:
         out[:-1], out[-1] = g, alpha.sum(axis=0)
         return out
 
+    def gradient_at(self, scores: Floats) -> Floats:
+        """The gradient of f where these are the scores."""
+        g = np.ascontiguousarray(self.adjoint(self.dual_at(scores)))
+        return check_finite(g, "the gradient of the loss (is X scaled?)")
+
     def value(self, theta: Floats) -> float:
         """f(theta)."""
         return self.value_at(self.scores(theta))

@@ -217,7 +217,7 @@ def gap_safe(smooth: LinearSmooth, penalty: Any, theta: Floats) -> Any:
 def _flat_blocks(penalty: Any, smooth: LinearSmooth) -> PenalisedBlocks:
     """Blocks over the entries of w: of features, or of the rows of a matrix."""
     p, K = smooth.X.shape[1], smooth.outputs
-    return blocks_of(penalty, p) if K is None else flat_blocks(row_blocks(penalty, p, False), K)
+    return blocks_of(penalty, p) if K is None else flat_blocks(row_blocks(penalty, p), K)
 
 
 def _off(smooth: LinearSmooth, blocks: PenalisedBlocks, g: Floats, radius: float) -> Any:

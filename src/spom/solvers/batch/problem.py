@@ -141,7 +141,7 @@ def fits_working_set(smooth: LinearSmooth, penalty: Any) -> bool:
     if type(smooth.loss) not in (Squared, Logistic if K is None else MulticlassLogistic):
         return False
     try:
-        blocks = blocks_of(penalty, p) if K is None else row_blocks(penalty, p, False)
+        blocks = blocks_of(penalty, p) if K is None else row_blocks(penalty, p)
     except Unsupported:
         return False
     return not blocks.free.all()

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator
-from typing import Any, Protocol
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 
-from spom.core.arrays import Floats, check_finite, check_positive, check_restored
+from spom.core.arrays import Floats, check_positive, check_restored
 from spom.core.registry import register
 from spom.core.state import Counters, State
 from spom.errors import DataError, ModelFileError, Unsupported
@@ -81,47 +81,32 @@ class BatchProximal:
         self.check_every, self.start = check_every, start
 
     def __iter__(self) -> Iterator[State]:
-        model: _Model = _Scores(self.smooth) if isinstance(self.smooth, LinearSmooth) else _Plain(self.smooth)
-        run = _Run(self, model)
+        run = _Run(self)
         begin = time.perf_counter() - run.seconds
         while True:
             run.round()
             yield run.state(time.perf_counter() - begin)
 
 
-class _Model(Protocol):
-    """f by way of an image that is affine in theta, so that a product with X serves several points."""
-
-    def image(self, theta: Floats) -> Floats: ...
-    def value(self, image: Floats) -> float: ...
-    def gradient(self, image: Floats) -> Floats: ...
-
-
-class _Scores:
-    def __init__(self, smooth: LinearSmooth) -> None:
-        self.image, self.value, self.smooth = smooth.scores, smooth.value_at, smooth
-
-    def gradient(self, image: Floats) -> Floats:
-        g = self.smooth.adjoint(self.smooth.dual_at(image))
-        return check_finite(np.ascontiguousarray(g), "the gradient of the loss (is X scaled?)")
-
-
-class _Plain:
-    def __init__(self, smooth: Smooth) -> None:
-        self.value, self.gradient = smooth.value, smooth.gradient
-
-    def image(self, theta: Floats) -> Floats:
-        return theta
-
-
 class _Run:
-    """The variables of one run: x and y with their images, t of the momentum, L."""
+    """The variables of one run: x and y with their images, t of the momentum, L.
+
+    f is a function of an image that is affine in theta, the scores of a linear model, so that a product with X serves
+    several points.
+    """
 
     top: float | None
+    image: Callable[[Floats], Floats]
+    value: Callable[[Floats], float]
+    gradient: Callable[[Floats], Floats]
 
-    def __init__(self, solver: BatchProximal, model: _Model) -> None:
-        self.solver, self.model = solver, model
-        start, shape = solver.start, solver.smooth.shape
+    def __init__(self, solver: BatchProximal) -> None:
+        self.solver, smooth = solver, solver.smooth
+        if isinstance(smooth, LinearSmooth):
+            self.image, self.value, self.gradient = smooth.scores, smooth.value_at, smooth.gradient_at
+        else:
+            self.image, self.value, self.gradient = (lambda theta: theta), smooth.value, smooth.gradient
+        start, shape = solver.start, smooth.shape
         self.counters, self.seconds, self.k = Counters(), 0.0, 0
         if isinstance(start, State):
             self.counters, self.seconds, self.k = start.counters, start.seconds, start.k
@@ -130,7 +115,7 @@ class _Run:
         if self.x.shape != shape:
             raise DataError(f"start must have shape {shape}; it has {self.x.shape}")
         self.y, self.t = self.x, 1.0
-        self.ax = self.ay = model.image(self.x)
+        self.ax = self.ay = self.image(self.x)
         self.f_x, self.top = math.nan, None
         if isinstance(start, State) and "fista.y" in start.internal:
             like = {"fista.y": self.x, "fista.image_y": self.ax, "fista.image_x": self.ax, "fista.t_L": np.ones(2)}
@@ -145,12 +130,12 @@ class _Run:
 
     def _first_guess(self) -> float:
         """The curvature along the gradient: no more than the Lipschitz constant, and cheap."""
-        g = self.model.gradient(self.ax)
+        g = self.gradient(self.ax)
         length = float(np.linalg.norm(g))
         if length == 0.0:
             return 1.0
         h = 1e-3 * max(1.0, float(np.linalg.norm(self.x))) / length
-        moved = self.model.gradient(self.model.image(self.x - h * g))
+        moved = self.gradient(self.image(self.x - h * g))
         self._count(gradients=2)
         return max(float(np.linalg.norm(moved - g)) / (h * length), 1e-12)
 
@@ -178,14 +163,14 @@ class _Run:
 
     def _step(self) -> tuple[Floats, Floats]:
         """prox(y - g / L), with the first L that makes the quadratic model an upper bound there."""
-        f_y, g = self.model.value(self.ay), self.model.gradient(self.ay)
+        f_y, g = self.value(self.ay), self.gradient(self.ay)
         self._count(gradients=1, values=1)
         part, doublings = self.solver.smooth.penalised, 0
         while True:
             x = self.y - g / self.L
             x[part] = self.solver.penalty.prox(np.ascontiguousarray(x[part]), 1.0 / self.L)
-            ax = self.model.image(x)
-            f_x = self.model.value(ax)
+            ax = self.image(x)
+            f_x = self.value(ax)
             self._count(proxes=1, values=1)
             d = x - self.y
             bound = f_y + float(np.vdot(g, d)) + 0.5 * self.L * float(np.vdot(d, d))

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from spom.core.arrays import Floats, check_finite
+from spom.core.arrays import Floats
 from spom.core.registry import register
 from spom.core.state import Counters, State
 from spom.errors import Unsupported
@@ -95,9 +95,9 @@ class _Run:
 
     def _gradient(self) -> Floats:
         smooth, part = self.solver.smooth, self.solver.smooth.penalised
-        g = np.ascontiguousarray(smooth.adjoint(smooth.dual_at(self.scores)))
+        g = smooth.gradient_at(self.scores)
         g[part] += self.l2 * self.x[part]
-        return check_finite(g, "the gradient of the loss (is X scaled?)")
+        return g
 
     def round(self) -> None:
         """One step along the direction of the remembered pairs; along the gradient where that one fails."""

@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import math
-import time
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from spom.core.arrays import Floats, Ints, check_positive
+from spom.core.arrays import Arrays, Floats, Ints, check_positive
 from spom.core.jit import kernel
-from spom.core.registry import make, register
-from spom.core.state import Counters, State
-from spom.errors import DataError, Unsupported
+from spom.core.registry import register
+from spom.core.state import State
+from spom.errors import Unsupported
 from spom.penalties import L1, SquaredL2
+from spom.penalties.forms import Elastic
 from spom.solvers import examples
-from spom.solvers.linear.data import Examples, Rows, as_rows
-from spom.solvers.linear.problem import Loss, compiled_loss
-from spom.solvers.linear.scores import mean_loss
-from spom.solvers.steps import as_step
+from spom.solvers.linear.data import Examples, Rows
+from spom.solvers.linear.online import OnlineProximal
+from spom.solvers.linear.problem import Engine, Loss, Problem, compiled_loss
 
 
 @kernel("float64(Examples, float64[::1], float64[::1], float64, int64, boolean)")
@@ -84,51 +82,35 @@ def subgradient_rounds(rows: Examples, steps: Floats, loss: Loss, w: Floats, l1:
     return total
 
 
-class _Baseline:
-    """Passes over data in memory; what a pass does is the subclass's own."""
+class PegasosRounds:
+    """The engine of `Pegasos`: w = a v, with a and the squared norm of w as `numbers`."""
 
-    penalty: Any
+    name = "pegasos"
 
-    def __init__(
-        self, X: Any, y: ArrayLike, loss: Any, epochs: int, shuffle: bool, sample_weight: Any, random_state: Any
-    ) -> None:
-        self.loss = make("loss", loss) if isinstance(loss, str) else loss
-        if self.loss.target == "class":
-            raise Unsupported("this baseline has one score per example; OnlineProximal takes several")
-        self.X, self.y, self.epochs, self.shuffle = X, y, epochs, shuffle
-        self.sample_weight, self.random_state = sample_weight, random_state
+    def __init__(self, features: int, strength: float, project: bool) -> None:
+        self.strength, self.project, self.rounds = strength, project, 0
+        self.v, self.numbers = np.zeros(features), np.array([1.0, 0.0])
 
-    def _pass(self, rows: Rows, order: Ints, done: int) -> float:
-        raise NotImplementedError  # every baseline has its own
+    def run(self, rows: Rows, order: Ints, steps: Floats) -> float:
+        """Run rounds over the rows in `order`; return the sum of the losses."""
+        state = (self.v, self.numbers, self.strength, self.rounds, self.project)
+        self.rounds += order.size
+        return float(pegasos_rounds(rows.examples(order), *state))
 
-    def _theta(self) -> Floats:
-        raise NotImplementedError  # every baseline has its own
+    def theta(self) -> Floats:
+        """Return the iterate."""
+        return np.asarray(self.numbers[0] * self.v)
 
-    def _start(self, rows: Rows) -> None:
-        raise NotImplementedError  # every baseline has its own
+    def pack(self) -> Arrays:
+        """Return what a saved run needs to resume."""
+        return {"vector": self.v.copy(), "numbers": self.numbers.copy(), "rounds": np.array(self.rounds)}
 
-    def __iter__(self) -> Iterator[State]:
-        rows = as_rows(self.X, self.y, self.sample_weight, self.loss.target)
-        if len(rows) == 0:
-            raise DataError("X has no rows: there is nothing to learn from")
-        random = np.random.default_rng(self.random_state)
-        begin, done = time.perf_counter(), 0
-        everything = np.arange(len(rows))
-        self._start(rows)
-        for _ in range(self.epochs):
-            order = random.permutation(len(rows)) if self.shuffle else everything
-            total = self._pass(rows, order, done)
-            done += order.size
-            theta = self._theta()
-            loss = mean_loss(rows, everything, theta, False, self.loss)
-            yield State(
-                k=done,
-                theta=theta,
-                loss=total / len(rows),
-                objective=loss + float(self.penalty.value(theta)),
-                counters=Counters(gradients=done, examples=done),
-                seconds=time.perf_counter() - begin,
-            )
+    def unpack(self, theta: Floats, internal: Arrays) -> None:
+        """Resume from a saved run, or start from a point alone."""
+        self.v[:], self.numbers[:] = theta, (1.0, float(theta @ theta))
+        if "vector" in internal:
+            self.v[:], self.numbers[:] = internal["vector"], internal["numbers"]
+            self.rounds = int(internal["rounds"])
 
 
 @register(
@@ -137,7 +119,7 @@ class _Baseline:
     examples=lambda: [Pegasos(*examples.signs(), strength=0.1, epochs=3, random_state=0)],
     cost="O(non-zeros) per round",
 )
-class Pegasos(_Baseline):
+class Pegasos(OnlineProximal):
     """strength/2 norm2(w)^2 + mean hinge loss: w <- (1 - 1/t) w + y x / (strength t) where the margin is below 1.
 
     Then the projection onto the ball of radius 1 / sqrt(strength) (Shalev-Shwartz, Singer and Srebro 2007).
@@ -158,20 +140,40 @@ class Pegasos(_Baseline):
         shuffle: bool = True,
         sample_weight: Any = None,
         random_state: Any = None,
+        start: State | None = None,
     ) -> None:
-        super().__init__(X, y, "hinge", epochs, shuffle, sample_weight, random_state)
-        self.strength = check_positive(strength, "strength", zero=False)
-        self.penalty, self.project = SquaredL2(strength), project
+        self.strength, self.project = check_positive(strength, "strength", zero=False), project
+        run: dict[str, Any] = {"epochs": epochs, "shuffle": shuffle, "random_state": random_state, "start": start}
+        run |= {"sample_weight": sample_weight, "objective": True}
+        super().__init__(X, y, loss="hinge", penalty=SquaredL2(strength), step=1.0, **run)
 
-    def _start(self, rows: Rows) -> None:
-        self._v, self._numbers = np.zeros(rows.columns), np.array([1.0, 0.0])
+    def _engine(self, problem: Problem, rows: Rows) -> Engine:
+        return PegasosRounds(rows.columns, self.strength, self.project)
 
-    def _pass(self, rows: Rows, order: Ints, done: int) -> float:
-        state = (self._v, self._numbers, self.strength, done, self.project)
-        return float(pegasos_rounds(rows.examples(order), *state))
 
-    def _theta(self) -> Floats:
-        return np.asarray(self._numbers[0] * self._v)
+class SubgradientRounds:
+    """The engine of `Subgradient`: all of w in each round."""
+
+    name = "subgradient"
+
+    def __init__(self, features: int, loss: Any, form: Elastic) -> None:
+        self.w, self.loss, self.form = np.zeros(features), compiled_loss(loss), form
+
+    def run(self, rows: Rows, order: Ints, steps: Floats) -> float:
+        """Run rounds over the rows in `order`; return the sum of the losses."""
+        return float(subgradient_rounds(rows.examples(order), steps, self.loss, self.w, *self.form))
+
+    def theta(self) -> Floats:
+        """Return the iterate."""
+        return self.w.copy()
+
+    def pack(self) -> Arrays:
+        """Return nothing: theta is enough to resume."""
+        return {}
+
+    def unpack(self, theta: Floats, internal: Arrays) -> None:
+        """Start from a point."""
+        self.w[:] = theta
 
 
 @register(
@@ -180,7 +182,7 @@ class Pegasos(_Baseline):
     examples=lambda: [Subgradient(*examples.signs(), epochs=3, random_state=0)],
     cost="O(features) per round",
 )
-class Subgradient(_Baseline):
+class Subgradient(OnlineProximal):
     """w <- w - eta (g + a subgradient of the penalty at w), for l1 and squared l2: what a prox is compared with.
 
     It never puts a weight to exactly zero, and updates all of w in each round.
@@ -203,23 +205,18 @@ class Subgradient(_Baseline):
         shuffle: bool = True,
         sample_weight: Any = None,
         random_state: Any = None,
+        start: State | None = None,
     ) -> None:
-        super().__init__(X, y, loss, epochs, shuffle, sample_weight, random_state)
-        self.penalty = L1(1e-4) if penalty is None else penalty
-        form = self.penalty.elastic()
-        if form is None:
+        penalty = L1(1e-4) if penalty is None else penalty
+        run: dict[str, Any] = {"epochs": epochs, "shuffle": shuffle, "random_state": random_state, "start": start}
+        run |= {"sample_weight": sample_weight, "objective": True}
+        super().__init__(X, y, loss=loss, penalty=penalty, step=step, **run)
+        if self.loss.target == "class":
+            raise Unsupported("this baseline has one score per example; OnlineProximal takes several")
+        if self.penalty.elastic() is None:
             raise Unsupported(f"Subgradient works with l1 and squared l2 penalties, not with {self.penalty!r}")
-        self._form = form
-        self.step = as_step(step)
         if self.step.mode:
             raise Unsupported("Subgradient takes a plain step: a number, 'sqrt', 'epoch' or a function")
 
-    def _start(self, rows: Rows) -> None:
-        self._w = np.zeros(rows.columns)
-
-    def _pass(self, rows: Rows, order: Ints, done: int) -> float:
-        sizes = self.step.sizes(done + 1, order.size, len(rows))
-        return float(subgradient_rounds(rows.examples(order), sizes, compiled_loss(self.loss), self._w, *self._form))
-
-    def _theta(self) -> Floats:
-        return self._w.copy()
+    def _engine(self, problem: Problem, rows: Rows) -> Engine:
+        return SubgradientRounds(rows.columns, self.loss, self.penalty.elastic())

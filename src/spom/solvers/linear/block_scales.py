@@ -159,7 +159,6 @@ class BlockScales:
     """The engine: vectors and scales of blocks; see the module's text."""
 
     name = "forward-backward, block scales"
-    batch = 1
 
     def __init__(self, problem: Problem, groups: Groups, norms: Penalty) -> None:
         self.problem, self.loss = problem, compiled_loss(problem.loss)
@@ -172,13 +171,11 @@ class BlockScales:
         marks, stamps = np.zeros(features, dtype=np.int64), np.zeros(count + 1, dtype=np.int64)
         table = np.zeros((3, count + 1))
         self.state = Scales(np.zeros(features), marks, blocks, stamps, groups.ptr, members, table, np.zeros(3))
-        self.rounds = 0
         self._settle()
 
     def run(self, rows: Rows, order: Ints, steps: Floats) -> float:
         """Run rounds over the rows in `order`; return the sum of the losses."""
         total = float(block_rounds(rows.examples(order), self.problem.rounds(steps), self.loss, self.prox, self.state))
-        self.rounds += steps.size
         self._settle()
         return total
 
@@ -199,14 +196,14 @@ class BlockScales:
 
     def pack(self) -> Arrays:
         """Return what a saved run needs to resume."""
-        return {"sums": self.state.sums.copy(), "rounds": np.array(self.rounds)}
+        return {"sums": self.state.sums.copy()}
 
     def unpack(self, theta: Floats, internal: Arrays) -> None:
         """Resume from a saved run, or start from a point alone."""
         s = self.state
         s.v[:] = theta[: s.v.size]
         if "sums" in internal:
-            s.sums[:], self.rounds = internal["sums"], int(internal["rounds"])
+            s.sums[:] = internal["sums"]
         if self.problem.intercept:
             s.sums[INTERCEPT] = theta[-1]
         self._settle()

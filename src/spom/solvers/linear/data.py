@@ -8,7 +8,6 @@ shift = indptr[i] where the rows are dense and 0 where they are not.
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Annotated, Any, NamedTuple, TypeVar
@@ -19,6 +18,7 @@ from scipy import sparse
 
 from spom.core.arrays import Floats, Ints, check_finite, checked_csr, read_only
 from spom.core.jit import kernel
+from spom.core.ordered import in_order
 from spom.core.prefetch import prefetch
 from spom.errors import DataError, Unsupported
 
@@ -45,10 +45,7 @@ class Examples(NamedTuple):
 
 def in_threads(jobs: int, function: Callable[[int], T]) -> list[T]:
     """Return function(0), function(1), ..., each run in its own thread."""
-    if jobs == 1:
-        return [function(0)]
-    with ThreadPoolExecutor(jobs) as pool:
-        return list(pool.map(function, range(jobs)))
+    return list(in_order(function, range(jobs), jobs))
 
 
 @kernel("void(Examples, int64)")

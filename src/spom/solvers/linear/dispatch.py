@@ -13,14 +13,13 @@ from spom.penalties import L2Ball
 from spom.solvers.linear.block_scales import BlockScales
 from spom.solvers.linear.data import Rows, not_lazy, too_wide
 from spom.solvers.linear.full_update import Eager, MirrorLoop, has_pointer
-from spom.solvers.linear.lazy_multiclass import ENTRIES, LazyRows, row_penalty
+from spom.solvers.linear.lazy_multiclass import LazyRows, row_penalty
 from spom.solvers.linear.lazy_vector import LazyVector
 from spom.solvers.linear.p_norm import PNormVector
 from spom.solvers.linear.problem import Engine, Problem
 from spom.solvers.linear.proximal_point import ProximalPoint
 from spom.solvers.linear.proximal_point_multiclass import ProximalPointRows
 from spom.solvers.linear.proximal_point_pairs import ProximalPointPairs, by_pairs
-from spom.solvers.linear.proximal_point_ridge import ProximalPointRidge
 from spom.solvers.linear.streaming_point import StreamingPoint
 from spom.solvers.steps import PLAIN, Auto, InverseSqrt, Step, Theory
 
@@ -75,17 +74,17 @@ def _kind(problem: Problem) -> Any:
 def _proximal_point(problem: Problem, rows: Rows) -> Engine:
     why = _fits_proximal_point(problem)
     if why is not None:
-        raise Unsupported(f"update='proximal-point' cannot do this: {why}; update='forward-backward' can")
+        other = "spom.solvers.BatchProximal" if problem.exact else "update='forward-backward'"
+        raise Unsupported(f"update='proximal-point' cannot do this: {why}; {other} can")
     kind = _kind(problem)
     if problem.loss.target == "class" and kind is not None:
-        if by_pairs(problem, kind, rows):
+        if not problem.exact and by_pairs(problem, kind, rows):
             return ProximalPointPairs(problem, kind, rows)
         _check_table(problem)
-        ridge = kind.kind == ENTRIES and kind.strength == 0.0
-        return ProximalPointRidge(problem, kind) if ridge else ProximalPointRows(problem, kind)
+        return ProximalPointRows(problem, kind)
     l1, l2 = problem.penalty.elastic() or (0.0, 0.0)
-    engine = StreamingPoint if problem.stream else ProximalPoint
-    return engine(problem.loss, l1, l2, problem.features, problem.intercept, problem.jobs)
+    whole = (problem.loss, l1, l2, problem.features, problem.intercept, problem.jobs)
+    return StreamingPoint(*whole) if problem.stream else ProximalPoint(*whole, exact=problem.exact)
 
 
 def _forward_backward(problem: Problem, rows: Rows) -> Engine:

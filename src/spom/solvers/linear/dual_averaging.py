@@ -143,7 +143,7 @@ class AveragingVector:
 
     def __init__(self, problem: Problem, form: Elastic) -> None:
         self.problem, self.form, self.loss = problem, form, compiled_loss(problem.loss)
-        self.batch, self.rounds, self.beta = problem.batch, 0, 1.0
+        self.rounds, self.beta = 0, 1.0
         self.table = np.zeros((problem.features + 1, 5))
         self._grad = np.zeros(problem.features + 1)
 

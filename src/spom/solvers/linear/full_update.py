@@ -220,7 +220,7 @@ class FullUpdate:
     """What engines share that update all of theta: theta with the intercept as its last row, and sums."""
 
     def __init__(self, problem: Problem) -> None:
-        self.problem, self.batch, self.losses = problem, problem.batch, both_losses(problem.loss)
+        self.problem, self.losses = problem, both_losses(problem.loss)
         columns = 1 if len(problem.shape) == 1 else problem.shape[1]
         self.table = np.zeros((problem.features + 1, columns))
         self.start, self.mean, self.grad = (np.zeros_like(self.table) for _ in range(3))
@@ -241,7 +241,7 @@ class FullUpdate:
 
     def run(self, rows: Rows, order: Ints, steps: Floats) -> float:
         """Run rounds over the rows in `order`; return the sum of the losses."""
-        total, examples, batch = 0.0, rows.examples(order), self.batch
+        total, examples, batch = 0.0, rows.examples(order), self.problem.batch
         for t, eta in enumerate(steps):
             first, past = t * batch, min((t + 1) * batch, order.size)
             if self.problem.averages:

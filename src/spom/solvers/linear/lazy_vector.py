@@ -221,7 +221,7 @@ class Lazy:
     """
 
     def __init__(self, problem: Problem, l1: float, l2: float, columns: int) -> None:
-        self.problem, self.strengths, self.batch, self.rounds = problem, (l1, l2), problem.batch, 0
+        self.problem, self.strengths, self.rounds = problem, (l1, l2), 0
         self.table = np.zeros((problem.features + 1, columns))
         self._restart()
 
@@ -273,7 +273,7 @@ class Lazy:
     def run(self, rows: Rows, order: Ints, steps: Floats) -> float:
         """Run rounds over the rows in `order`, in parts short enough for the clock."""
         self.settle()
-        total, size = 0.0, self.batch
+        total, size = 0.0, self.problem.batch
         for part in clock_parts(self.strengths[1], steps):
             chosen = order[part.start * size : part.stop * size]
             total += self._rounds(rows, chosen, np.ascontiguousarray(steps[part]))

@@ -29,10 +29,8 @@ from spom.solvers.linear.data import Rows, as_rows
 from spom.solvers.linear.dispatch import engine_for, resolve_projection, resolve_step
 from spom.solvers.linear.problem import Engine, Problem, Staying
 from spom.solvers.linear.proximal_point import ProximalPoint
-from spom.solvers.linear.proximal_point_multiclass import ProximalPointRows
 from spom.solvers.linear.proximal_point_pairs import ProximalPointPairs
 from spom.solvers.linear.scores import mean_loss, table_loss
-from spom.solvers.linear.threads import Threaded
 from spom.solvers.steps import Auto, Step, as_step
 
 OUTPUTS = ("last", "average", "both")
@@ -73,9 +71,9 @@ class OnlineProximal:
         `batch_size=None` takes the full gradient. Weights are scaled to mean one (in a stream they are not).
     outputs : the number of scores of a multiclass loss; by default one more than the largest class in y.
     lazy : None chooses; False updates all of theta in each round; True insists on the lazy update.
-    n_jobs : threads; each works on a part of the rows, and the result is the same for the same number. A pass in
-        more threads gets less far (on a million sparse rows 0.8, 3.6 and 9 % for 2, 4 and 8), so that many threads
-        are for many passes. Proximal points of several scores use one.
+    n_jobs : threads of proximal points of one score; everything else uses one. Each works on a part of the rows, and
+        the result is the same for the same number. A pass in more threads gets less far (on a million sparse rows 0.8,
+        3.6 and 9 % for 2, 4 and 8), so that many threads are for many passes.
     regret : keep sum over t of Omega(theta_t) + phi_t(theta_t) in `internal["cumulative"]`; a state each round.
     start : a state to resume from: the same data give the same bits; other data continue the learning.
 
@@ -103,6 +101,9 @@ class OnlineProximal:
     >>> np.flatnonzero(state.theta)
     array([0, 1])
     """
+
+    # Whether proximal points compare passes on all rows, which a run to the optimum needs.
+    exact = False
 
     def __init__(
         self,
@@ -190,10 +191,18 @@ class OnlineProximal:
             for rows in self._blocks():
                 yield from run.block(rows)
             return
+        yield from run.passes(self._whole())
+
+    def _whole(self) -> Rows:
+        """Return the data in memory."""
         rows = self._rows(self.X, self.y, self.sample_weight, None)
         if len(rows) == 0:
             raise DataError("X has no rows: there is nothing to learn from")
-        yield from run.passes(rows)
+        return rows
+
+    def _engine(self, problem: Problem, rows: Rows) -> Engine:
+        """Return what makes the rounds."""
+        return engine_for(problem, rows)
 
 
 class Run:
@@ -231,12 +240,11 @@ class Run:
             s.lazy,
             s.stream,
             s.n_jobs,
+            s.exact,
         )
-        engine = self.engine = s.engine = engine_for(problem, rows)
+        engine = self.engine = s.engine = s._engine(problem, rows)
         if s._checks_later and not isinstance(engine, ProximalPoint):
             rows.check_finite(s.n_jobs)
-        if s.n_jobs > 1 and not isinstance(engine, (ProximalPoint, ProximalPointRows)):
-            engine = self.engine = s.engine = Threaded(engine, s.n_jobs)
         if self.start is not None:
             self._restore(engine, rows, shape)
         return engine

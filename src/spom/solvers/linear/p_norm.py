@@ -80,7 +80,6 @@ class PNormVector:
     """The engine: the dual vector with its powers, their sum, and the intercept, which has the Euclidean map."""
 
     name = "mirror descent, p-norm"
-    batch = 1
 
     def __init__(self, problem: Problem, l1: float) -> None:
         self.problem, self.l1, self.loss = problem, l1, compiled_loss(problem.loss)
@@ -88,15 +87,12 @@ class PNormVector:
         self.q = p / (p - 1.0)
         self.table = np.zeros((problem.features, 2))
         self.numbers = np.zeros(2)
-        self.rounds = 0
 
     def run(self, rows: Rows, order: Ints, steps: Floats) -> float:
         """Run rounds over the rows in `order`; return the sum of the losses."""
         self.numbers[SUM] = power_sum(self.table, self.q)
         state = (self.table, self.numbers, self.q, self.l1)
-        total = float(p_norm_rounds(rows.examples(order), self.problem.rounds(steps), self.loss, *state))
-        self.rounds += steps.size
-        return total
+        return float(p_norm_rounds(rows.examples(order), self.problem.rounds(steps), self.loss, *state))
 
     def theta(self) -> Floats:
         """Return the weights: the map's primal point of the dual vector."""
@@ -105,7 +101,7 @@ class PNormVector:
 
     def pack(self) -> Arrays:
         """Return what a saved run needs to resume."""
-        return {"dual": self.table[:, DUAL].copy(), "rounds": np.array(self.rounds)}
+        return {"dual": self.table[:, DUAL].copy()}
 
     def unpack(self, theta: Floats, internal: Arrays) -> None:
         """Resume from a saved run, or start from a point alone."""
@@ -113,5 +109,3 @@ class PNormVector:
         self.table[:, DUAL] = internal["dual"] if "dual" in internal else self.problem.mirror.to_dual(w)
         if self.problem.intercept:
             self.numbers[INTERCEPT] = theta[-1]
-        if "rounds" in internal:
-            self.rounds = int(internal["rounds"])

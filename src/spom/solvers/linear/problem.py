@@ -12,10 +12,7 @@ from spom.core.arrays import Arrays, Floats, Ints
 from spom.core.jit import DERIVATIVE, DERIVATIVE_ROW, pointer
 from spom.penalties import Penalty
 from spom.solvers.linear.data import Rows
-from spom.solvers.steps import AdaGrad, Step
-
-# The first step of a parameter-free run moves a feature's part of the score by this much.
-FIRST = 1e-2
+from spom.solvers.steps import Step
 
 
 class Engine(Protocol):
@@ -73,6 +70,7 @@ class Problem:
     lazy: bool | None
     stream: bool
     jobs: int
+    exact: bool = False
 
     @property
     def features(self) -> int:
@@ -86,8 +84,8 @@ class Problem:
 
     @property
     def delta(self) -> float:
-        """What an adaptive step starts from: AdaGrad's own number, or the first step of a parameter-free one."""
-        return float(self.step.delta) if isinstance(self.step, AdaGrad) else FIRST
+        """What an adaptive step starts from."""
+        return float(self.step.delta)
 
     def rounds(self, steps: Floats) -> Rounds:
         """Return rounds with these steps, as loops take them."""

@@ -4,6 +4,10 @@ theta is a matrix with one row per feature, u = M theta_k + v is one too, and a 
 the penalty's row at u_j, over M_j: entries thresholded (l1, with squared l2), or the whole row shrunk (sum over rows
 of l2 or l-inf norms). An example's step is one damped Newton step for its new scores, b = a - q (phi'(a) - s) / (1 +
 q L), and its new derivatives are those at b. Smooth losses only.
+
+Without l1 and norms of rows (the penalty is squared l2, or none) the weights of a feature are u_j / (M_j + l2): a row
+of data costs one multiplication and one addition for each of its entries and classes, in loops that the compiler
+vectorises over classes. As with one score, changes far below the mean of the pass before are then left for later.
 """
 
 from __future__ import annotations
@@ -19,7 +23,7 @@ from spom.errors import DataError
 from spom.solvers.linear.data import Examples, Rows, look_ahead_in
 from spom.solvers.linear.lazy_multiclass import ENTRIES, LINF_ROWS, RowPenalty, shrink_largest
 from spom.solvers.linear.problem import Problem, RowLoss, compiled_row_loss
-from spom.solvers.linear.proximal_point import Passes, first_scale
+from spom.solvers.linear.proximal_point import SMALL, Passes, first_scale
 
 # Rows of a table that are changed at a time.
 PART = 4096
@@ -33,6 +37,12 @@ class RowSteps(NamedTuple):
     slopes: Annotated[Floats, "float64[:, ::1]"]
     smoothness: Annotated[float, "float64"]
     intercept: Annotated[bool, "boolean"]
+
+
+@kernel("boolean(RowPenalty)")
+def has_no_threshold(penalty: RowPenalty) -> bool:
+    """Whether the penalty is squared l2 alone, or none."""
+    return penalty.kind == ENTRIES and penalty.strength == 0.0
 
 
 @kernel("void(float64[:, ::1], int64, RowPenalty, float64[:, ::1])")
@@ -57,50 +67,80 @@ def row_point(u: Floats, j: int, penalty: RowPenalty, out: Floats) -> None:
         out[0, c] *= factor
 
 
-@kernel("float64(Examples, RowLoss, RowPenalty, RowSteps)")
-def rows_dual_pass(rows: Examples, loss: RowLoss, penalty: RowPenalty, state: RowSteps) -> float:
-    """One step on each row of data. Returns the sum of the losses met."""
-    total = 0.0
-    indptr, indices, data, dense, y, weight, order = rows
-    u, inverse, slopes, smoothness, intercept = state
-    bias = u.shape[0] - 1
-    size = u.shape[1]
-    scores = np.empty(size)
-    new = np.empty(size)
-    row = np.empty((1, size))
-    for place in range(order.size):
-        i = order[place]
-        look_ahead_in(rows, place, u)
-        shift = indptr[i] if dense else 0
-        q = inverse[bias] if intercept else 0.0
-        for c in range(size):
-            scores[c] = u[bias, c] * inverse[bias] if intercept else 0.0
-        for k in range(indptr[i], indptr[i + 1]):
-            j = indices[k - shift]
-            row_point(u, j, penalty, row)
-            some = False
+@kernel("float64(Examples, int64, RowPenalty, RowSteps, float64[::1], float64[:, ::1])")
+def score_row(rows: Examples, i: int, penalty: RowPenalty, state: RowSteps, scores: Floats, row: Floats) -> float:
+    """The scores of row i, and its squared norm over the features whose weights are not zero; `row` is scratch."""
+    u, inverse, size, plain = state.u, state.inverse, scores.size, has_no_threshold(penalty)
+    low, high = rows.indptr[i], rows.indptr[i + 1]
+    shift = low if rows.dense else 0
+    q = inverse[u.shape[0] - 1] if state.intercept else 0.0
+    for c in range(size):
+        scores[c] = u[u.shape[0] - 1, c] * q
+    for k in range(low, high):
+        j, x = rows.indices[k - shift], rows.data[k]
+        scaled = x * inverse[j]
+        if plain:
+            q += x * scaled
             for c in range(size):
-                some = some or row[0, c] != 0.0
-                scores[c] += data[k] * inverse[j] * row[0, c]
-            if some:
-                q += data[k] * data[k] * inverse[j]
-        share = weight[i] / y.size
-        q *= share
-        total += weight[i] * loss.row(int(y[i]), scores, loss.reals, new)
+                scores[c] += scaled * u[j, c]
+            continue
+        row_point(u, j, penalty, row)
+        some = False
         for c in range(size):
-            scores[c] -= q * (new[c] - slopes[i, c]) / (1.0 + q * smoothness)
-        loss.row(int(y[i]), scores, loss.reals, new)
+            some = some or row[0, c] != 0.0
+            scores[c] += scaled * row[0, c]
+        q += x * x * inverse[j] if some else 0.0
+    return q
+
+
+@kernel("UniTuple(float64, 2)(Examples, RowLoss, RowPenalty, RowSteps, float64)")
+def rows_dual_pass(
+    rows: Examples, loss: RowLoss, penalty: RowPenalty, state: RowSteps, least: float
+) -> tuple[float, float]:
+    """One step on each row of data. Returns the sum of the losses met, and that of the changes of derivatives.
+
+    `least` is the least change that is worth an update.
+    """
+    total = moved = 0.0
+    indices, data, u, slopes = rows.indices, rows.data, state.u, state.slopes
+    bias, size, plain = u.shape[0] - 1, u.shape[1], has_no_threshold(penalty)
+    scores, new, row = np.empty(size), np.empty(size), np.empty((1, size))
+    for place in range(rows.order.size):
+        i = rows.order[place]
+        look_ahead_in(rows, place, u)
+        low, high = rows.indptr[i], rows.indptr[i + 1]
+        shift = low if rows.dense else 0
+        q = score_row(rows, i, penalty, state, scores, row)
+        share = rows.weight[i] / rows.y.size
+        q *= share
+        label = int(rows.y[i])
+        total += rows.weight[i] * loss.row(label, scores, loss.reals, new)
+        slope = 1.0 + q * state.smoothness
+        damped = q / slope
+        for c in range(size):
+            # Both are the same number. They are rounded as they always were, so that runs keep their bits.
+            if plain:
+                scores[c] -= damped * (new[c] - slopes[i, c])
+            else:
+                scores[c] -= q * (new[c] - slopes[i, c]) / slope
+        loss.row(label, scores, loss.reals, new)
+        change = 0.0
+        for c in range(size):
+            change += abs(new[c] - slopes[i, c])
+        moved += change
+        if change <= least:
+            continue
         for c in range(size):
             scores[c] = share * (new[c] - slopes[i, c])
             slopes[i, c] = new[c]
-        for k in range(indptr[i], indptr[i + 1]):
-            j = indices[k - shift]
+        for k in range(low, high):
+            j, x = indices[k - shift], data[k]
             for c in range(size):
-                u[j, c] -= data[k] * scores[c]
-        if intercept:
+                u[j, c] -= x * scores[c]
+        if state.intercept:
             for c in range(size):
                 u[bias, c] -= scores[c]
-    return total
+    return total, moved
 
 
 @kernel("void(RowPenalty, RowSteps, float64[:, ::1])")
@@ -121,12 +161,13 @@ class ProximalPointRows(Passes):
     """The engine of `step="auto"` for smooth losses of several scores; see the module's text."""
 
     name = "proximal-point, rows"
-    batch = 1
 
     def __init__(self, problem: Problem, penalty: RowPenalty) -> None:
         self.row_loss, self.loss, self.penalty = compiled_row_loss(problem.loss), problem.loss, problem.penalty
         self.row_penalty, self.intercept, self.features = penalty, problem.intercept, problem.features
-        self.shape = problem.shape
+        self.shape, self.exact = problem.shape, problem.exact
+        self.plain, self.least = bool(has_no_threshold(penalty)), 0.0
+        self.name = "proximal-point, ridge" if self.plain else self.name
         self.smoothness = float(problem.loss.hoelder[1])
         self.metric = np.zeros(0)
         self._make_weights()
@@ -146,7 +187,8 @@ class ProximalPointRows(Passes):
 
     def _prepare(self, rows: Rows) -> None:
         n = len(rows)
-        self._sample = np.arange(0, n, max(1, n // max(400, n // 25)), dtype=np.int64)
+        some = n if self.exact else max(400, n // 25)
+        self._sample = np.arange(0, n, max(1, n // some), dtype=np.int64)
         root = np.sqrt(np.append(rows.squares(np.arange(n)), 1.0 if self.intercept else 0.0))
         self.scale = first_scale(n, float(root.sum()), float(root @ root))
         self.metric = self.smoothness / n * root * float(root.sum())
@@ -194,7 +236,9 @@ class ProximalPointRows(Passes):
 
     def _steps(self, rows: Examples, state: RowSteps) -> float:
         """Take one step on each row; return the sum of the losses."""
-        return float(rows_dual_pass(rows, self.row_loss, self.row_penalty, state))
+        total, moved = rows_dual_pass(rows, self.row_loss, self.row_penalty, state, self.least)
+        self.least = SMALL * moved / max(1, rows.order.size) if self.plain else 0.0
+        return float(total)
 
     def _point(self, state: RowSteps) -> Floats:
         """Return the primal point of u."""
@@ -220,6 +264,7 @@ class ProximalPointRows(Passes):
         """Return what a saved run needs to resume."""
         scalars = np.array([self.scale, self.kept, float(self.passes), float(self.rounds)])
         known = {"metric": self.metric, "sample": self._sample, "scalars": scalars}
+        known |= {"least": np.array(self.least)} if self.plain else {}
         return {**self._kept(), "slopes": self.slopes.copy(), **known}
 
     def unpack(self, theta: Floats, internal: Arrays) -> None:
@@ -231,6 +276,7 @@ class ProximalPointRows(Passes):
         self.metric, self._sample = internal["metric"].copy(), internal["sample"].copy()
         self.scale, self.kept, passes, rounds = (float(x) for x in internal["scalars"])
         self.passes, self.rounds = int(passes), int(rounds)
+        self.least = float(internal.get("least", np.array(0.0)))
 
     def _kept(self) -> Arrays:
         return {"dual": self.dual}

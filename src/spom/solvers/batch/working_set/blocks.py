@@ -74,12 +74,18 @@ class PenalisedBlocks:
         return values if self.single else np.repeat(values, np.diff(self.ptr))
 
     def value(self, w: Floats) -> float:
-        """Omega(w), for w in the order of the blocks."""
+        """Omega(w), for w in the order of the blocks, or a matrix whose rows are the blocks."""
+        if w.ndim == 2:
+            squares = np.einsum("ij,ij->i", w, w)
+            total = float(self.weights @ np.sqrt(squares)) + 0.5 * float(self.ridge @ squares)
+            return total + float(self.l1 @ np.abs(w).sum(axis=1))
         total = float(self.weights @ np.sqrt(self.sums(w * w))) if self.grouped else 0.0
         return total + float(self.l1 @ self.sums(np.abs(w))) + 0.5 * float(self.ridge @ self.sums(w * w))
 
     def violations(self, w: Floats, g: Floats) -> Floats:
-        """The distance of -g_b from the subdifferential of Omega at w_b, for each block b."""
+        """The distance of -g_b from the subdifferential of Omega at w_b, for each block b; w and g as in `value`."""
+        if w.ndim == 2:
+            return flat_blocks(self, w.shape[1]).violations(w.reshape(-1), g.reshape(-1))
         l1 = self.spread(self.l1)
         slope = g + self.spread(self.ridge) * w
         norms = np.sqrt(self.sums(w * w))
@@ -91,6 +97,10 @@ class PenalisedBlocks:
         distance = np.sqrt(self.sums(left * left))
         found: Floats = np.where(norms > 0, distance, np.maximum(distance - self.weights, 0.0))
         return found
+
+    def used(self, w: Floats) -> Any:
+        """Which blocks are not zero, or never are; w as in `value`."""
+        return (w.any(axis=1) if w.ndim == 2 else self.sums(np.abs(w)) > 0.0) | self.free
 
     def restrict(self, chosen: Ints) -> PenalisedBlocks:
         """The chosen blocks; `order` still holds coordinates of the whole vector."""
@@ -179,14 +189,14 @@ def block_strengths(penalty: Penalty, count: int) -> Strengths | None:
     return Strengths(weights, split.elastic.l1, split.elastic.l2 + norms.l2)
 
 
-def row_blocks(penalty: Penalty, rows: int, intercept: bool) -> PenalisedBlocks:
-    """The penalty of each row of a matrix: blocks of one row, with the intercept as a free one at the end."""
+def row_blocks(penalty: Penalty, rows: int) -> PenalisedBlocks:
+    """The penalty of each row of a matrix: blocks of one row."""
     form = block_strengths(penalty, rows)
     if form is None:
         raise _unsupported(penalty)
     singles = np.arange(rows + 1, dtype=np.int64)
-    blocks = PenalisedBlocks(singles, singles[:-1], form.weights, np.full(rows, form.l1), np.full(rows, form.ridge))
-    return blocks.with_free(rows) if intercept else blocks
+    l1, ridge = np.full(rows, form.l1), np.full(rows, form.ridge)
+    return PenalisedBlocks(singles, singles[:-1], form.weights, l1, ridge)
 
 
 def _unsupported(penalty: Penalty) -> Unsupported:

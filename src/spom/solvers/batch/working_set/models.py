@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -10,7 +10,7 @@ from scipy import sparse
 from spom.core.arrays import Floats, Ints
 from spom.losses import Squared
 from spom.solvers.batch.datafit import LinearSmooth, Point
-from spom.solvers.batch.working_set.blocks import PenalisedBlocks
+from spom.solvers.batch.working_set.blocks import PenalisedBlocks, choose
 from spom.solvers.batch.working_set.columns import DenseColumns, SparseColumns, dense_product
 from spom.solvers.batch.working_set.gram import Quadratic
 from spom.solvers.batch.working_set.store import Store
@@ -22,18 +22,35 @@ LARGEST, DENSE = 700, 5_000_000
 PRECISION, LAST = 3e-3, 1e-4
 
 
-class Inner(Protocol):
-    """Solves the problem on some blocks: `theta` changes in place, the new scores are returned."""
+class Inner:
+    """Solves the problem on some blocks.
 
-    first: int  # a good size of the first working set
+    `first` is a good size of the first set, `largest` the size of one that is too large; the last call took `steps`.
+    """
+
+    first: int = 10
+    largest: float = np.inf
+    steps = 1
+
+    def choose(self, used: Any, violations: Floats, first: int | None) -> Ints:
+        """The next set: the blocks in use, and half as many or `first` more."""
+        return choose(used, violations, max(first or self.first, int(used.sum()) // 2))
 
     def solve(self, chosen: Ints, theta: Floats, here: Point, worst: float, whole: bool) -> Floats:
-        """`here` is what is known at theta, `worst` the largest violation; `whole`: no other block violates."""
-        ...
+        """Change `theta` in place, and return the new scores.
+
+        `here` is what is known at theta, `worst` the largest violation; `whole`: no other block violates.
+        """
+        raise NotImplementedError  # every method has its own
 
 
-def inner_for(smooth: LinearSmooth, blocks: PenalisedBlocks, store: Store) -> Inner:
+def inner_for(smooth: LinearSmooth, blocks: PenalisedBlocks, store: Store | None) -> Inner:
     """The method for this loss and kind of matrix: Gram matrices where X is dense, columns where it is not."""
+    if smooth.outputs is not None:
+        from spom.solvers.batch.working_set.multiclass import Rows
+
+        return Rows(smooth, blocks)
+    store = store or Store(smooth)
     if sparse.issparse(smooth.X) and (smooth.X.shape[1] > LARGEST or np.prod(smooth.X.shape) > DENSE):
         return ColumnNewton(smooth, blocks, store)
     if isinstance(smooth.loss, Squared):
@@ -41,10 +58,8 @@ def inner_for(smooth: LinearSmooth, blocks: PenalisedBlocks, store: Store) -> In
     return GramNewton(smooth, blocks, store)
 
 
-class SquaredGram:
+class SquaredGram(Inner):
     """The squared loss: one quadratic, whose Gram matrix grows by the columns that are new."""
-
-    first = 10
 
     def __init__(self, smooth: LinearSmooth, blocks: PenalisedBlocks, store: Store) -> None:
         self.smooth, self.blocks, self.store = smooth, blocks, store
@@ -65,10 +80,8 @@ class SquaredGram:
         return scores
 
 
-class GramNewton:
+class GramNewton(Inner):
     """Another loss: Newton's method, one quadratic model per step, with the Gram matrix of the step's weights."""
-
-    first = 10
 
     def __init__(self, smooth: LinearSmooth, blocks: PenalisedBlocks, store: Store) -> None:
         self.smooth, self.blocks, self.store = smooth, blocks, store
@@ -94,7 +107,7 @@ class GramNewton:
         return scores
 
 
-class ColumnNewton:
+class ColumnNewton(Inner):
     """A sparse matrix: one quadratic model per round, solved through the columns; the set is all that violates."""
 
     def __init__(self, smooth: LinearSmooth, blocks: PenalisedBlocks, store: Store) -> None:

@@ -12,8 +12,6 @@ squared loss L = 1 is exact, and one step is all.
 from __future__ import annotations
 
 import math
-import time
-from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -21,13 +19,11 @@ from scipy import sparse
 
 from spom.core.arrays import Floats, Ints
 from spom.core.jit import kernel
-from spom.core.state import Counters, State
-from spom.errors import Unsupported
-from spom.losses import MulticlassLogistic, Squared
-from spom.solvers.batch.datafit import LinearSmooth
-from spom.solvers.batch.duality import linear_gap
-from spom.solvers.batch.proximal_gradient import SLACK, BatchProximal
-from spom.solvers.batch.working_set.blocks import PenalisedBlocks, Terms, choose, flat_blocks, prox_step, row_blocks
+from spom.losses import Squared
+from spom.solvers.batch.datafit import LinearSmooth, Point
+from spom.solvers.batch.proximal_gradient import SLACK
+from spom.solvers.batch.working_set.blocks import PenalisedBlocks, Terms, choose, prox_step
+from spom.solvers.batch.working_set.models import Inner
 from spom.solvers.batch.working_set.newton import newton_step, prox_newton_step
 
 # Up to ALL features the set is all of them; a Gram matrix has at most LARGEST rows.
@@ -151,7 +147,7 @@ class _Fista:
     def __init__(self, inner: _Set, blocks: PenalisedBlocks, W: Floats, scores: Floats, L: float) -> None:
         self.inner, self.blocks, self.smooth = inner, blocks, inner.smooth
         self.W, self.A, self.Y, self.B, self.t, self.L = W, scores, W, scores, 1.0, L
-        self.best = self.smooth.value_at(scores) + omega(blocks, W)
+        self.best = self.smooth.value_at(scores) + blocks.value(W)
 
     def round(self) -> None:
         """One step; momentum is dropped when the objective rose."""
@@ -165,7 +161,7 @@ class _Fista:
             if top <= self.L or f <= bound + SLACK * (abs(f) + abs(f_y)):
                 break
             self.L = min(1.5 * self.L, top)
-        objective = f + omega(self.blocks, W)
+        objective = f + self.blocks.value(W)
         if objective > self.best and self.Y is not self.W:
             self.Y, self.B, self.t, self.L = self.W, self.A, 1.0, 0.8 * self.L
             return
@@ -180,7 +176,7 @@ class _Fista:
         """A Newton step on the rows that are not zero; momentum starts again from there."""
 
         def objective(W: Floats, scores: Floats) -> float:
-            return self.smooth.value_at(scores) + omega(self.blocks, W)
+            return self.smooth.value_at(scores) + self.blocks.value(W)
 
         found = newton_step(self.inner, self.blocks, self.W, self.A, self.L, objective)
         if found is not None:
@@ -196,83 +192,41 @@ class _Fista:
         if found is None:
             return False
         self.W, self.A = self.Y, self.B = found
-        self.t, self.best = 1.0, self.smooth.value_at(self.A) + omega(self.blocks, self.W)
+        self.t, self.best = 1.0, self.smooth.value_at(self.A) + self.blocks.value(self.W)
         return True
 
 
-def omega(blocks: PenalisedBlocks, W: Floats) -> float:
-    """The penalty of a matrix by rows."""
-    squares = np.einsum("ij,ij->i", W, W)
-    total = float(blocks.weights @ np.sqrt(squares)) + 0.5 * float(blocks.ridge @ squares)
-    return total + float(blocks.l1 @ np.abs(W).sum(axis=1))
+class Rows(Inner):
+    """The problem on rows: accelerated proximal gradient in a metric, and Newton steps. A narrow matrix is one set."""
 
+    largest = LARGEST
 
-def row_rounds(smooth: LinearSmooth, penalty: Any, theta: Floats) -> Iterator[State]:
-    """The states of a run from theta; see `WorkingSet`."""
-    if type(smooth.loss) not in (MulticlassLogistic, Squared):
-        raise Unsupported(
-            f"a working set of a matrix takes the losses MulticlassLogistic and Squared, not "
-            f'{type(smooth.loss).__name__}; solver="fista" takes any smooth loss'
-        )
-    blocks, begin, k, L = row_blocks(penalty, smooth.X.shape[1], smooth.fit_intercept), time.perf_counter(), 0, 0.3
-    flat, exact = flat_blocks(blocks, theta.shape[1]), isinstance(smooth.loss, Squared)
-    theta, scores = theta.copy(), smooth.at(theta).scores
-    inner: _Set | None = None
-    stop = no_progress()
-    run: _Fista | None = None
-    while True:
-        here = smooth.at(theta, scores)
-        objective = here.loss + omega(blocks, theta)
-        violations = flat.violations(theta.reshape(-1), here.gradient.reshape(-1))
-        yield State(
-            k=k,
-            theta=theta.copy(),
-            objective=objective,
-            loss=here.loss,
-            counters=Counters(gradients=k),
-            seconds=time.perf_counter() - begin,
-            internal={
-                "gap": np.array(linear_gap(smooth, penalty, objective, here)),
-                "residual": np.array(violations.max(initial=0.0)),
-            },
-        )
-        if stop(float(violations.max(initial=0.0))):
-            return
-        rows = _choose(blocks, theta, violations)
-        if rows.size > LARGEST:
-            yield from BatchProximal(smooth, penalty, start=theta)
-        if inner is None or not np.array_equal(rows, inner.rows):
-            inner = _Set(smooth, rows)
-            run = _Fista(inner, blocks.restrict(rows), theta[rows], scores, 1.0 if exact else L)
-        assert run is not None  # made with `inner`
-        if theta.size**2 * scores.shape[0] <= SMALL and run.whole_newton(PRECISION * float(violations.max())):
-            k += 1
+    def __init__(self, smooth: LinearSmooth, blocks: PenalisedBlocks) -> None:
+        self.smooth, self.blocks, self.rounds, self.steps, self.L = smooth, blocks, 0, 0, 0.3
+        self.exact = isinstance(smooth.loss, Squared)
+        self.run: _Fista | None = None
+
+    def choose(self, used: Any, violations: Floats, first: int | None) -> Ints:
+        """All rows of a narrow matrix; else those in use and as many more that violate most."""
+        if used.size <= ALL:
+            return np.arange(used.size)
+        need = int(used.sum())
+        return choose(used, violations, min(max(FIRST, need), max(0, LARGEST - need)))
+
+    def solve(self, chosen: Ints, theta: Floats, here: Point, worst: float, whole: bool) -> Floats:
+        """Two proximal steps and a Newton step; of a small problem a Newton step on all of it."""
+        run = self.run
+        if run is None or not np.array_equal(chosen, run.inner.rows):
+            inner, L = _Set(self.smooth, chosen), 1.0 if self.exact else self.L
+            run = self.run = _Fista(inner, self.blocks.restrict(chosen), theta[chosen], here.scores, L)
+        if theta.size**2 * here.scores.shape[0] <= SMALL and run.whole_newton(PRECISION * worst):
+            self.steps = 1
         else:
+            self.steps = STEPS
             for _ in range(STEPS):
                 run.round()
-                k += 1
-            if k > NEWTON_AFTER:
+            if self.rounds + STEPS > NEWTON_AFTER:
                 run.newton()
-        theta[rows], scores, L = run.W, run.A, run.L
-
-
-def no_progress() -> Callable[[float], bool]:
-    """A rule that stops when the largest violation has not fallen for 20 rounds: only rounding is left."""
-    best, since = math.inf, 0
-
-    def stop(violation: float) -> bool:
-        nonlocal best, since
-        since = 0 if violation < 0.999 * best else since + 1
-        best = min(best, violation)
-        return violation == 0.0 or since >= 20
-
-    return stop
-
-
-def _choose(blocks: PenalisedBlocks, theta: Floats, violations: Floats) -> Ints:
-    """All rows of a narrow matrix; else those in use and as many more that violate most."""
-    if blocks.count <= ALL:
-        return np.arange(blocks.count)
-    used = theta.any(axis=1) | blocks.free
-    need = int(used.sum())
-    return choose(used, violations, min(max(FIRST, need), max(0, LARGEST - need)))
+        self.rounds += self.steps
+        theta[chosen], self.L = run.W, run.L
+        return run.A

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -12,14 +13,14 @@ from spom.core.arrays import Floats
 from spom.core.registry import register
 from spom.core.state import Counters, State
 from spom.errors import DataError, Unsupported
-from spom.losses import Logistic, Squared
+from spom.losses import Logistic, MulticlassLogistic, Squared
 from spom.penalties import L1, GroupLasso
 from spom.solvers import examples
 from spom.solvers.batch.datafit import LinearSmooth
 from spom.solvers.batch.duality import linear_gap
-from spom.solvers.batch.working_set.blocks import blocks_of, choose, row_blocks
+from spom.solvers.batch.proximal_gradient import BatchProximal
+from spom.solvers.batch.working_set.blocks import blocks_of, row_blocks
 from spom.solvers.batch.working_set.models import inner_for
-from spom.solvers.batch.working_set.multiclass import no_progress, row_rounds
 from spom.solvers.batch.working_set.store import Store
 
 
@@ -60,9 +61,12 @@ class WorkingSet:
         start: State | Floats | None = None,
         store: Store | None = None,
     ) -> None:
-        if smooth.outputs is None and type(smooth.loss) not in (Squared, Logistic):
+        several = smooth.outputs is not None
+        losses = (MulticlassLogistic, Squared) if several else (Squared, Logistic)
+        if type(smooth.loss) not in losses:
+            names = " and ".join(loss.__name__ for loss in losses)
             raise Unsupported(
-                f"a working set takes the losses Squared and Logistic of one score, not "
+                f"a working set of {'a matrix' if several else 'one score'} takes the losses {names}, not "
                 f'{type(smooth.loss).__name__}; solver="fista" takes any smooth loss'
             )
         self.smooth, self.penalty, self.first, self.store = smooth, penalty, first, store
@@ -70,30 +74,22 @@ class WorkingSet:
         self.theta = np.zeros(smooth.shape) if theta is None else np.array(theta, dtype=np.float64)
         if self.theta.shape != smooth.shape:
             raise DataError(f"start must have shape {smooth.shape}; it has {self.theta.shape}")
-        if smooth.outputs is None:
-            p = smooth.X.shape[1]
-            blocks = blocks_of(penalty, p)
-            self.blocks = blocks.with_free(p) if smooth.fit_intercept else blocks
-        else:
-            self.blocks = row_blocks(penalty, smooth.X.shape[1], smooth.fit_intercept)
+        p = smooth.X.shape[1]
+        blocks = row_blocks(penalty, p) if several else blocks_of(penalty, p)
+        self.blocks = blocks.with_free(p) if smooth.fit_intercept else blocks
 
     def __iter__(self) -> Iterator[State]:
-        if self.smooth.outputs is not None:
-            return row_rounds(self.smooth, self.penalty, self.theta)
-        return self._rounds()
-
-    def _rounds(self) -> Iterator[State]:
-        smooth, begin, k = self.smooth, time.perf_counter(), 0
+        smooth, blocks, begin, k = self.smooth, self.blocks, time.perf_counter(), 0
         theta = self.theta.copy()
-        inner = inner_for(smooth, self.blocks, self.store or Store(smooth))
+        inner = inner_for(smooth, blocks, self.store)
         scores: Floats | None = None
-        first, order, stop = self.first or inner.first, self.blocks.order, no_progress()
+        stop = no_progress()
         while True:
             here = smooth.at(theta, scores)
-            w, g = theta[order], here.gradient
-            objective = here.loss + self.blocks.value(w)
+            w, g = theta[blocks.order], here.gradient[blocks.order]
+            objective = here.loss + blocks.value(w)
             gap = linear_gap(smooth, self.penalty, objective, here)
-            violations = self.blocks.violations(w, g[order])
+            violations = blocks.violations(w, g)
             worst = float(violations.max(initial=0.0))
             yield State(
                 k=k,
@@ -106,9 +102,23 @@ class WorkingSet:
             )
             if stop(worst):
                 return
-            k += 1
-            used = (self.blocks.sums(np.abs(w)) > 0.0) | self.blocks.free
-            chosen = choose(used, violations, max(first, int(used.sum()) // 2))
+            chosen = inner.choose(blocks.used(w), violations, self.first)
+            if chosen.size > inner.largest:
+                yield from BatchProximal(smooth, self.penalty, start=theta)
             # Where nothing else violates, this round may be the last one.
             whole = np.count_nonzero(violations) == np.count_nonzero(violations[chosen])
             scores = inner.solve(chosen, theta, here, worst, whole)
+            k += inner.steps
+
+
+def no_progress() -> Callable[[float], bool]:
+    """A rule that stops when the largest violation has not fallen for 20 rounds: only rounding is left."""
+    best, since = math.inf, 0
+
+    def stop(violation: float) -> bool:
+        nonlocal best, since
+        since = 0 if violation < 0.999 * best else since + 1
+        best = min(best, violation)
+        return violation == 0.0 or since >= 20
+
+    return stop
