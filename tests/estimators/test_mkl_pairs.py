@@ -12,6 +12,7 @@ from sklearn.svm import SVC
 
 import spom
 from spom import MKLClassifier
+from spom.estimators.checking import merged
 from spom.estimators.mkl.pairs import Machine, Rows, chosen_machine
 from spom.kernels import Gaussian, Linear, Polynomial
 from spom.solvers.mkl.pairs import duels, pair_machines, votes
@@ -36,6 +37,33 @@ def test_a_pair_is_the_support_vector_machine_without_an_intercept() -> None:
     theirs[peer.support_] = np.abs(peer.dual_coef_[0])
     assert ((own >= 0.0) & (own <= 1.0)).all()
     assert objective(K, own, 1.0) >= objective(K, theirs, 1.0) - 1e-6
+
+
+@pytest.mark.parametrize("cost", [8.0, 128.0, 2048.0])
+@pytest.mark.parametrize("kernel", [Linear(), Gaussian(1.0)])
+def test_a_large_cost_ends_at_the_optimum(kernel: Any, cost: float) -> None:
+    # Labels that no kernel explains: many alphas end at their bounds, and the others move together.
+    rng = np.random.default_rng(1)
+    x, y = rng.standard_normal((80, 3)), rng.integers(0, 2, 80)
+    K = kernel.block(x)
+    alpha = pair_machines(K, y, np.ones(80), [cost], 1e-4)[0].sum(axis=1)
+    sign = np.where(y == 0, 1.0, -1.0)
+    peer = SVC(kernel="precomputed", C=cost, tol=1e-6).fit(K + 1.0, y)
+    # SVC has a free constant besides; without it no machine does better than ours by the gap of the dual.
+    f = (K + 1.0) @ (sign * alpha)
+    primal = 0.5 * (sign * alpha) @ f + cost * np.maximum(0.0, 1.0 - sign * f).sum()
+    dual = alpha.sum() - 0.5 * (sign * alpha) @ f
+    assert primal - dual < 1e-3 * primal
+    assert np.mean((f > 0) == (y == 0)) == pytest.approx(peer.score(K + 1.0, y), abs=0.05)
+
+
+def test_rows_that_are_equal_and_rows_without_weight_do_no_harm() -> None:
+    K = Linear().block(np.repeat(np.eye(3), 20, axis=0))
+    y, weight = np.tile([0, 1], 30), np.ones(60)
+    weight[:7] = 0.0
+    alpha = pair_machines(K, y, weight, [1.0, 100.0], 1e-6)
+    assert np.isfinite(alpha).all()
+    assert (alpha[:, :7] == 0.0).all()
 
 
 def test_weights_count_as_repetitions() -> None:
@@ -68,11 +96,11 @@ def test_a_file_has_the_pairs(classes: int, tmp_path: Path) -> None:
 
 def test_gram_matrices_give_what_kernels_give() -> None:
     kernels = [Linear(normalize=True), Gaussian(2.0)]
-    # Rows that are equal become one; there are two in these data.
-    x, first = np.unique(X, axis=0, return_index=True)
-    rows = MKLClassifier(kernels, precision="double", random_state=0).fit(x, Y[first])
+    # Rows that are equal become one, and rows are sorted: two are equal in these data.
+    x, y, _ = merged(X, Y, None)
+    rows = MKLClassifier(kernels, precision="double", random_state=0).fit(x, y)
     blocks = [k.block(x) for k in kernels]
-    grams = MKLClassifier("precomputed", random_state=0).fit(blocks, Y[first])
+    grams = MKLClassifier("precomputed", random_state=0).fit(blocks, y)
     np.testing.assert_allclose(rows.decision_function(x), grams.decision_function(blocks), rtol=1e-6)
 
 

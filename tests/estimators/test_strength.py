@@ -46,7 +46,11 @@ def test_the_chosen_penalty_is_stored_and_gives_the_same_model(model):
     chosen = clone(model).fit(X, target(model))
     assert chosen.penalty == "auto"
     assert chosen.penalty_.strength > 0.0
-    again = clone(model).set_params(penalty=chosen.penalty_, scale=True).fit(X, target(model))
+    again = clone(model).set_params(penalty=chosen.penalty_, scale=True)
+    if isinstance(model, OnlineRegressor):
+        # The choice knows the optimum; with a penalty object the passes have to reach it.
+        again.set_params(epochs=300)
+    again.fit(X, target(model))
     assert repr(again.penalty_) == repr(chosen.penalty_)
     np.testing.assert_allclose(again.coef_, chosen.coef_, rtol=1e-3, atol=1e-3)
 
@@ -177,7 +181,7 @@ def test_held_out_rows_leave_a_row_of_each_class():
             assert {0.0, 2.0} <= set(np.delete(y, held))
 
 
-@pytest.mark.parametrize(("rows", "parts"), [(9, 0), (10, 5), (500, 6), (1000, 3), (3000, 1), (100_000, 1)])
+@pytest.mark.parametrize(("rows", "parts"), [(9, 0), (10, 5), (100, 6), (500, 2), (1000, 1), (100_000, 1)])
 def test_fewer_rows_are_held_out_in_more_parts(rows, parts):
     found = held_out(Examples(np.zeros((rows, 1)), np.arange(rows) % 2.0, None, None, True), 0)
     assert len(found) == parts

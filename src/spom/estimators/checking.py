@@ -206,10 +206,10 @@ def merged(X: Any, y: Any, weight: Floats | None) -> tuple[Any, Any, Floats | No
     total: dict[bytes, float] = {}
     place: dict[bytes, int] = {}
     targets = _ordered_bits(np.asarray(y, dtype=np.float64))
-    for i in range(X.shape[0]):
+    for i, row in enumerate(_row_bytes(sparse.csr_matrix(X))):
         w = 1.0 if weight is None else float(weight[i])
         if w > 0.0:
-            key = targets[i].tobytes() + _row_bytes(X, i)
+            key = targets[i].tobytes() + row
             total[key] = total.get(key, 0.0) + w
             place.setdefault(key, i)
     keys = sorted(total)
@@ -217,26 +217,26 @@ def merged(X: Any, y: Any, weight: Floats | None) -> tuple[Any, Any, Floats | No
     return X[rows], y[rows], np.array([total[key] for key in keys])
 
 
-def _row_bytes(X: Any, i: int) -> bytes:
-    """Row i as bytes, the same for dense and sparse rows, that sort as the rows do, column by column.
+def _row_bytes(X: Any) -> list[bytes]:
+    """Each row as bytes, the same for dense and sparse rows, that sort as the rows do, column by column.
 
     An entry is its sign, its column and its value. One that is positive puts its row after all that have a zero there,
     one that is negative before them; earlier columns count more, so that columns of positive entries fall.
     """
-    if sparse.issparse(X):
-        part = slice(X.indptr[i], X.indptr[i + 1])
-        where, values = X.indices[part], X.data[part]
-        where, values = where[values != 0], values[values != 0]
-    else:
-        where = np.flatnonzero(X[i])
-        values = X[i, where]
-    entries = np.empty(where.size + 1, dtype=[("sign", "u1"), ("column", ">u8"), ("value", ">u8")])
-    entries[-1] = (1, 0, 0)
-    up = values > 0.0
-    entries["sign"][:-1] = np.where(up, 2, 0)
-    entries["column"][:-1] = np.where(up, X.shape[1] - where, where)
-    entries["value"][:-1] = _ordered_bits(values)
-    return entries.tobytes()
+    # Explicit zeros are not entries; other entries stay in their order.
+    rows, where = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr)), X.indices
+    kept = X.data != 0.0
+    rows, where, values = rows[kept], where[kept], X.data[kept]
+    # Each row ends with an entry of its own.
+    ends = np.cumsum(np.bincount(rows, minlength=X.shape[0]) + 1)
+    entries = np.empty(values.size + X.shape[0], dtype=[("sign", "u1"), ("column", ">u8"), ("value", ">u8")])
+    entries[ends - 1] = (1, 0, 0)
+    at, up = np.arange(values.size) + rows, values > 0.0
+    entries["sign"][at] = np.where(up, 2, 0)
+    entries["column"][at] = np.where(up, X.shape[1] - where, where)
+    entries["value"][at] = _ordered_bits(values)
+    every, size = entries.tobytes(), entries.itemsize
+    return [every[size * low : size * high] for low, high in zip([0, *ends[:-1]], ends, strict=True)]
 
 
 def _ordered_bits(values: Floats) -> Any:

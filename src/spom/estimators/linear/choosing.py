@@ -74,8 +74,10 @@ class Choosing(TakesPenalty, LinearModel):
             found = type(found)(**{**params, "groups": "rows"})
         return found, isinstance(self.penalty, str) and "strength" in params
 
-    def _prepared(self, examples: Examples, kind: Any, seed: int, path: Path | None = None) -> Any:
-        """Scale the columns and choose what is left to the data; returns the columns to learn from.
+    def _prepared(
+        self, examples: Examples, kind: Any, seed: int, path: Path | None = None
+    ) -> tuple[Any, Floats | None]:
+        """Scale the columns and choose what is left to the data; returns the columns, and the optimum where it is known.
 
         Sets `penalty_`, `loss_`, `scale_` and, where the loss is no likelihood, `calibration_`.
         """
@@ -86,10 +88,9 @@ class Choosing(TakesPenalty, LinearModel):
         if hasattr(self, "calibration_"):
             del self.calibration_
         self.penalty_ = penalty
-        if left:
-            self._take(self._choice(examples, penalty, seed, path))
+        theta = self._take(self._choice(examples, penalty, seed, path)) if left else None
         self.scale_ = None if self._scaling is None else self._scaling.scale
-        return _scaled(examples, self._scaling).X
+        return _scaled(examples, self._scaling).X, theta
 
     def _choice(self, examples: Examples, penalty: Any, seed: int, path: Path | None) -> Choice:
         """Strength and loss, and, of few rows with columns that are alike, one scale for all of them if it is better.
@@ -130,12 +131,13 @@ class Choosing(TakesPenalty, LinearModel):
         found = [MulticlassLogistic(), MulticlassPowerHinge(2.0)]
         return found[::-1] if is_wide(X) else found
 
-    def _take(self, choice: Choice) -> None:
+    def _take(self, choice: Choice) -> Floats | None:
         self.penalty_, self.loss_ = choice.penalty, choice.loss
         if is_auto(self.loss) and not choice.loss.probabilistic:
             self.calibration_ = choice.calibration
         if self.verbose and sys.stderr.isatty():
             print(f"{type(self).__name__}: {choice}", file=sys.stderr)
+        return choice.theta
 
     def _on_stream(self) -> None:
         """What is left to the data where there are no rows to hold out."""

@@ -45,14 +45,8 @@ def errors_left_out(examples: Examples, strengths: Floats, rows: Ints) -> Floats
     array([[ 0. ,  0. ],
            [-1.5,  1.5]])
     """
-    share = examples.weights / examples.weights.sum()
-    root = np.sqrt(share)
-    A, a, fixed = np.array(examples.X), np.array(examples.y, dtype=np.float64), np.zeros(share.size)
-    if examples.intercept:
-        A -= share @ A
-        a, fixed = a - share @ a, share
-    A *= root[:, None]
-    a *= root
+    A, a, share = _weighed(examples)
+    root, fixed = np.sqrt(share), share if examples.intercept else np.zeros(share.size)
     if A.shape[0] > A.shape[1]:
         values, vectors = linalg.eigh(A.T @ A)
         inner, basis, scale = vectors.T @ (A.T @ a), A[rows] @ vectors, np.ones(values.size)
@@ -66,3 +60,31 @@ def errors_left_out(examples: Examples, strengths: Floats, rows: Ints) -> Floats
         rest = np.maximum(1.0 - fixed[rows] - squares @ shrink, LEAST_REST)
         found[k] = (a[rows] - basis @ (shrink * inner)) / rest
     return np.where(root > 0.0, found / np.where(root > 0.0, root, 1.0), 0.0)
+
+
+def solution(examples: Examples, strength: float) -> Floats:
+    """theta of the model that is learnt from all rows.
+
+    >>> from spom.estimators.linear.strength import Examples
+    >>> data = Examples(np.array([[0.0], [1.0], [2.0]]), np.array([1.0, 3.0, 5.0]), None, None, True)
+    >>> solution(data, 1e-9).round(6)
+    array([2., 1.])
+    """
+    A, a, share = _weighed(examples)
+    wide = A.shape[1] > A.shape[0]
+    square = A @ A.T if wide else A.T @ A
+    square[np.diag_indices_from(square)] += strength
+    w = A.T @ linalg.solve(square, a, assume_a="pos") if wide else linalg.solve(square, A.T @ a, assume_a="pos")
+    return np.append(w, share @ (examples.y - examples.X @ w)) if examples.intercept else w
+
+
+def _weighed(examples: Examples) -> tuple[Floats, Floats, Floats]:
+    """(rows, targets, shares): centred if there is an intercept, and times the roots of the shares."""
+    share = examples.weights / examples.weights.sum()
+    A, a = np.array(examples.X), np.array(examples.y, dtype=np.float64)
+    if examples.intercept:
+        A -= share @ A
+        a -= share @ a
+    A *= np.sqrt(share)[:, None]
+    a *= np.sqrt(share)
+    return A, a, share

@@ -64,7 +64,8 @@ class Proximal(Choosing):
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Learn from X (dense or sparse, one row per example) and y, the real targets or labels."""
         with all_or_nothing(self):
-            self._solve(self._chosen(self._checked(X, y, sample_weight)), self.penalty_)
+            problem, start = self._chosen(self._checked(X, y, sample_weight))
+            self._solve(problem, self.penalty_, start)
         return self
 
     def path(
@@ -112,17 +113,20 @@ class Proximal(Choosing):
         """The penalty of a path, whose strengths are given apart; "auto" is L1 there."""
         return self._given_penalty(L1(1.0))[0]
 
-    def _chosen(self, problem: LinearSmooth) -> LinearSmooth:
-        """The problem in the scale and with the loss that were chosen; sets `penalty_`, `loss_` and `scale_`."""
+    def _chosen(self, problem: LinearSmooth) -> tuple[LinearSmooth, Floats | None]:
+        """The problem in the scale and with the loss that were chosen, and its optimum where it is known.
+
+        Sets `penalty_`, `loss_` and `scale_`.
+        """
         self.loss_ = problem.loss
         weights = None if np.ptp(problem.weights) == 0.0 else problem.weights * problem.y.size
         examples = Examples(problem.X, problem.y, weights, problem.outputs, self.fit_intercept)
         named = isinstance(self.penalty, str) and self.penalty != "auto"
         # Working sets and steps in other norms have no solver for a squared penalty.
         kind = L1(1.0) if self.solver in ("working-set", "gpm", "accgpm") else AUTO
-        X = self._prepared(examples, kind, SEED, self._path if named or kind is not AUTO else None)
+        X, theta = self._prepared(examples, kind, SEED, self._path if named or kind is not AUTO else None)
         unchanged = self._scaling is None and self.loss_ is problem.loss
-        return problem if unchanged else replaced(problem, X, self.loss_)
+        return problem if unchanged else replaced(problem, X, self.loss_), theta
 
     def _path(self, examples: Examples, loss: Any, penalties: Iterable[Any], seed: int) -> Iterator[Floats]:
         """Rough solutions for the penalties of a path, each from the one before."""
@@ -134,15 +138,21 @@ class Proximal(Choosing):
             theta = solve(part, penalty, solver=self._method, tol=ROUGH, max_iter=limit, start=theta).theta
             yield theta
 
-    def _solve(self, problem: LinearSmooth, penalty: Any, polish: bool = False) -> None:
+    def _solve(
+        self, problem: LinearSmooth, penalty: Any, start: Floats | None = None, polish: bool = False
+    ) -> None:
         """Run the solver and keep what it found; `polish` runs a few more rounds, to near rounding."""
+        if self.warm_start:
+            start = self._start(problem)
+        elif start is None:
+            start = self._online(problem, penalty)
         solution = solve(
             problem,
             penalty,
             solver=self._method,
             tol=self.tol,
             max_iter=self.max_iter,
-            start=self._start(problem) if self.warm_start else self._online(problem, penalty),
+            start=start,
             verbose=bool(self.verbose),
         )
         if polish and solution.converged:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import threading
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -131,7 +132,7 @@ class Online(TakesCallbacks, Choosing):
         if self.shuffle and X.shape[0] <= FEW_ROWS:
             X, y, weight = merged(X, y, weight)
         y = self._centred(y, weight, loss)
-        X = self._prepared(Examples(X, y, weight, outputs, self.fit_intercept), self._kind(), seed)
+        X, best = self._prepared(Examples(X, y, weight, outputs, self.fit_intercept), self._kind(), seed)
         loss, start = self.loss_, None if start is None else self._folded(start)
         held: Score | None = None if watch["dev"] is None else Dev(self, watch["dev"])
         if self.early_stopping and held is None:
@@ -146,7 +147,10 @@ class Online(TakesCallbacks, Choosing):
 
         learner = LinearLearner(self, trainer, solver, self.epochs, held)
         learner.rule = stalled(self.tol or 0.0, self.n_iter_no_change) if stalls else None
-        self._learn(trainer, learner)
+        final = self._learn(trainer, learner)
+        if best is not None and held is None:
+            # The choice of the strength knows the optimum; passes are slow to reach it where columns are nearly collinear.
+            self._keep(replace(final, theta=best), self.converged_)
 
     def _centred(self, y: Any, weight: Floats | None, loss: Any) -> Any:
         """Real targets less their mean, where columns are scaled too: an online step never reaches a far offset."""

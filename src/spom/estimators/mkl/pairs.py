@@ -25,7 +25,7 @@ MOST, FOLDS, FEW = 2000, 3, 10
 # With more classes than this the table of pairs would be too large.
 MANY_CLASSES = 100
 # A pass of the last fit ends it if no margin that could be better was off by more.
-TOLERANCE = 1e-3
+TOLERANCE = 1e-6
 
 
 class Machine(NamedTuple):

@@ -7,8 +7,7 @@ where s_i is 1 in class a and -1 in class b. With alpha >= 0,
     f_ab = sum over i in a of alpha_ib (K(x_i, .) + 1)  -  sum over i in b of alpha_ia (K(x_i, .) + 1):
 
 the constant stands for an intercept. A row has one alpha for each other class, so that all machines are one table with
-a row per example and a column per class. Dual coordinate ascent: each alpha in turn takes its best value in
-[0, C w_i]. The classes of a row are compared by votes: f_ab > 0 is one for a.
+a row per example and a column per class. Dual ascent: two alphas at a time take their best values in [0, C w_i]. The classes of a row are compared by votes: f_ab > 0 is one for a.
 """
 
 from __future__ import annotations
@@ -22,8 +21,11 @@ from spom.core.arrays import Floats, Ints
 from spom.core.jit import kernel
 from spom.solvers.mkl.gram_rows import REALS
 
-# A pass over the rows ends the run if no margin that could be better was off by more.
-TOLERANCE, PASSES = 1e-2, 100
+# A run ends if no margin that could be better is off by more, or after this many steps for each row, or this many
+# changes of margins if that is more: one step changes all. Labels without a pattern need most, some 100 for each row.
+TOLERANCE, STEPS, WORK = 1e-2, 30, 60_000_000
+# Two rows whose determinant is this small beside their diagonals are the same row; the least number to divide by.
+FLAT, TINY = 1e-10, 1e-12
 
 
 class Pair(NamedTuple):
@@ -43,35 +45,69 @@ class Classes(NamedTuple):
     weight: Annotated[Floats, "float64[::1]"]
 
 
+@kernel([f"UniTuple(float64, 2)(Pair, {f}[:, ::1], int64, int64, float64)" for f in REALS])
+def best_of_two(pair: Pair, gram: Any, i: int, j: int, cost: float) -> tuple[float, float]:
+    """Return the changes of alpha_i and alpha_j that gain most, in their bounds."""
+    a, b = pair.alpha[i], pair.alpha[j]
+    most_a, most_b = cost * pair.bound[i], cost * pair.bound[j]
+    g, h = 1.0 - pair.sign[i] * pair.f[i], 1.0 - pair.sign[j] * pair.f[j]
+    p, q, r = max(gram[i, i], TINY), max(gram[j, j], TINY), pair.sign[i] * pair.sign[j] * gram[i, j]
+    rest = p * q - r * r
+    if rest > FLAT * p * q:
+        da, db = (q * g - r * h) / rest, (p * h - r * g) / rest
+        if 0.0 <= a + da <= most_a and 0.0 <= b + db <= most_b:
+            return da, db
+    # The best point is on an edge of the square of bounds.
+    best, da, db = -np.inf, 0.0, 0.0
+    for edge in range(4):
+        if edge < 2:
+            x = (most_a if edge else 0.0) - a
+            y = min(max((h - r * x) / q, -b), most_b - b)
+        else:
+            y = (most_b if edge == 3 else 0.0) - b
+            x = min(max((g - r * y) / p, -a), most_a - a)
+        gain = g * x + h * y - 0.5 * (p * x * x + q * y * y) - r * x * y
+        if gain > best:
+            best, da, db = gain, x, y
+    return da, db
+
+
 @kernel([f"void({f}[:, ::1], Pair, int64, float64, float64)" for f in REALS])
 def ascend(gram: Any, pair: Pair, n: int, cost: float, tol: float) -> None:
-    """Passes over the first n rows of the space, from the alpha that is there; f must fit it."""
-    # Neighbours are of one class: a stride that has no divisor in common with n visits all rows, far apart.
-    stride = max(1, int(0.618 * n))
-    while True:
-        a, b = stride, n
-        while b > 0:
-            a, b = b, a % b
-        if a == 1:
-            break
-        stride += 1
-    for _ in range(PASSES):
-        most, i = 0.0, 0
-        for _ in range(n):
-            i = (i + stride) % n
-            alpha, bound, sign = pair.alpha[i], cost * pair.bound[i], pair.sign[i]
-            slope = 1.0 - sign * pair.f[i]
-            if (alpha <= 0.0 and slope <= 0.0) or (alpha >= bound and slope >= 0.0):
-                continue
-            new = min(max(alpha + slope / max(gram[i, i], 1e-12), 0.0), bound)
-            change = sign * (new - alpha)
-            if change != 0.0:
-                pair.alpha[i] = new
-                most = max(most, abs(slope))
-                for j in range(n):
-                    pair.f[j] += change * gram[i, j]
-        if most < tol:
+    """Steps on two of the first n rows of the space, from the alpha that is there; f must fit it.
+
+    The first row is the one whose margin is off most, the second the one that gains most with it: a step on one row
+    alone hardly moves the sum of all alphas, and takes tens of thousands of passes where C is large.
+    """
+    for _ in range(max(STEPS * n, WORK // n)):
+        i, most = -1, tol
+        for k in range(n):
+            g = 1.0 - pair.sign[k] * pair.f[k]
+            if abs(g) > most and (pair.alpha[k] < cost * pair.bound[k] if g > 0.0 else pair.alpha[k] > 0.0):
+                i, most = k, abs(g)
+        if i < 0:
             return
+        g, p, sign = 1.0 - pair.sign[i] * pair.f[i], max(gram[i, i], TINY), pair.sign[i]
+        j, best = i, -1.0
+        for k in range(n):
+            h, q, r = 1.0 - pair.sign[k] * pair.f[k], max(gram[k, k], TINY), sign * pair.sign[k] * gram[i, k]
+            rest = p * q - r * r
+            if rest <= FLAT * p * q:
+                continue
+            x, y = q * g - r * h, p * h - r * g
+            inside = pair.alpha[k] < cost * pair.bound[k] if y > 0.0 else pair.alpha[k] > 0.0
+            if inside and x * g > 0.0 and (g * x + h * y) > best * rest:
+                j, best = k, (g * x + h * y) / rest
+        if j == i:
+            x = min(max(g / p, -pair.alpha[i]), cost * pair.bound[i] - pair.alpha[i])
+            y = 0.0
+        else:
+            x, y = best_of_two(pair, gram, i, j, cost)
+        pair.alpha[i] += x
+        pair.alpha[j] += y
+        x, y = x * pair.sign[i], y * pair.sign[j]
+        for k in range(n):
+            pair.f[k] += x * gram[i, k] + y * gram[j, k]
 
 
 @kernel([f"void({f}[:, ::1], {f}[:, ::1], Classes, float64[::1], Pair, float64, float64[:, :, ::1])" for f in REALS])
