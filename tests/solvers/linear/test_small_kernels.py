@@ -188,6 +188,13 @@ def test_pegasos(kind: str, project: bool) -> None:
         assert state.loss == pytest.approx(total / len(y))
 
 
+def test_pegasos_leaves_a_margin_of_exactly_one_alone() -> None:
+    rows = as_rows(np.array([[1.0, 0.0]]), [1.0], None, "sign")
+    v, numbers = np.array([1.0, 4.0]), np.array([1.0, 17.0])
+    assert pegasos_rounds(rows.examples(np.array([0])), v, numbers, 0.1, 1, False) == 0.0
+    np.testing.assert_array_equal(numbers[0] * v, [0.5, 2.0])
+
+
 def test_a_scale_of_pegasos_that_would_underflow() -> None:
     A, y, _ = awkward(15)
     rows = as_rows(A, y, None, "sign")
