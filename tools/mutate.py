@@ -197,7 +197,7 @@ def _interpreted(sources: dict[Path, str], sample: list[Mutation], given: argpar
     os.chdir(ROOT)
     from mutate_interpreted import survivors_of
 
-    tests = [test for mutation in sample for test in tests_for(mutation.path, given.near)]
+    tests = given.tests or [test for mutation in sample for test in tests_for(mutation.path, given.near)]
     folders = [test for test in dict.fromkeys(tests) if not test.endswith(".py")]
     inside = [test for test in dict.fromkeys(tests) if any(test.startswith(f"{folder}/") for folder in folders)]
     wanted = [test for test in dict.fromkeys(tests) if test not in inside]
@@ -214,6 +214,7 @@ def main() -> int:
     options.add_argument("--floor", type=float, default=0.95)
     options.add_argument("--near", action="store_true", help="run the nearest tests alone: quick")
     options.add_argument("--interpret", action="store_true", help="run the loops as plain Python: much quicker")
+    options.add_argument("--tests", nargs="*", help="with --interpret: these tests and no others")
     given = options.parse_args()
     files = sorted(f for p in given.paths for f in ([ROOT / p] if (ROOT / p).is_file() else (ROOT / p).rglob("*.py")))
     sources = {f.relative_to(ROOT): f.read_text() for f in files}

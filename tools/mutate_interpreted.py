@@ -23,7 +23,9 @@ from typing import Any
 LONG, BUDGET = 3.0, 30.0
 
 
-def survivors_of(sources: dict[Path, str], sample: list[Any], tests: list[str], report: Callable[..., None]) -> list[Any]:
+def survivors_of(
+    sources: dict[Path, str], sample: list[Any], tests: list[str], report: Callable[..., None]
+) -> list[Any]:
     """Try each mutation, report it, and return those that no test noticed."""
     import pytest
 
