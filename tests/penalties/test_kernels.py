@@ -110,6 +110,10 @@ def test_norms_outside_of_the_range_of_squares() -> None:
     assert norm2(np.zeros(2)) == 0.0
     assert np.isnan(norm2(np.array([1.0, np.nan])))
     assert norm2(np.zeros(0)) == 0.0
+    # All out of range.
+    norms = np.empty(2)
+    group_norms(np.array([3e-200, 4e-200, 0.0, 1e-300]), resolve(2, (4,)).packed(), norms)
+    np.testing.assert_allclose(norms, [5e-200, 1e-300], rtol=1e-12)
     # Groups by indices and by blocks, of which some are in range and some are not.
     w = np.array([3e-200, 4e-200, 3.0, 4.0, 3e200, -4e200, 0.0, 0.0])
     order = np.array([5, 2, 7, 0, 4, 3, 6, 1])
@@ -156,6 +160,12 @@ def test_weighted_maxima_of_blocks_and_of_lists(weights: Any) -> None:
         lists = order.reshape(4, size).tolist()
         found = GroupLInf(1.4, lists, weights=weights).prox(mixed, 0.5)[order]
         np.testing.assert_allclose(found, expected, atol=1e-14)
+
+
+def test_one_group_with_a_weight() -> None:
+    w = np.array([3.0, -1.0, 0.5])
+    for groups in (3, [[2, 0, 1]]):
+        np.testing.assert_allclose(GroupLInf(1.0, groups, weights=[2.0]).prox(w, 0.5), cap(w, 1.0), atol=1e-14)
 
 
 @pytest.mark.parametrize("n", [1, 5, 31, 32, 33, 50])
