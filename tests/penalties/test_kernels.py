@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from spom.penalties import ElasticNetMKL, GroupLInf, LInf
+from spom.penalties import ElasticNetMKL, GroupLInf, LInf, SquaredL1
 from spom.penalties.grouped import group_norms, scale_groups
 from spom.penalties.groups import resolve
 from spom.penalties.latent_projections import Balls, cyclic_projections, dykstra
 from spom.penalties.overlap_solver import DualBalls, DualPoint, _dual_steps, _hessian
+from spom.penalties.power import power_root
 from spom.penalties.threshold import (
     _near_peak,
     _select,
@@ -186,6 +187,37 @@ def test_elastic_net_over_blocks_of_what_no_group_has() -> None:
     b = norms - t * norms.sum() / (1.0 + 2.0 * t)
     factors = b / (norms * (1.0 + a))
     np.testing.assert_allclose(found, w * [factors[0], 1.0 / (1.0 + a), factors[1], factors[1], factors[0], factors[1]])
+
+
+def test_weighted_squared_l1_with_few_or_small_weights() -> None:
+    """x_i = max(u_i - t d_i sum(d x), 0); with one positive weight x = u / (1 + t d^2) there."""
+    found = SquaredL1(2.0, weights=[0.0, 0.3, 0.0]).prox([1.0, -5.0, 2.0], 0.5)
+    np.testing.assert_allclose(found, [1.0, -5.0 / 1.09, 2.0], rtol=1e-13)
+    random = np.random.default_rng(2)
+    for scale in (0.01, 1.0, 30.0):
+        d, w = random.random(8) * scale, random.standard_normal(8)
+        d[3] = 0.0
+        x = SquaredL1(1.6, weights=d).prox(w, 0.5)
+        total = 0.8 * float(d @ np.abs(x))
+        np.testing.assert_allclose(x, np.sign(w) * np.maximum(np.abs(w) - total * d, 0.0), atol=1e-12)
+
+
+@pytest.mark.parametrize("q", [1.0, 1.05, 1.2, 1.5, 1.9, 2.0, 2.3, 3.0, 4.0, 7.5])
+def test_roots_of_powers(q: float) -> None:
+    """x + t q x^(q-1) = b in logarithms, by bisection, for numbers of very different sizes."""
+    for b in (1e-6, 0.02, 1.0, 3.0, 50.0, 1e6):
+        for t in (1e-5, 0.1, 0.9, 4.0, 1e5):
+            low, high = -60.0, 0.0
+            for _ in range(200):
+                middle = 0.5 * (low + high)
+                x = b * np.exp(middle)
+                low, high = (middle, high) if x + t * q * x ** (q - 1.0) < b else (low, middle)
+            wanted = max(b - t, 0.0) if q == 1.0 else b * np.exp(high)
+            if q > 1.0 and high < -59.0:
+                continue
+            assert power_root(b, t, q) == pytest.approx(wanted, rel=1e-10)
+    assert power_root(0.0, 2.0, q) == 0.0
+    assert power_root(2.0, 0.0, q) == 2.0
 
 
 # --- projections onto the balls of overlapping groups -----------------------------------------------------
