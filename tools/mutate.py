@@ -2,11 +2,13 @@
 
     python tools/mutate.py --sample 40 --seed 7
     python tools/mutate.py --paths src/spom/solvers/mkl --sample 10
+    python tools/mutate.py --interpret --sample 200
 
 A mutation swaps an operator or a comparison, shifts an integer by one, flips a sign or negates a condition inside
 a function marked with `@kernel`. Each is tried in a copy of the tree, so the checkout is never touched. A mutation
 counts as caught when a test fails, a kernel no longer compiles, or the tests take more than `--timeout` CPU seconds.
-Arguments of prefetches are left alone: they change the speed, never the result.
+Arguments of prefetches, and loops that do nothing else, are left alone: they change the speed, never the result.
+With `--interpret` nothing is compiled, which takes a second for each mutation: see `mutate_interpreted.py`.
 """
 
 from __future__ import annotations
@@ -68,6 +70,8 @@ def mutations(path: Path, source: str) -> Iterator[Mutation]:
     """Every mutation of the kernels of one file."""
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.FunctionDef) and any("kernel" in ast.unparse(d) for d in node.decorator_list):
+            if re.match("look_ahead|prefetch", node.name):
+                continue
             for statement in node.body:
                 yield from _inside(path, source, statement)
 
@@ -75,13 +79,23 @@ def mutations(path: Path, source: str) -> Iterator[Mutation]:
 def _inside(path: Path, source: str, node: ast.AST) -> Iterator[Mutation]:
     if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
         return
-    if isinstance(node, ast.Call) and "prefetch" in ast.unparse(node.func):
+    if isinstance(node, ast.stmt) and _prefetches(node):
         return
     if isinstance(node, ast.expr):
         yield from _changes(path, source, node)
     for child in ast.iter_child_nodes(node):
         if not isinstance(node, ast.AnnAssign) or child is not node.annotation:
             yield from _inside(path, source, child)
+
+
+def _prefetches(node: ast.stmt) -> bool:
+    """Whether a statement is a prefetch, or a loop or condition over such and what names their places."""
+    if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
+        return bool(re.search("prefetch|look_ahead", ast.unparse(node.value.func)))
+    if not isinstance(node, (ast.For, ast.If)) or not any(map(_prefetches, node.body)):
+        return False
+    named = (ast.Assign, ast.AnnAssign)
+    return all(isinstance(inner, named) or _prefetches(inner) for inner in [*node.body, *node.orelse])
 
 
 def _changes(path: Path, source: str, node: ast.expr) -> Iterator[Mutation]:
@@ -150,6 +164,46 @@ def caught(tree: Path, mutation: Mutation, timeout: float, near_only: bool) -> s
     return "too slow" if done.returncode in (-signal.SIGXCPU, -signal.SIGKILL) else "test failed"
 
 
+class _Report:
+    """Print each mutation, its number, and how it was noticed."""
+
+    def __init__(self, total: int) -> None:
+        self.total, self.count = total, 0
+
+    def __call__(self, mutation: Mutation, how: str | None) -> None:
+        self.count += 1
+        place = f"{mutation.path}:{mutation.start[0]}"
+        print(f"{self.count}/{self.total} {place} {how or 'SURVIVED'}", file=sys.__stderr__, flush=True)
+
+
+def _compiled(sample: list[Mutation], given: argparse.Namespace) -> list[Mutation]:
+    """Try each mutation in a copy of the tree; return the survivors."""
+    survivors, report = [], _Report(len(sample))
+    with tempfile.TemporaryDirectory() as folder:
+        tree = Path(folder) / "tree"
+        shutil.copytree(ROOT, tree, ignore=shutil.ignore_patterns(".git", ".venv*", "_build", ".mypy_cache"))
+        for mutation in sample:
+            how = caught(tree, mutation, given.timeout, given.near)
+            report(mutation, how)
+            if how is None:
+                survivors.append(mutation)
+    return survivors
+
+
+def _interpreted(sources: dict[Path, str], sample: list[Mutation], given: argparse.Namespace) -> list[Mutation]:
+    """Try each mutation without compiling; return the survivors."""
+    os.environ["NUMBA_DISABLE_JIT"] = "1"
+    sys.path[:0] = [str(ROOT), str(ROOT / "src"), str(ROOT / "tools")]
+    os.chdir(ROOT)
+    from mutate_interpreted import survivors_of
+
+    tests = given.tests or [test for mutation in sample for test in tests_for(mutation.path, given.near)]
+    folders = [test for test in dict.fromkeys(tests) if not test.endswith(".py")]
+    inside = [test for test in dict.fromkeys(tests) if any(test.startswith(f"{folder}/") for folder in folders)]
+    wanted = [test for test in dict.fromkeys(tests) if test not in inside]
+    return survivors_of(sources, sample, wanted, _Report(len(sample)))
+
+
 def main() -> int:
     """Try a sample, print the survivors, and return 0 where at least `--floor` of it was caught."""
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -159,20 +213,14 @@ def main() -> int:
     options.add_argument("--timeout", type=float, default=600.0)
     options.add_argument("--floor", type=float, default=0.95)
     options.add_argument("--near", action="store_true", help="run the nearest tests alone: quick")
+    options.add_argument("--interpret", action="store_true", help="run the loops as plain Python: much quicker")
+    options.add_argument("--tests", nargs="*", help="with --interpret: these tests and no others")
     given = options.parse_args()
     files = sorted(f for p in given.paths for f in ([ROOT / p] if (ROOT / p).is_file() else (ROOT / p).rglob("*.py")))
     sources = {f.relative_to(ROOT): f.read_text() for f in files}
     sites = [m for path, source in sources.items() for m in mutations(path, source)]
     sample = random.Random(given.seed).sample(sites, min(given.sample, len(sites)))
-    survivors: list[Mutation] = []
-    with tempfile.TemporaryDirectory() as folder:
-        tree = Path(folder) / "tree"
-        shutil.copytree(ROOT, tree, ignore=shutil.ignore_patterns(".git", ".venv*", "_build", ".mypy_cache"))
-        for count, mutation in enumerate(sample, 1):
-            how = caught(tree, mutation, given.timeout, given.near)
-            print(f"{count}/{len(sample)} {mutation.path}:{mutation.start[0]} {how or 'SURVIVED'}", flush=True)
-            if how is None:
-                survivors.append(mutation)
+    survivors = _interpreted(sources, sample, given) if given.interpret else _compiled(sample, given)
     for mutation in survivors:
         print(mutation.describe(sources[mutation.path]))
     share = 1.0 - len(survivors) / max(len(sample), 1)

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spom.core import registry
+from spom.losses import MulticlassHinge, MulticlassPowerHinge, PowerAbsolute
 from spom.losses.base import BinaryLoss, MulticlassLoss
 
 LOSSES = [loss for entry in registry.entries("loss") for loss in entry.examples()]
@@ -204,7 +205,8 @@ def test_left_derivative_at_kinks():
 def test_compiled_kernels_equal_the_vectorised_form(loss, a, sign, y):
     value, derivative, reals = loss.compiled()
     for score in (a, sign, a % 7.0, sign + 1e-9, y):
-        target = sign if loss.target == "sign" else y
+        target = np.float64(sign if loss.target == "sign" else y)
+        score = np.float64(score)  # a float of Python raises where its power overflows
         np.testing.assert_allclose(value(target, score, reals), loss.value(target, score), rtol=1e-14)
         np.testing.assert_allclose(derivative(target, score, reals), loss.derivative(target, score), rtol=1e-14)
 
@@ -222,6 +224,29 @@ def test_compiled_rows_equal_the_vectorised_form(loss):
             np.testing.assert_allclose(value, loss.value(y, a), rtol=1e-13, atol=1e-15)
             np.testing.assert_allclose(out, loss.derivative(y, a), rtol=1e-13, atol=1e-300)
             assert (out == both).all()
+
+
+def test_compiled_derivatives_at_kinks_and_where_a_difference_overflows():
+    _, derivative, reals = PowerAbsolute(1.5).compiled()
+    y, a = np.float64(-1.5e308), np.float64(1.5e308)
+    assert derivative(y, a, reals) == pytest.approx(1.5 * np.sqrt(3.0) * 1e154, rel=1e-12)
+    assert derivative(a, y, reals) == pytest.approx(-1.5 * np.sqrt(3.0) * 1e154, rel=1e-12)
+    assert derivative(a, np.float64(0.5e308), reals) == pytest.approx(-1.5e154, rel=1e-12)
+    # At a margin of exactly one: the left derivative for q = 1, which is zero for a class that is not the gold one.
+    for q in (1.0, 1.5, 2.0):
+        row, reals = MulticlassPowerHinge(q, 4).compiled()
+        out = np.empty(4)
+        assert row(0, np.array([1.0, -3.0, -1.0, -1.0]), reals, out) == 0.0
+        np.testing.assert_array_equal(out, [-1.0 if q == 1.0 else 0.0, 0.0, 0.0, 0.0])
+        row(1, np.array([-1.0, 4.0, -1.0, -1.0]), reals, out)
+        np.testing.assert_array_equal(out, np.zeros(4))
+    for scores in ([2.0, 2.0, 2.0], [0.0, 1.0, 1.0], [1.0, 0.0, 1.0], [3.0, 2.0, 2.0], [3.0, 2.5, 2.5]):
+        for y in range(3):
+            row, reals = MulticlassHinge().compiled()
+            out = np.empty(3)
+            value = row(y, np.array(scores), reals, out)
+            assert value == MulticlassHinge().value(y, scores)
+            np.testing.assert_array_equal(out, MulticlassHinge().derivative(y, scores))
 
 
 @each(LOSSES)

@@ -14,6 +14,7 @@ from scipy.sparse.linalg import LinearOperator
 from spom.errors import Unsupported
 from spom.norms import AtomicNorm, GeneralProx, Polyhedral, general_prox, local_conjugate
 from spom.norms.base import NORMS
+from spom.norms.l1 import peak
 from spom.penalties import (
     L1,
     L2,
@@ -97,6 +98,37 @@ def test_local_conjugate_is_the_cone_programs(pair: str) -> None:
         found = local_conjugate(penalty, norm, u, z, t)
         assert found.objective == pytest.approx(wanted, abs=1e-6 * max(1.0, abs(wanted)))
         assert found.certificate.gap <= 1e-7 * max(1.0, abs(wanted))
+
+
+@pytest.mark.parametrize("pair", ["l1/l1", "ball/l1", "simplex/l1", "linf/linf", "ball/linf"])
+def test_the_dual_norm_of_p_is_the_slope_of_the_local_conjugate(pair: str) -> None:
+    """The least value over norm(x - u) <= t is convex in t, and -dual_norm(p) is between its slopes on both sides."""
+    penalty, norm = PAIRS[pair][:2]
+    solve, tested = GeneralProx(penalty, norm, 6), 0
+    points = [(u, z, t) for u, z, _, t in draws(60)]
+    # Near the set, and for a distance at which weight is still left to exchange.
+    points += [
+        (np.abs(u) / max(1.0, np.abs(u).sum()), z, 0.1 * (k % 7 + 1)) for k, (u, z, _, _) in enumerate(draws(30))
+    ]
+    for u, z, t in points:
+        try:
+            below, at, above = (local_conjugate(penalty, norm, u, z, t + e) for e in (-1e-5, 0.0, 1e-5))
+        except ValueError:
+            continue
+        tested += 1
+        left, right = (below.objective - at.objective) / 1e-5, (at.objective - above.objective) / 1e-5
+        assert right - 1e-7 <= solve.norm.dual(at.p) <= left + 1e-7
+        assert abs(at.certificate.gap) <= 1e-9 * max(1.0, abs(at.objective))
+    assert tested > 25
+
+
+def test_one_entry_and_no_gradient() -> None:
+    for penalty, norm, x in ((Simplex(1.5), "l1", 1.5), (L1Ball(1.5), "l1", 0.3), (LInfBall(0.2), "linf", 0.2)):
+        np.testing.assert_allclose(general_prox(penalty, norm, [0.3], [0.0], 1.0).x, [x])
+    np.testing.assert_allclose(general_prox(L1(0.0), "l1", [0.3], [0.0], 1.0).x, [0.3])
+    assert peak(np.zeros(3)) == (0.0, 0)
+    assert peak(np.zeros(0)) == (0.0, 0)
+    assert peak(np.array([1.0, -2.0, 2.0])) == (2.0, 1)
 
 
 CERTIFIED: dict[str, tuple[Any, Any]] = {

@@ -25,3 +25,8 @@ def test_the_slope_solves_its_equation(loss: Any, code: int, q: float) -> None:
         assert min(left, right) - 1e-6 <= s <= max(left, right) + 1e-6
         if q == 0.0:
             assert s == pytest.approx(float(loss.derivative(np.array([y]), np.array([a]))[0]))
+
+
+def test_a_margin_of_exactly_one_has_no_slope() -> None:
+    for y in (1.0, -1.0):
+        assert implicit_slope(y, y, 0.0, 0.3, HINGE, compiled_loss(Hinge())) == 0.0

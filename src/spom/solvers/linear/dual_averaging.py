@@ -106,17 +106,19 @@ def averaging_rounds(
                 grad[indices[k - shift]] += s * data[k]
             if rounds.intercept:
                 grad[bias] += s
-        # A coordinate that several rows of the batch have is taken once: its gradient is zero afterwards.
+        # A coordinate that several rows of the batch have is taken once, with the first entry that is not zero: its
+        # gradient is zero afterwards.
         for place in range(first, past):
             i = rows.order[place]
             shift = indptr[i] if rows.dense else 0
             for k in range(indptr[i], indptr[i + 1] + 1):
                 last = k == indptr[i + 1]
                 j = bias if last else indices[k - shift]
-                if grad[j] == 0.0:
+                x = 1.0 if last else data[k]
+                if grad[j] == 0.0 or x == 0.0:
                     continue
                 w = point(table, j, count, beta, 0.0 if last else l1, 0.0 if last else l2, mode, delta)
-                collect(table, j, grad[j], 1.0 if last else data[k], w, count, mode, delta)
+                collect(table, j, grad[j], x, w, count, mode, delta)
                 grad[j] = 0.0
     return total
 
