@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from itertools import product
+from itertools import pairwise, product
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+from spom.solvers.structured.chains.batch.curvature import Curvature
 from spom.solvers.structured.chains.batch.orthant import Memory, Orthant, remove_pair
+from spom.solvers.structured.chains.data import as_tokens
 from spom.solvers.structured.chains.sparse.decoding import SparseWeights
 from spom.solvers.structured.chains.sparse.pairs import Pairs
 from spom.solvers.structured.chains.sparse.solver import SparseChain
+from tests.solvers.structured.chains.test_curvature import marginals_by_enumeration
 from tests.solvers.structured.chains.test_sparse_chain import dense, naive_round, path_score, random_weights, sentences
 
 
@@ -88,3 +92,32 @@ def test_pairs_with_next_to_no_curvature_are_left_out() -> None:
     plain = memory.direction(of)
     memory.pairs.append((np.array([1e6, 0.0, 0.0]), np.array([1e-11, 1.0, 0.0])))
     np.testing.assert_array_equal(memory.direction(of), plain)
+
+
+@pytest.mark.parametrize("values", [False, True])
+def test_the_diagonal_of_the_curvature_is_that_of_single_tokens_and_steps(values: bool) -> None:
+    """sum x^2 p (1 - p), p the probability of a label at a token or of a step, by the list of all sequences."""
+    rng, n, k, p = np.random.default_rng(3), 9, 3, 5
+    x = rng.normal(size=2 * n) if values else []
+    offsets = [0, 5, 5, 6, n]
+    rows = SimpleNamespace(
+        indptr=np.arange(0, 2 * n + 1, 2), indices=rng.integers(0, p, 2 * n), values=x, offsets=offsets
+    )
+    tokens = as_tokens(rows, p)
+    W, chain = rng.normal(size=(p, k)), rng.normal(size=(k + 2, k))
+    on, steps = rng.random((p, k)) < 0.8, rng.random((k + 2, k)) < 0.9
+    table, of_chain = np.zeros((p, k)), np.zeros((k + 2, k))
+    entries = [range(a, b) for a, b in pairwise(tokens.indptr.tolist())]
+    for i, (X, paths, q) in enumerate(marginals_by_enumeration(tokens, W, chain, values)):
+        size = X.shape[0]
+        for t in range(size):
+            at = np.array([sum(s for path, s in zip(paths, q, strict=True) if path[t] == a) for a in range(k)])
+            for e in entries[offsets[i] + t]:
+                table[tokens.indices[e]] += at * (1.0 - at) * (tokens.values[e] ** 2 if values else 1.0)
+            of_chain[k] += at * (1.0 - at) * (t == 0)
+            of_chain[k + 1] += at * (1.0 - at) * (t == size - 1)
+            for a, b in product(range(k), repeat=2) if t else ():
+                both = sum(s for path, s in zip(paths, q, strict=True) if path[t - 1 : t + 1] == (a, b))
+                of_chain[a, b] += both * (1.0 - both)
+    found = Curvature(tokens, (W, chain), on, steps).diagonal()
+    np.testing.assert_allclose(found, np.concatenate([table[on], of_chain[steps]]), atol=1e-5)
