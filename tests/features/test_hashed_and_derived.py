@@ -10,6 +10,7 @@ import pytest
 from spom.data import Columns
 from spom.features import Templates
 from spom.features.streams import Spans, derived
+from spom.features.tables import slot_of_key
 from tests.data.test_token_lines import naive_hash
 
 from .test_templates import step
@@ -92,3 +93,9 @@ def test_derived_strings_are_those_of_python(name: str) -> None:
         assert found.length[-1] == -1
         for text, a, size in zip(some, found.start, found.length, strict=False):
             assert bytes(found.buffer[a : a + size]).decode() == step(text, name), ascii(text)
+
+
+def test_a_search_in_a_table_begins_where_fibonacci_hashing_says() -> None:
+    for key in (0, 1, 2, 12345, (1 << 62) - 1):
+        for bits in (1, 10, 31):
+            assert slot_of_key(key, bits) == (key * 11400714819323198485 & WORD) >> (64 - bits)
