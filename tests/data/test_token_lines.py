@@ -212,14 +212,13 @@ def test_tokens_of_lines_are_those_of_a_plain_reader(seed: int, separator: str |
     for number, line in enumerate(data.split(b"\n"), 1):
         if at == len(data):
             break
-        own = line.removesuffix(b"\r") if separator or not line.endswith(b" \r") else line
         if line[:1] != b"#":
             if separator is None:
                 found = [(m.start(), m[0]) for m in re.finditer(rb"[^ \t]+", line)]
                 found = [(k, f.removesuffix(b"\r") if k + len(f) == len(line) else f) for k, f in found]
                 found = [(k, f) for k, f in found if f]
             else:
-                parts = own.split(separator.encode())
+                parts = line.removesuffix(b"\r").split(separator.encode())
                 found = [(sum(map(len, parts[:k])) + k, part) for k, part in enumerate(parts)]
             if not any(f for _, f in found):
                 if len(starts) > offsets[-1]:
