@@ -10,5 +10,4 @@ def test_trees_stay_inside_their_arrays() -> None:
     tests += ["test_tree_selection.py::test_a_whole_pass_is_that_of_the_plain_recursion"]
     tests += ["test_tree_selection.py::test_limits_are_the_longest_arcs_of_each_pair_of_tags"]
     tests += ["test_sparse_arcs.py::test_templates_that_look_at_a_tree"]
-    tests += ["test_second_order.py::test_a_narrow_beam_leaves_the_best_tree_and_a_wide_one_all_trees"]
     check_plain("solvers/structured/trees", *tests)
