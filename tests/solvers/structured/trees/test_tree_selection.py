@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from itertools import pairwise, product
 from typing import Any
 
 import numpy as np
@@ -14,6 +16,9 @@ from spom.features.arcs import ArcTemplates, with_roots
 from spom.penalties import GroupLasso, SparseMKL, Sum, TreeGroupLasso
 from spom.solvers.structured.trees import select as selection
 from spom.solvers.structured.trees.solver import ArcSolver
+from spom.solvers.structured.trees.space import ANY, arc_limits
+
+from .naive_arcs import NaiveLearner, random_bank, words_of
 
 NAMES = ["h.form", "m.form", "h.upos m.upos", "h.upos m.upos dist", "h.form m.form"]
 
@@ -95,3 +100,74 @@ def test_arcs_of_single_words_count_too() -> None:
     # The root is the head three times; the words occur twice and once.
     roots = dict(zip(found.names, found.weights.tolist(), strict=True))
     assert roots["h.upos"] / roots["m.form"] == pytest.approx((9 / 5) ** 0.25)
+
+
+@pytest.mark.parametrize("strength", [0.0, 0.1, 0.55])
+def test_a_whole_pass_is_that_of_the_plain_recursion(strength: float) -> None:
+    """theta_m = -(eta u_m / d_m^2) prox(b)_m / b_m, b_m = eta norm(u_m) / d_m, u the sum of all gradients before."""
+    names = ["h.upos m.upos dist", "h.lemma", "h.feats m.feats dir", "h.xpos m.upos between.upos", "h.suffix dir"]
+    trees = random_bank(11, sentences=9)
+    templates = ArcTemplates(names, min_count=1)
+    codes = templates.fit(trees)
+    gold, limits = with_roots(trees.heads, codes), np.full((2, *[templates.radix("upos")] * 2), ANY, dtype=np.int16)
+    order = np.random.default_rng(0).permutation(len(trees))
+    arrays, count = templates.layout(), len(names)
+    layout = selection.layout_of(templates, arrays), order, selection.places_of(templates), templates.active
+    sample = selection.ArcSample(selection.Task.of(codes, gold, limits), *layout, arrays.size)
+    metric = sample.metric()
+    norms = selection.selection_form(GroupLasso(strength), count).norms
+    evidence, kept = sample.run(norms, metric, False)
+
+    naive = NaiveLearner(templates.blocks, "log", 0.0)
+
+    def block(feature: str) -> int:
+        return naive.templates.index(feature.split("|")[0])
+
+    def lengths(values: dict[str, float]) -> np.ndarray:
+        squares = np.zeros(count)
+        for feature, value in values.items():
+            squares[block(feature)] += value**2
+        return np.sqrt(squares)
+
+    counts: dict[str, float] = defaultdict(float)
+    heads = [[-1, *trees.heads[a:b].tolist()] for a, b in pairwise(trees.offsets.tolist())]
+    for s, tree in enumerate(heads):
+        sentence = words_of(trees, s)
+        for h, m in product(range(len(tree)), range(1, len(tree))):
+            for feature in naive.all_features(sentence, h, m, tree) if h != m else []:
+                counts[feature] += 1
+    roots = np.sqrt(lengths(counts))
+    np.testing.assert_allclose(metric, roots / roots.mean(), rtol=1e-6)
+    sums: dict[str, float] = defaultdict(float)
+    eta = 1 / count
+    for t, s in enumerate(order.tolist(), 1):
+        change, _ = naive.change(words_of(trees, s), heads[s], heads[s], 1.0)
+        for feature, value in change.items():
+            sums[feature] -= value
+        before = eta * lengths(sums) / metric
+        after = np.maximum(before - eta * t * strength, 0.0)
+        scales = -eta * after / np.where(before > 0, before, 1.0) / metric**2
+        naive.theta = defaultdict(float, {f: scales[block(f)] * u for f, u in sums.items()})
+    np.testing.assert_allclose(evidence, lengths(sums) / (len(heads) * metric), rtol=1e-4)
+    assert kept.tolist() == np.flatnonzero(after).tolist()
+    assert (kept.size < count) == (strength > 0.5)
+    assert kept.size > 0
+
+
+def test_limits_are_the_longest_arcs_of_each_pair_of_tags() -> None:
+    trees = random_bank(7, sentences=30, longest=7)
+    templates = ArcTemplates(["h.upos m.upos"], min_count=1)
+    codes = templates.fit(trees)
+    gold, radix = with_roots(trees.heads, codes), templates.radix("upos")
+    tags = codes.codes[templates.columns.index("upos")]
+    for known in (None, np.full((2, radix, radix), 2, dtype=np.int16)):
+        expected = np.zeros((2, radix, radix), dtype=int) if known is None else known.astype(int)
+        # An unknown tag, 0, has no limit.
+        expected[:, 0, :] = expected[:, :, 0] = ANY
+        for a, n in zip(codes.first.tolist(), codes.sizes.tolist(), strict=True):
+            for m in range(1, n + 1):
+                h = int(gold[a + m])
+                place = int(h > m), tags[a + h], tags[a + m]
+                expected[place] = max(expected[place], abs(h - m) if h else 1)
+        np.testing.assert_array_equal(arc_limits(templates, codes, gold, known), expected)
+        assert len(np.unique(expected)) > 4
