@@ -3,8 +3,9 @@
 Both learn from the same training file with their defaults; UDPipe is given the development file too, ours is not. A
 treebank that has no training file is learnt from its development file. The measures are those of CoNLL 2018 on the
 text of the test file. UDPipe takes minutes to hours, so results are kept in `results/pipeline.json`, and only what is
-missing there is run: `python -m benchmarks.pipeline udpipe|tokenizer|spom NAME ...` runs what is named again. Where
-UDPipe takes more than an hour only its tokenizer is trained, on which words and sentences depend. UDPipe's results of
+missing there is run: `python -m benchmarks.pipeline udpipe|tagger|tokenizer|spom NAME ...` runs what is named again.
+Where UDPipe takes more than an hour only its tokenizer is trained, on which words and sentences depend, or its
+tokenizer and tagger (`tagger`), on which UPOS and lemmas depend too. UDPipe's results of
 Turkish and Vietnamese are of an earlier day, and lack some measures.
 """
 

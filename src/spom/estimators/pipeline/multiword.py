@@ -39,6 +39,9 @@ AROUND = (
 )
 STRENGTH = 1e-5
 EPOCHS = 8
+# Rules are many and seldom seen: a margin finds more of them than likelihood does. Wrong words of held-out parts,
+# from 1,200 sentences: Spanish 95 for 117, Portuguese 146 for 153, Turkish 1,020 for 1,012, EWT 93 for 74 (by two
+# names, nine times in all). Dev sets, whole training files: Turkish 366 for 375, EWT 111 for 108, Portuguese 30 for 30.
 ENDINGS: dict[str, Any] = {"loss": "softmax-margin", "cost": 5.0, "epochs": 16}
 
 
