@@ -3,8 +3,9 @@
 Both learn from the same training file with their defaults; UDPipe is given the development file too, ours is not. A
 treebank that has no training file is learnt from its development file. The measures are those of CoNLL 2018 on the
 text of the test file. UDPipe takes minutes to hours, so results are kept in `results/pipeline.json`, and only what is
-missing there is run: `python -m benchmarks.pipeline udpipe|tokenizer|spom NAME ...` runs what is named again. Where
-UDPipe takes more than an hour only its tokenizer is trained, on which words and sentences depend. UDPipe's results of
+missing there is run: `python -m benchmarks.pipeline udpipe|tagger|tokenizer|spom NAME ...` runs what is named again.
+Where UDPipe takes more than an hour only its tokenizer is trained, on which words and sentences depend, or its
+tokenizer and tagger (`tagger`), on which UPOS and lemmas depend too. UDPipe's results of
 Turkish and Vietnamese are of an earlier day, and lack some measures.
 """
 
@@ -37,14 +38,15 @@ def rounded(gold: Treebank, found: Treebank) -> dict[str, float]:
     return {name: round(100 * scores[name], 2) for name in MEASURES}
 
 
-def udpipe(found: dict[str, Path], rest: str = "") -> dict[str, Any]:
-    """UDPipe 1 with the defaults of its tokenizer, tagger and parser; `rest` are the options of the last two."""
+def udpipe(found: dict[str, Path], parts: int = 3) -> dict[str, Any]:
+    """UDPipe 1 with the defaults of the first `parts` of its tokenizer, tagger and parser."""
     from ufal import udpipe as peer
 
     train, error = sentences(found["train"]), peer.ProcessingError()
     held = sentences(found["dev"]) if "dev" in found else []
     begin = time.process_time()
-    data = peer.Trainer.train("morphodita_parsito", packed(train), packed(held), "", rest, rest, error)
+    options = [""] * parts + ["none"] * (3 - parts)
+    data = peer.Trainer.train("morphodita_parsito", packed(train), packed(held), *options, error)
     seconds = time.process_time() - begin
     if not data:
         raise RuntimeError(error.message)
@@ -52,8 +54,8 @@ def udpipe(found: dict[str, Path], rest: str = "") -> dict[str, Any]:
         path = Path(folder) / "model.udpipe"
         path.write_bytes(data)
         model = peer.Model.load(str(path))
-        after = peer.Pipeline.NONE if rest == "none" else peer.Pipeline.DEFAULT
-        runner = peer.Pipeline(model, "tokenize", after, after, "conllu")
+        after = [peer.Pipeline.DEFAULT if k < parts else peer.Pipeline.NONE for k in (1, 2)]
+        runner = peer.Pipeline(model, "tokenize", *after, "conllu")
         result: dict[str, Any] = {}
         for part in ("dev", "test"):
             if part in found:
@@ -63,7 +65,7 @@ def udpipe(found: dict[str, Path], rest: str = "") -> dict[str, Any]:
                 written = runner.process(text, error)
                 used = time.process_time() - begin
                 scores = rounded(gold, parse_conllu(_flat(written).encode()))
-                result[part] = {name: scores[name] for name in (MEASURES[:2] if rest else MEASURES)}
+                result[part] = {name: scores[name] for name in MEASURES[: (2, 6, 8)[parts - 1]]}
     return {**result, "seconds": round(seconds, 1), "bytes": len(data), "words_per_second": round(gold.n_words / used)}
 
 
@@ -80,7 +82,12 @@ def _flat(written: str) -> str:
 
 def tokenizer(found: dict[str, Path]) -> dict[str, Any]:
     """The tokenizer of UDPipe 1 alone."""
-    return udpipe(found, "none")
+    return udpipe(found, 1)
+
+
+def tagger(found: dict[str, Path]) -> dict[str, Any]:
+    """The tokenizer and the tagger of UDPipe 1."""
+    return udpipe(found, 2)
 
 
 def spom(found: dict[str, Path]) -> dict[str, Any]:
@@ -104,7 +111,7 @@ def spom(found: dict[str, Path]) -> dict[str, Any]:
     return {**result, "seconds": round(seconds, 1), "bytes": size, "words_per_second": round(gold.n_words / used)}
 
 
-LEARNERS = {"spom": spom, "udpipe": udpipe, "tokenizer": tokenizer}
+LEARNERS = {"spom": spom, "udpipe": udpipe, "tokenizer": tokenizer, "tagger": tagger}
 
 
 def stored() -> dict[str, dict[str, Any]]:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from sklearn.base import clone
 
 from spom import Pipeline, load_model
@@ -20,10 +21,14 @@ from spom.errors import DataError, ModelFileError
 from spom.estimators.pipeline.characters import (
     BITS,
     FEW,
+    FORMER,
     LOWER,
     MOST,
     OLDER,
+    STOP,
+    UNKNOWN,
     UPPER,
+    Characters,
     bucket,
     character_hashes,
     character_places,
@@ -33,6 +38,7 @@ from spom.estimators.pipeline.characters import (
     number_places,
     places_before,
     runs_of,
+    without,
 )
 from spom.estimators.pipeline.characters import TEMPLATES as CHARACTER_TEMPLATES
 from spom.estimators.pipeline.lemmas import LemmaStage, Stems
@@ -41,7 +47,17 @@ from spom.estimators.pipeline.packing import pack, unpack
 from spom.estimators.pipeline.pipeline import with_gold
 from spom.estimators.pipeline.pruning import Judged, kept_templates, rows_of, without_template
 from spom.estimators.pipeline.scripts import apply_script, script_of
-from spom.estimators.pipeline.segmenter import KEPT, STRENGTH, Segmenter, better_chained, labelled_text, with_thinned
+from spom.estimators.pipeline.segmenter import (
+    KEPT,
+    MORE,
+    STRENGTH,
+    Segmenter,
+    better_chained,
+    features_of,
+    labelled_text,
+    one_after_another,
+    thinned,
+)
 from spom.estimators.pipeline.sentences import TEMPLATES, Seen, SentenceEnds, Spans, described, places_of
 from spom.estimators.pipeline.shrinking import bytes_of, without_small
 from spom.estimators.pipeline.tags import agreement, chosen, parted, tags_of, word_classes
@@ -226,8 +242,10 @@ def test_scripts_make_the_lemma(form: str, lemma: str) -> None:
 
 @pytest.mark.parametrize(
     ("token", "words"),
-    [("du", ["de", "le"]), ("DON'T", ["DO", "N'T"]), ("Zum", ["Zu", "dem"]), ("damelo", ["da", "me", "lo"])],
-)
+    [("du", ["de", "le"]), ("DON'T", ["DO", "N'T"]), ("Zum", ["Zu", "dem"]), ("damelo", ["da", "me", "lo"]),
+     ("dándole", ["dando", "le"]), ("Díselo", ["Di", "se", "lo"]), ("à", ["a", "a"]), ("ÀS", ["A", "AS"]),
+     ("mantê-los", ["mantê", "los"]), ("añadírselo", ["añadir", "se", "lo"])],
+)  # fmt: skip
 def test_rules_give_the_words(token: str, words: list[str]) -> None:
     assert apply_rule(token, rule_of(token, words)) == words
 
@@ -638,7 +656,8 @@ def test_characters_of_older_files_have_fewer_templates(pipeline: Pipeline) -> N
     old = Segmenter.from_arrays({name: a for name, a in arrays.items() if name != "templates"})
     assert old.slots.templates == MOST
     assert old.segments("Dogs bark.").end.tolist() == pipeline.segmenter_.segments("Dogs bark.").end.tolist()
-    assert Segmenter.from_arrays({**arrays, "templates": np.array([OLDER])}).slots.templates == OLDER
+    for size in (OLDER, FORMER):
+        assert Segmenter.from_arrays({**arrays, "templates": np.array([size])}).slots.templates == size
     with pytest.raises(ModelFileError, match="damaged"):
         Segmenter.from_arrays({**arrays, "templates": np.array([3])})
 
@@ -648,12 +667,13 @@ def test_characters_of_older_files_have_the_same_places() -> None:
     characters = characters_of(text)
     runs, window = runs_of(characters, lowered(characters.points)), np.empty((3, 9), dtype=np.uint64)
     for i in range(len(text)):
-        found = {size: np.zeros(size, dtype=np.uint64) for size in (MOST, OLDER, CHARACTER_TEMPLATES)}
+        found = {size: np.zeros(size, dtype=np.uint64) for size in (MOST, OLDER, FORMER, CHARACTER_TEMPLATES)}
         counts = {size: character_hashes(characters, runs, i, window, out) for size, out in found.items()}
         few = counts[CHARACTER_TEMPLATES] == FEW
         assert counts[MOST] == (FEW - 1 if few else MOST)
         assert counts[OLDER] == (FEW - 1 if few else min(OLDER, counts[CHARACTER_TEMPLATES]))
-        for size in (MOST, OLDER):
+        assert counts[FORMER] == min(FORMER, counts[CHARACTER_TEMPLATES])
+        for size in (MOST, OLDER, FORMER):
             np.testing.assert_array_equal(found[size][: counts[size]], found[CHARACTER_TEMPLATES][: counts[size]])
 
 
@@ -679,16 +699,83 @@ def test_a_bracket_is_a_token_before_what_it_was_seldom_seen_before() -> None:
 def test_the_second_copy_of_characters_has_fewer_features() -> None:
     indptr = np.array([0, 3, 3, 5003, 5003], dtype=np.int64)
     tokens = Tokens(indptr, np.arange(5003, dtype=np.int32), np.empty(0), np.array([0, 2, 4], dtype=np.int64))
-    both = with_thinned(tokens, 0)
+    second = thinned(tokens, np.random.default_rng(0))
+    assert abs(second.indices.size / 5003 - KEPT) < 0.03
+    sizes = np.diff(second.indptr).tolist()
+    assert sizes == [np.count_nonzero(second.indices < 3), 0, np.count_nonzero(second.indices >= 3), 0]
+    both = one_after_another([tokens, second])
     assert both.offsets.tolist() == [0, 2, 4, 6, 8]
-    np.testing.assert_array_equal(both.indptr[:5], indptr)
-    np.testing.assert_array_equal(both.indices[:5003], tokens.indices)
-    second = both.indices[both.indptr[4] :]
-    assert both.indptr[-1] == both.indices.size
-    assert abs(second.size / 5003 - KEPT) < 0.03
-    sizes = np.diff(both.indptr)[4:].tolist()
-    assert sizes == [np.count_nonzero(second < 3), 0, np.count_nonzero(second >= 3), 0]
-    assert np.all(np.diff(second) > 0)
+    np.testing.assert_array_equal(both.indices, np.concatenate([tokens.indices, second.indices]))
+    np.testing.assert_array_equal(np.diff(both.indptr), [3, 0, 5000, 0, *sizes])
+
+
+def made_of(marks: list[str]) -> Surface:
+    """The surface of 200 sentences with some of these marks around one word of each."""
+    draw, forms = np.random.default_rng(1), list[str]()
+    for k in range(200):
+        one, two, three = ("".join(draw.choice(list("abdeiklmnorst"), draw.integers(2, 9))) for _ in range(3))
+        forms += [one, marks[k % len(marks)], two, marks[k % len(marks)], f"{three}-{one}", "."]
+    after, size = [" ", "", "", " ", "", " "] * 200, len(forms)
+    return Surface(forms, after, np.arange(size + 1), np.arange(0, size + 1, 6), [False] * 200)
+
+
+def test_punctuation_that_was_never_seen_is_a_token_as_other_punctuation_is() -> None:
+    surface = made_of(["(", "\u201c", "[", "*"])
+    segmenter = Segmenter.fit(surface, np.zeros(len(surface.forms), dtype=np.int64))
+    again = Segmenter.from_arrays(segmenter.arrays())
+    older = Segmenter.from_arrays({name: a for name, a in segmenter.arrays().items() if name != "known"})
+    assert segmenter.known.tolist() == sorted(map(ord, {*" \u201c([*-.", *"abdeiklmnorst"}))
+    text = "lemo \u00absola\u00ab dan-tek."
+    for one in (segmenter, again):
+        found = one.segments(text)
+        tokens = [text[a:b] for a, b in zip(found.begin.tolist(), found.end.tolist(), strict=True)]
+        assert tokens == ["lemo", "\u00ab", "sola", "\u00ab", "dan-tek", "."]
+    # All characters are known to older files: the same for what was seen.
+    for known in ("lemo (sola( dan-tek.", ""):
+        assert older.segments(known).end.tolist() == segmenter.segments(known).end.tolist()
+    assert older.known.size == 0
+
+
+def test_hidden_punctuation_is_not_in_the_first_reading() -> None:
+    surface = made_of(["("])
+    characters = characters_of(surface.text())
+    tokens, kept, known = features_of(characters, runs_of(characters, lowered(characters.points)), 0)
+    assert tokens.total == (1 + MORE) * len(surface.text())
+    assert set(known.tolist()) == set(characters.points.tolist())
+    hidden = without(characters, characters.kinds >= STOP)
+    assert (hidden.points >= UNKNOWN).sum() == (characters.kinds >= STOP).sum() > 0
+    np.testing.assert_array_equal(hidden.kinds, characters.kinds)
+    np.testing.assert_array_equal(lowered(hidden.points)[hidden.points >= UNKNOWN], UNKNOWN + STOP)
+    # Places that only unknown punctuation has are among the features, and do not occur in the first reading.
+    there = np.flatnonzero(np.isin(kept, places_of_unknown(hidden)))
+    first, second = (set(tokens.indices[slice(*part)].tolist()) for part in parts_of(tokens))
+    assert not first.intersection(there.tolist())
+    assert second.intersection(there.tolist())
+
+
+def places_of_unknown(hidden: Characters) -> NDArray[np.int32]:
+    """Places of the template of the character itself where that is unknown punctuation."""
+    runs, window = runs_of(hidden, lowered(hidden.points)), np.empty((3, 9), dtype=np.uint64)
+    hashes, found = np.empty(CHARACTER_TEMPLATES, dtype=np.uint64), []
+    for i in np.flatnonzero(hidden.points >= UNKNOWN).tolist():
+        character_hashes(hidden, runs, i, window, hashes)
+        found.append((int(hashes[6]) * 10376313370251892927 & (1 << 64) - 1) >> 42)
+    return np.unique(np.array(found, dtype=np.int32))
+
+
+def parts_of(tokens: Tokens) -> list[tuple[int, int]]:
+    """Where the features of the first reading are, and those of the others."""
+    middle = int(tokens.indptr[tokens.total // (1 + MORE)])
+    return [(0, middle), (middle, int(tokens.indptr[-1]))]
+
+
+@pytest.mark.parametrize("lines", [[["a"]], [["No", "."]], [["\u4e2d"]], [["("]]])
+def test_one_short_sentence_is_enough_to_learn_from(lines: list[list[str]]) -> None:
+    surface = surface_of(lines)
+    segmenter = Segmenter.fit(surface, np.zeros(len(surface.forms), dtype=np.int64))
+    assert segmenter.segments(surface.text()).end.tolist()[-1] == len(surface.text())
+    assert segmenter.segments("").end.size == 0
+    assert segmenter.segments("\u00ab\u20ac\u00bb").last.tolist()[-1]
 
 
 def test_neighbouring_labels_have_scores_where_they_help() -> None:

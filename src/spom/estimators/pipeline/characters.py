@@ -19,10 +19,12 @@ BLANK, LOWER, UPPER, LETTER, UNSPACED, MARK, DIGIT, STOP, SIGN, OTHER = range(1,
 # Templates of any character; one between two letters, where hardly a token ends, and a blank have the first thirteen.
 # Those of kinds alone (40 to 44) add .26 to the tokens of EWT's dev set: words that were not seen need them.
 # Those from 45 on tell parts of a run by their shape: `b/c`, `me...@example.com`. Files of older versions have 45
-# templates, or 49, and twelve between letters.
-TEMPLATES, OLDER, MOST, FEW = 53, 49, 45, 13
+# templates, or 49, and twelve between letters, or 53.
+TEMPLATES, FORMER, OLDER, MOST, FEW = 58, 53, 49, 45, 13
 # Features are hashed into this many places; those that learning keeps are looked up by their place.
 BITS = 22
+# A character of which only the kind is known has this number and the kind: no code point.
+UNKNOWN = 0x110000
 _KINDS = {"Z": BLANK, "M": MARK, "N": DIGIT, "P": STOP, "S": SIGN}
 _LETTERS = {"Ll": LOWER, "Lu": UPPER, "Lt": UPPER}
 _BLANKS = "\t\n\r\x0b\x0c\x1c\x1d\x1e\x1f\x85"
@@ -56,6 +58,11 @@ def characters_of(text: str) -> Characters:
     points = np.array(points)
     flatten_lines(points, kinds)
     return Characters(points, kinds)
+
+
+def without(text: Characters, hidden: NDArray[np.bool_]) -> Characters:
+    """The same, but of the hidden characters only the kind is known."""
+    return Characters(np.where(hidden, UNKNOWN + text.kinds.astype(np.uint32), text.points), text.kinds)
 
 
 def _distinct(points: Points) -> tuple[Any, Any]:
@@ -202,9 +209,9 @@ def runs_of(text: Characters, lower: Points) -> Runs:
 
 
 def lowered(points: Points) -> Points:
-    """Code points in lower case, where that is one character."""
+    """Code points in lower case, where that is one character; unknown characters stay."""
     distinct, where = _distinct(points)
-    low = [chr(c).lower() for c in distinct.tolist()]
+    low = [chr(c).lower() if c < UNKNOWN else "" for c in distinct.tolist()]
     found = [ord(x) if len(x) == 1 else c for x, c in zip(low, distinct.tolist(), strict=True)]
     small: Points = np.array(found, dtype=np.uint32)[where]
     return small
@@ -269,6 +276,12 @@ def around(text: Characters, runs: Runs, i: int, window: Hashes, out: Hashes) ->
     out[44] = mixed(mixed(out[44], kinds_of(k, 3, 4)), mixed(c[5], k[6]))
 
 
+@kernel("uint64(uint64)")
+def coarse(kind: Any) -> Any:
+    """0 outside of the text, 1 for a blank, 2 for a letter or a digit, 3 for punctuation and signs."""
+    return kind if kind < 2 else np.uint64(2 if kind < 8 else 3)
+
+
 @kernel("void(Characters, Runs, int64, uint64[:, ::1], uint64[::1])")
 def shapes(text: Characters, runs: Runs, i: int, window: Hashes, out: Hashes) -> None:
     """The templates from the 46th on: the shapes of what stands before and after the end of character i in its run."""
@@ -302,6 +315,14 @@ def shapes(text: Characters, runs: Runs, i: int, window: Hashes, out: Hashes) ->
         out[50] = mixed(mixed(out[50], after), k[4])
         out[51] = mixed(mixed(out[51], c[4]), same)
         out[52] = mixed(mixed(out[52], kinds_of(k, 3, 5)), same)
+    if out.size > FORMER:
+        # With letters and digits alike: `2009»` where that mark was seen after small letters only.
+        k3, k4, k5, k6 = coarse(k[3]), coarse(k[4]), coarse(k[5]), coarse(k[6])
+        out[53] = mixed(mixed(out[53], k4), c[5])
+        out[54] = mixed(mixed(out[54], c[4]), k5)
+        out[55] = mixed(mixed(mixed(out[55], k4), c[5]), k6)
+        out[56] = mixed(mixed(mixed(out[56], k3), c[4]), k5)
+        out[57] = mixed(out[57], ((k3 * np.uint64(4) + k4) * np.uint64(4) + k5) * np.uint64(4) + k6)
 
 
 @kernel("int64(Characters, Runs, int64, uint64[:, ::1], uint64[::1])")
