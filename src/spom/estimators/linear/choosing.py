@@ -77,7 +77,7 @@ class Choosing(TakesPenalty, LinearModel):
     def _prepared(
         self, examples: Examples, kind: Any, seed: int, path: Path | None = None
     ) -> tuple[Any, Floats | None]:
-        """Scale the columns and choose what is left to the data; returns the columns, and the optimum where it is known.
+        """Scale the columns and choose what is left to the data; return the columns, and the optimum if it is known.
 
         Sets `penalty_`, `loss_`, `scale_` and, where the loss is no likelihood, `calibration_`.
         """

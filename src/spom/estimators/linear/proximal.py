@@ -138,9 +138,7 @@ class Proximal(Choosing):
             theta = solve(part, penalty, solver=self._method, tol=ROUGH, max_iter=limit, start=theta).theta
             yield theta
 
-    def _solve(
-        self, problem: LinearSmooth, penalty: Any, start: Floats | None = None, polish: bool = False
-    ) -> None:
+    def _solve(self, problem: LinearSmooth, penalty: Any, start: Floats | None = None, polish: bool = False) -> None:
         """Run the solver and keep what it found; `polish` runs a few more rounds, to near rounding."""
         if self.warm_start:
             start = self._start(problem)

@@ -149,7 +149,7 @@ class Online(TakesCallbacks, Choosing):
         learner.rule = stalled(self.tol or 0.0, self.n_iter_no_change) if stalls else None
         final = self._learn(trainer, learner)
         if best is not None and held is None:
-            # The choice of the strength knows the optimum; passes are slow to reach it where columns are nearly collinear.
+            # The choice of the strength found the optimum; passes are slow to reach it with collinear columns.
             self._keep(replace(final, theta=best), self.converged_)
 
     def _centred(self, y: Any, weight: Floats | None, loss: Any) -> Any:

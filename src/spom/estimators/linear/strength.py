@@ -38,7 +38,7 @@ from spom.solvers.linear.scores import table_scores
 # The part of the rows that is held out, and the most rows of it: more would say nothing new about a strength.
 PART, MOST_HELD = 0.15, 10_000
 # Where the part has fewer rows than this, further parts are held out, at most six: ten rows, as on iris, choose as well
-# as a guess does. With 450 in place of 150 texts of 200 and 1,000 rows lost .001 and .002 (ten sets), tables of 500 rows
+# as a guess. With 450 in place of 150 texts of 200 and 1,000 rows lost .001 and .002 (ten sets), tables of 500 rows
 # gained .0004 (39 tables), in up to twice the time; three parts in place of six lost .002 with 60 rows.
 LEAST_HELD, MOST_PARTS = 150, 6
 # Fewer rows than this are not divided: the default multiple is taken.
@@ -51,8 +51,8 @@ FEW = 10
 CLASSES, CLASSES_DEFAULT, WIDE_DEFAULT, CLASSES_ERRORS = (3.0, 1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001), 0.03, 0.3, 1.0
 REAL, REAL_DEFAULT, REAL_ERRORS = (10.0, 3.0, 1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001), 1.0, 2.0
 # Where each row is left out. Cuts of 40 to 2,000 rows of 79 tables, 69 of which had no part in choosing what is above
-# (docs: defaults): R^2 falls short of the best strength's by .028 on the mean of tables, by .032 with a default of 1 and
-# 1.5 errors, as before, and by .027 with half an error. On 63 other tables by .037, .044 and .037.
+# (docs: defaults): R^2 falls short of the best strength's by .028 on the mean of tables, by .032 with a default of 1
+# and 1.5 errors, and by .027 with half an error. On 63 other tables by .037, .044 and .037.
 LEFT_OUT, LEFT_OUT_DEFAULT, LEFT_OUT_ERRORS = (*REAL, 3e-4, 1e-4, 3e-5, 1e-5), 3.0, 1.0
 ZEROING, ZEROING_DEFAULT = (0.3, 0.1, 0.03, 0.01, 0.003, 0.001), 0.01
 # Strengths in a row that may be worse before the path ends.
@@ -100,8 +100,8 @@ class Trial:
 class Choice:
     """What was chosen. `calibration` times the scores are log-odds; `held` rows were held out (0: a default).
 
-    `best` is the trial of what was chosen, `weight` the weights of the held-out rows. `theta` is the optimum on all rows,
-    where the choice gives it.
+    `best` is the trial of what was chosen, `weight` the weights of the held-out rows. `theta` is the optimum on all
+    rows, where the choice gives it.
     """
 
     penalty: Any

@@ -6,8 +6,9 @@ where s_i is 1 in class a and -1 in class b. With alpha >= 0,
 
     f_ab = sum over i in a of alpha_ib (K(x_i, .) + 1)  -  sum over i in b of alpha_ia (K(x_i, .) + 1):
 
-the constant stands for an intercept. A row has one alpha for each other class, so that all machines are one table with
-a row per example and a column per class. Dual ascent: two alphas at a time take their best values in [0, C w_i]. The classes of a row are compared by votes: f_ab > 0 is one for a.
+the constant stands for an intercept. A row has one alpha for each other class, so that all machines are one table
+with a row per example and a column per class. Dual ascent: two alphas at a time take their best values in [0, C w_i].
+The classes of a row are compared by votes: f_ab > 0 is one for a.
 """
 
 from __future__ import annotations
