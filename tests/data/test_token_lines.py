@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from spom.data.conll import parse_tokens, put_fields
 
+from spom.data.columns import parse_tokens, put_fields
 from spom.data.conllu_parser import COLUMNS, DONE, HEAD_TEXT, ID, ORDER, RANGE, Arcs, digits, find_words, put_trees
 from spom.data.interning import distinct, hash_bytes, same_bytes
 from spom.data.treebank import first_fault
