@@ -13,6 +13,7 @@ import pytest
 
 from spom.estimators.pipeline.characters import (
     BITS,
+    FORMER,
     MOST,
     OLDER,
     character_hashes,
@@ -119,6 +120,11 @@ class Twin:
             found = found * 16 + (self.kinds[i] if 0 <= i < len(self.text) else 0)
         return found
 
+    def coarse(self, i: int) -> int:
+        """0 outside of the text, 1 for a blank, 2 for a letter or digit, 3 for other characters."""
+        kind = self.k(i)
+        return 0 if kind == 0 else 1 if kind == 1 else 2 if kind < 8 else 3
+
     def features(self, i: int, size: int) -> list[int]:
         """The hashes of the templates at character i, of a model file with `size` of them."""
         c, k, r = self.c, self.k, self.number[i]
@@ -135,7 +141,7 @@ class Twin:
         found.append((k(*range(i - 3, i + 4)),))
         found += [(before,), (after,), (before, after), (before, c(i + 1)), (after, c(i))]
         if small or self.kinds[i] == 1:
-            found += [(k(i, i + 1),)] if size == SIZE else []
+            found += [(k(i, i + 1),)] if size > OLDER else []
         else:
             found += self.of_runs(i, before, after)
             marks = self.kinds[i] >= 8 or k(i + 1) >= 8
@@ -210,6 +216,11 @@ class Twin:
             (after, k(i)),
             (c(i), same),
             (near, same),
+            (self.coarse(i), c(i + 1)),
+            (c(i), self.coarse(i + 1)),
+            (self.coarse(i), c(i + 1), self.coarse(i + 2)),
+            (self.coarse(i - 1), c(i), self.coarse(i + 1)),
+            (int("".join(str(self.coarse(i + at)) for at in range(-1, 3)), base=4),),
         ]
 
 
@@ -226,7 +237,7 @@ def test_characters_have_the_hashes_of_the_twin(text: str) -> None:
         assert runs.place[r].tolist() == twin.place(r)
     window, every = np.empty((3, 9), dtype=np.uint64), []
     for i in range(len(text)):
-        for size in (MOST, OLDER, SIZE):
+        for size in (MOST, OLDER, FORMER, SIZE):
             hashes = np.zeros(size, dtype=np.uint64)
             count = character_hashes(characters, runs, i, window, hashes)
             found = twin.features(i, size)

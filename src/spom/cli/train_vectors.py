@@ -185,7 +185,7 @@ def _read(o: dict[str, Any], real: bool) -> tuple[Vectors, Vectors | None]:
         data = Vectors(None, None, None, _streamed(o["train"], layout), found, o["train"])
     else:
         data = read_vectors(o["train"], layout, real)
-        if o["header"] is None and not data.layout.form.header and not o["quiet"]:
+        if o["header"] is None and data.layout.form.header is False and not o["quiet"]:
             what = "line 1 looks like data, so columns are called 1, 2, ...; give --header if it has their names"
             print(f"spom: {data.path}: {what}", file=sys.stderr)
         classes = 0 if real else len(np.unique(data.y))

@@ -52,7 +52,7 @@ class Layout:
         found: dict[str, Any] = {"target": self.target}
         if self.columns is not None:
             found["table"] = self.columns.as_dict()
-        if self.form != PLAIN_CSV:
+        if self.form.header is not None and self.form != PLAIN_CSV:
             found["csv"] = {"header": self.form.header, "encoding": self.form.encoding}
         if self.zero_based:
             found["zero_based"] = True
