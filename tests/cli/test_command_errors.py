@@ -37,7 +37,7 @@ def test_bad_files_get_one_line(spom: Command, here: Path, tmp_path: Path) -> No
     assert "not distinct" in fails("bad.csv", "a,a,y\n1,1,1\n")
     assert "no column left besides" in fails("bad.csv", "y\n1\n")
     assert "one class only" in fails("bad.csv", "a,y\n1,1\n2,1\n")
-    assert "spom train regressor` real targets" in fails("bad.csv", "a,y\n" + "\n".join(f"{i},{i / 7}" for i in range(1500)))
+    assert "train regressor` real" in fails("bad.csv", "a,y\n" + "\n".join(f"{i},{i / 7}" for i in range(1500)))
     assert "bad.svm, line 2: expected index:value" in fails("bad.svm", "1 1:2\n-1 1\n")
     assert "found none" in fails("bad.svm", "")
     half = tmp_path / "half.svm.gz"
