@@ -1,4 +1,4 @@
-"""How fast the batch methods are promised to be: FOBOS on a whole data set, and general proximal gradients."""
+"""Convergence rates of the batch methods: FOBOS on a whole data set, and general proximal gradients."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from spom.core.arrays import Floats, check_positive
 
 
 def fobos_steps(eta: ArrayLike, batch: bool = True) -> tuple[Floats, Floats]:
-    """(eta_t of the gradient steps, eta_{t+1/2} of the proximal steps) for T steps, given eta_1, ..., eta_{T+1}.
+    """Return (eta_t of gradient steps, eta_{t+1/2} of proximal steps) for T steps, given eta_1, ..., eta_{T+1}.
 
     On a whole data set FOBOS takes eta_{t+1/2} = eta_{t+1} (Theorem 1), online eta_{t+1/2} = eta_t (Theorem 3).
 
@@ -61,7 +61,7 @@ def gpm_gap(k: ArrayLike, start: float, L: float, radius: float, mu: float = 0.0
     """Theorem 1 of GPM: F(x_k) - F* <= 2 max(L radius^2, F(x_0) - F*) / k, or (1 - mu/L)^k (F(x_0) - F*).
 
     `radius` bounds the distance of the level set of x_0 from the solutions in the norm in which L is the Lipschitz
-    constant of the gradient and f is mu-strongly convex; `start` is F(x_0) - F*. Where mu > 0 the smaller bound counts.
+    constant of the gradient and f is mu-strongly convex; `start` is F(x_0) - F*. If mu > 0, the smaller bound is taken.
 
     >>> gpm_gap([1, 4], start=1.0, L=2.0, radius=1.0)
     array([4., 1.])

@@ -134,8 +134,8 @@ class MirrorDescent:
 
 
 def tau(x: float) -> float:
-    """Return the paper's tau: 4 / (1 - x) for x < 1 and 4 at 1 (and beyond, where it is not used)."""
-    # x comes out of thirds: what is 1 up to rounding is 1.
+    """Return the paper's tau: 4 / (1 - x) for x < 1, and 4 for x >= 1 (not used for x > 1)."""
+    # x is computed from thirds: treat 1 up to rounding as 1.
     return 4.0 / (1.0 - x) if x < 1.0 and not math.isclose(x, 1.0) else 4.0
 
 

@@ -1,4 +1,4 @@
-"""From regret to risk: how many rounds a given accuracy takes (Prop. 4 of SPOM), and the last iterate's promises."""
+"""From regret to risk: the rounds that a given accuracy takes (Prop. 4 of SPOM), and bounds for the last iterate."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def averaged_excess(T: ArrayLike, F: float, G: float, delta: float) -> Floats:
 
     for the step eta0 / sqrt(t) with eta0 = F / (sqrt(2) G), Theta of diameter F, and examples drawn independently.
     The first part is the regret bound F G sqrt(2 T) over T. The second is Azuma's inequality for the differences
-    L_t(theta_t) - L_t(theta*), each within F G of zero. Jensen's inequality takes the mean inside.
+    L_t(theta_t) - L_t(theta*), each within F G of zero. Jensen's inequality moves the mean inside.
 
     >>> averaged_excess([200], 1.0, 1.0, math.exp(-1.0))
     array([0.2])
@@ -28,7 +28,7 @@ def averaged_excess(T: ArrayLike, F: float, G: float, delta: float) -> Floats:
 
 
 def averaged_rounds(epsilon: float, F: float, G: float, delta: float) -> int:
-    """The rounds after which `averaged_excess` is at most epsilon: 2 (F G / epsilon)^2 (1 + sqrt(log(1/delta)))^2.
+    """Return the rounds for `averaged_excess` <= epsilon: 2 (F G / epsilon)^2 (1 + sqrt(log(1/delta)))^2.
 
     >>> averaged_rounds(0.2, 1.0, 1.0, math.exp(-1.0))
     200
@@ -68,7 +68,7 @@ def absorbed(G: float, sigma: float, radius: float) -> tuple[float, float]:
 def l1_excess(T: ArrayLike, constants: MirrorDescent, strength: float, norm1: float) -> Floats:
     """Theorem 1 of mirror descent: the excess risk, without penalty, of the last iterate under strength norm1(w).
 
-    The bound of Theorem 2 on the regularised excess, plus strength times norm1(w*): the price of the penalty.
+    This is the bound of Theorem 2 on the regularised excess plus strength times norm1(w*), the cost of the penalty.
 
     >>> constants = MirrorDescent(eta1=0.1, divergence=1.0, risk=0.3, radius=1.0)
     >>> bool(np.isclose(l1_excess([9], constants, 0.5, 2.0) - constants.excess([9]), 1.0)[0])
