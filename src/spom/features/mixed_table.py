@@ -121,7 +121,7 @@ class TableFeatures:
         return all(column.kind == "number" and not column.missing for column in self.columns)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return what a model file holds."""
+        """Return the state that a model file holds."""
         return {"columns": [asdict(column) for column in self.columns]}
 
     @classmethod

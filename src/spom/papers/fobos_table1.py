@@ -163,7 +163,7 @@ def compare(numbers: Numbers, settings: Settings) -> list[Row]:
 
 
 def _claims(name: str, errors: dict[str, Any]) -> list[Row]:
-    """Check Landsat: l1/l2 is ahead of both. Check MNIST: l1 and l1/l2 are comparable, and l1/l-inf is behind both."""
+    """Check the claims: l1/l2 leads on Landsat; l1 and l1/l2 are comparable and ahead of l1/l-inf on MNIST."""
     texts = " / ".join(penalty + " " + ", ".join(f"{e:.3f}" for e in values) for penalty, values in errors.items())
     word = "errors at " + ", ".join(f"{share:.0%}" for share in SHARES) + " of the rows"
     if name == "landsat":

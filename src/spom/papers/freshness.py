@@ -1,4 +1,4 @@
-"""Check whether a stored result is still what the code gives.
+"""Check whether a stored result still matches the code.
 
 A full run takes minutes, so results are stored in files. A stored result is stale if
 

@@ -69,7 +69,7 @@ class Result:
 
     @classmethod
     def load(cls, path: str | Path) -> Result:
-        """Read what `save` wrote."""
+        """Read a result that `save` wrote."""
         try:
             kept = json.loads(Path(path).read_text(encoding="utf-8"))
             if kept.pop("format") > FORMAT:

@@ -144,7 +144,7 @@ class Added:
 
 @kernel("int64(float32[:, ::1], float32[:, ::1], int64[::1], float32, int64[::1])")
 def take_added(now: Singles, before: Singles, ids: Ints, delta: Any, rows: Ints) -> int:
-    """Leave in the first rows of `now` what was added to `before`, in `rows` their ids there; return their number."""
+    """Reduce `now` to what was added to rows `ids` of `before`; write their ids to `rows` and return their number."""
     count, lanes = 0, now.shape[1] // 2
     for i in range(now.shape[0]):
         new, old, into, differs = now[i], before[ids[i]], now[count], False

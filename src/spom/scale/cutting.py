@@ -146,7 +146,7 @@ def _cut(
 
 
 def _next_end(file: Any, at: int, size: int, ends: tuple[bytes, ...]) -> int:
-    """Return where the first of `ends` at or after byte `at` is over, or the size of the file if there is none."""
+    """Return where the first of `ends` at or after byte `at` stops, or the size of the file if there is none."""
     longest = max(map(len, ends))
     # An end marker may begin before `at`.
     begin = max(0, at - longest)

@@ -288,7 +288,7 @@ def _empty(features: Features) -> Task:
 
 
 def _worker(estimator: Any, per_token: float) -> Any:
-    """Return what workers need of the tagger; a step that depends on the mean number of features uses all tokens."""
+    """Return what workers need of the tagger; steps that depend on features per token use the overall mean."""
     worker, step = fresh(estimator), estimator.step
     single = estimator.penalty_.elastic() is not None and estimator.update in ("auto", "dual-averaging")
     if defaults.is_auto(step) and single:

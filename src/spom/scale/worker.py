@@ -19,7 +19,7 @@ from spom.scale.blas import OneThread
 class Common:
     """What all tasks of a phase share: the fit, the driver's version, the lesson, and hashes of the shards.
 
-    `fit` is the name of the fit and the number of the lesson. Stamps are missing before the first pass, and None for
+    `fit` is the name of the fit and the number of the lesson. `stamps` is empty before the first pass, and None for
     shards that were not hashed. `siblings` is the number of processes of this executor on one machine.
     """
 

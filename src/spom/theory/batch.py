@@ -42,7 +42,7 @@ def fobos_best(eta: ArrayLike, G: float, D: float) -> float:
 
 
 def fobos_fixed_step(T: ArrayLike, G: float, D: float, A: float = 0.0, best: float = 0.0) -> Floats:
-    """Corollary 2 of FOBOS: the mean of F(w_t) after T rounds with the step D / (sqrt(7 T) G).
+    """Return the bound of Corollary 2 of FOBOS: the mean of F(w_t) after T rounds with the step D / (sqrt(7 T) G).
 
     It is at most 3 D G / (sqrt(T) s) + F(w*) / s, s = 1 - 4 A D / (G sqrt(7 T)); `best` is F(w*), and subgradients
     satisfy norm(g)^2 <= A f + G^2.
@@ -90,7 +90,7 @@ def accelerated_gpm_gap(k: ArrayLike, start: float, L: float, distance: float, b
 
 
 def accelerated_gpm_rate(L: float, mu: float, beta0: float, tau: float = 1.0) -> float:
-    """rho of Theorem 2 of GPM for a mu-strongly convex penalty: the gap falls by the factor 1 - rho per round.
+    """Return rho of Theorem 2 of GPM, for a mu-strongly convex penalty: each round multiplies the gap by 1 - rho.
 
     rho = tau mu / (2 L) (sqrt(1 + 4 L / (beta0 + mu)) - 1), for beta0 >= tau mu.
 
