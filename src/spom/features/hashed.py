@@ -141,7 +141,7 @@ def hash_stream(
 
 
 class HashedAtoms(NamedTuple):
-    """Template v has the atoms atoms[v] .. atoms[v + 1]: stream[a] at the token that is offset[a] away.
+    """Template v has the atoms a from atoms[v] to atoms[v + 1] - 1: stream[a] at the token that is offset[a] away.
 
     Its features begin at slot base[v] * slots; `renumber`, if not empty, has the new number of each slot that is kept.
     """

@@ -26,7 +26,7 @@ _VERSION = 1
 
 
 class MatrixFeatures(InBlocks):
-    """Feature j of token t is X[t, column j], where X is `Rows` or a list of matrices (or one matrix with `offsets`).
+    """Feature j of token t is X[t, column j], where X is `Rows` or a list of matrices, one per sentence.
 
     `groups` says which columns belong together: one integer or name per column, a list of index arrays, a block size,
     or `Blocks`; by default all are one block. Ids are numbered block after block.

@@ -37,7 +37,7 @@ LINEAR, PLAIN = TABLE[0].name, TABLE[1].name
 
 
 def compute(settings: Settings, seed: int, bar: Bar) -> Numbers:
-    """Choose C on each fold by cross-validation, fit every model with both step rules, and test on the other folds."""
+    """Choose C on each fold by cross-validation, fit every model with each step rule, and test on the other folds."""
     s = settings
     bar.total(s["folds"] * (len(TABLE) + 2))
     runs: dict[str, Any] = {model.name: {rule: [] for rule in RULES} for model in TABLE}
@@ -76,7 +76,7 @@ def _mean(numbers: Numbers, name: str, rule: str, what: str) -> tuple[float, flo
 
 
 def compare(numbers: Numbers, settings: Settings) -> list[Row]:
-    """Return the paper's gain of MKL, then its accuracies and seconds with ours, by both step rules."""
+    """Return the paper's gain of MKL, then its accuracies and seconds with ours, by step rule."""
     rows = _gains(numbers)
     for model in TABLE:
         texts = []
@@ -118,7 +118,7 @@ def _scale(numbers: Numbers) -> str:
 
 
 def _gains(numbers: Numbers) -> list[Row]:
-    """Compare MKL with the best single kernel and with the sum, each with its better step rule."""
+    """Compare MKL with the best single kernel and with the sum, each with its best step rule."""
 
     def best(name: str) -> float:
         return 100 * max(_mean(numbers, name, rule, "accuracy")[0] for rule in RULES)
