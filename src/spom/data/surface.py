@@ -21,7 +21,7 @@ PARAGRAPH = "\n\n"
 class Surface:
     """Tokens: token t is written `forms[t]`, followed by `after[t]`, and has the words words[t] to words[t + 1] - 1.
 
-    Sentence s has the tokens offsets[s] to offsets[s + 1] - 1, and `opens[s]` says whether it opens a paragraph.
+    Sentence s has the tokens offsets[s] to offsets[s + 1] - 1, and `opens[s]` tells whether it opens a paragraph.
 
     >>> bank = Treebank.from_sentences([[{"form": "Dogs"}, {"form": "bark", "misc": "SpaceAfter=No"}, {"form": "."}]])
     >>> Surface.of(bank).text()
