@@ -253,7 +253,7 @@ def kind_of(path: str | Path) -> tuple[str, Header]:
 
 
 def explained(error: DataError, kind: str, model: str | Path) -> DataError:
-    """Add to an error in a line what input the model takes: the file may be of another kind."""
+    """Return the error of an unreadable line, with the input that the model takes: the file may be of another kind."""
     if error.line is None:
         return error
     return DataError(f"{error.what} ({model} is a {kind}, which takes {_TAKES[kind]})", error.source, error.line)

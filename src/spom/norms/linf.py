@@ -36,7 +36,7 @@ def _pieces(u: Floats, z: Floats, keys: Floats, weights: Floats) -> tuple[int, f
 
 @kernel("void(float64[::1], float64[::1], float64, float64, float64[::1])")
 def _point(u: Floats, z: Floats, t: float, r: float, x: Floats) -> None:
-    """Write x: each coordinate as far against z as t and r allow, and as near to u as r allows where z = 0."""
+    """Write x: each coordinate moves as far against z as t and r allow, or stays as near to u as r allows if z = 0."""
     for i in range(u.size):
         if z[i] > 0.0:
             x[i] = -min(t - u[i], r)

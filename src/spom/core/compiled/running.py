@@ -21,7 +21,7 @@ from spom.core.compiled.key import key_of, numba_folder
 from spom.core.compiled.store import Record
 
 _lock = threading.RLock()
-# Folders for compiled code of this process alone, used if the user's cache cannot be written to.
+# Folders for compiled code of this process only, used if the user's cache cannot be written to.
 temporary: list[Path] = []
 
 
