@@ -95,7 +95,7 @@ def logarithms(share: Floats, alpha: Floats) -> None:
 
 
 class Memory(NamedTuple):
-    """exp of transitions relative to the largest into each label, and results of the forward pass for the way back."""
+    """exp of transitions relative to the largest into each label, and the data for the backward pass."""
 
     weight: Annotated[Floats, "float64[:, ::1]"]
     top: Annotated[Floats, "float64[::1]"]

@@ -86,7 +86,7 @@ def tree_sums(scores: Floats, single_root: bool, out: Floats) -> float:
             for j in range(a, b):
                 A[h, j] = before[h, j]
         done = n - (b - a)
-        # From the outside inwards, so that the remaining words are contiguous.
+        # From the outside inwards, so the remaining words are contiguous.
         for t in range(end - begin):
             k = end - 1 - t if begin >= hi else begin + t
             a, b = (lo, k) if begin >= hi else (k + 1, hi)

@@ -32,7 +32,7 @@ def matrix_tree(arcs: Floats, single_root: bool, out: Floats) -> float:
             scores[h, m] = arcs[h, m] - top
             if h != m:
                 lowest = min(lowest, scores[h, m])
-    # With every arc above exp(-300), what underflows on the way is negligible.
+    # With every arc above exp(-300), terms that underflow are negligible.
     if lowest > -300.0:
         return tree_sums(scores, single_root, out) + offset
     return tree_sums_log(scores, single_root, out) + offset

@@ -38,7 +38,7 @@ def lay_out(chain: Floats, out: Lanes) -> None:
 
 @kernel("void(float64[::1], int64, float64[::1], float64[::1])")
 def best_of_four(before: Floats, p: int, steps: Floats, now: Floats) -> None:
-    """now[y] = max(now[y], before[q] + transition[q, y] for the four q from p on."""
+    """now[y] = max(now[y], before[q] + transition[q, y] for the four q from p on)."""
     a, b, c, d, lanes = before[p], before[p + 1], before[p + 2], before[p + 3], now.size
     for y in range(lanes):
         v, w = a + steps[y], b + steps[lanes + y]

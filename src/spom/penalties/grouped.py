@@ -179,7 +179,7 @@ class Grouped(Strength):
         return None if self._overlap else OwnBlocks(self._structure(shape)[0], self._regrouped(None))
 
     def _sum_of_maxima(self, p: int) -> Polyhedron:
-        """abs(x_i) <= w_m for each i of group m, at the cost s d_m per unit; groups may overlap."""
+        """Return abs(x_i) <= w_m for each i of group m, at the cost s d_m per unit; groups may overlap."""
         groups, weights, _ = self._structure((p,))
         members = [groups.members(m) for m in range(groups.count)]
         picks = np.concatenate(members) if members else np.zeros(0, dtype=np.int64)
@@ -204,7 +204,7 @@ class Grouped(Strength):
         return found
 
     def group_norms(self, w: Floats) -> Floats:
-        """norm2 of each group of w."""
+        """Return norm2 of each group of w."""
         groups, _, packed = self._structure(w.shape)
         norms = np.empty(groups.count)
         # A penalty may pack its structure in its own form; this kernel takes the plain one.

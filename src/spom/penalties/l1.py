@@ -50,7 +50,7 @@ class L1(Strength):
         return Elastic(float(self.strength), 0.0)
 
     def polyhedron(self, p: int) -> Polyhedron:
-        """x = w+ - w-, at the cost s per unit."""
+        """Return x = w+ - w-, at the cost s per unit."""
         return combinations(p, price=self.strength)
 
     def conjugate(self) -> Penalty:

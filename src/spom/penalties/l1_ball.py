@@ -44,7 +44,7 @@ class L1Ball(Ball):
         return float(np.abs(w).sum())
 
     def polyhedron(self, p: int) -> Polyhedron:
-        """x = w+ - w-, where the sum of both is at most the radius."""
+        """Return x = w+ - w-, where the sum of both is at most the radius."""
         return combinations(p, budget=self.radius)
 
     def conjugate(self) -> Penalty:

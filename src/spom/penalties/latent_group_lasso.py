@@ -90,7 +90,7 @@ class LatentGroupLasso(Grouped):
         return by_group.tocsr()
 
     def polyhedron(self, p: int) -> Polyhedron | None:
-        """abs(x_i) at most the sum of the weights of its groups, for q = inf."""
+        """Return abs(x_i) <= the sum of the weights of its groups, for q = inf."""
         B = self.membership((p,))
         return covered(B, np.full(B.shape[1], float(self.strength))) if self.q == np.inf else None
 

@@ -16,7 +16,7 @@ from spom.penalties.threshold import shrink, solve, solve_depths, total_and_peak
 
 @kernel("UniTuple(float64, 2)(float64)")
 def balance(t: float) -> tuple[float, float]:
-    """(alpha, beta) with alpha / beta = t, both at most 1 so that neither overflows."""
+    """Return (alpha, beta) with alpha / beta = t, both at most 1, so neither overflows."""
     return (1.0, 1.0 / t) if t > 1.0 else (t, 1.0)
 
 

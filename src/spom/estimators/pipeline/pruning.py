@@ -83,7 +83,7 @@ def kept_templates(stage: str, names: tuple[str, ...], sentences: int, learn: Le
 
 
 def rows_of(right: Ints, offsets: Ints, most: int = 1) -> Ints:
-    """Return the counts of each sentence: per word `most` things are wanted and found, and `right` are right.
+    """Return the counts of each sentence: per word `most` things are wanted and found, and `right` of them are right.
 
     >>> rows_of(np.array([1, 0, 1]), np.array([0, 2, 3])).tolist()
     [[2, 2, 1], [1, 1, 1]]

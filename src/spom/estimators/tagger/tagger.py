@@ -199,9 +199,9 @@ class SequenceTagger(TakesPenalty, TakesCallbacks, TaggerModel):
 
         X is `Columns` (y may be omitted: the last column; or name a column), or a list of sentences, whose tokens are
         words, tuples of fields, feature dicts, lists of feature strings, or rows of a matrix (dense or CSR); or `Rows`.
-        y has a list of labels for each sentence. None is an unknown label: the loss then sums over all sequences
-        that agree with the known labels. `sample_weight` has a number for each sentence, or a list of numbers for
-        its tokens (`spom.estimators.tagger.weights` defines their meaning). `dev` is (X, y),
+        y has a list of labels for each sentence. None is an unknown label: the sentence is then learnt from all
+        sequences that agree with the known labels. `sample_weight` has a number for each sentence, or a list of numbers
+        for its tokens (`spom.estimators.tagger.weights` defines their meaning). `dev` is (X, y),
         or `Columns`: the epoch with the best score on it is kept. Without y, X may also be a stream: an iterator
         of (sentence, labels), of blocks of them or of `Columns`, or a `spom.scale.Stream`; features are then hashed
         (into 2**20 slots, unless the templates set another number), and `penalty="auto"` is no penalty.
