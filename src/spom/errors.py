@@ -1,4 +1,4 @@
-"""Every error that spom raises on purpose; the message says what is wrong, where, and what to do."""
+"""Errors of spom; the message says what is wrong, where, and what to do."""
 
 from __future__ import annotations
 

@@ -111,7 +111,7 @@ def _weights(model: Any, label: Any, count: int) -> list[tuple[str, float]]:
 
 
 def _row(model: Any, coef: Any, label: Any) -> Any:
-    """Return the weights of one label, or the norms over labels if none is given."""
+    """Return the weights of one label; if none is given, the norms over labels, or the weights if there is one row."""
     if label is None:
         return coef[0] if coef.shape[0] == 1 else np.sqrt((coef**2).sum(axis=0))
     classes = [] if not hasattr(model, "classes_") else model.classes_.tolist()

@@ -218,7 +218,7 @@ def test_pruning_says_what_went_and_why() -> None:
     assert "12 of 69" in repr(parser.pruning_)
     few = DependencyParser(**QUICK, prune=0.2, labels=False).fit(TRAIN[:8])
     assert len(few.blocks_) == 14
-    assert (how_many("auto", 447), how_many(0.1, 447), how_many(999, 447)) == (89, 45, 447)
+    assert (how_many("auto", 447), how_many(0.1, 447), how_many(999, 447)) == (224, 45, 447)
 
 
 def test_auto_keeps_templates_unless_held_out_sentences_say_that_they_can_go() -> None:

@@ -243,7 +243,7 @@ _TAKES = {
 
 
 def kind_of(path: str | Path) -> tuple[str, Header]:
-    """Return ("classifier", "regressor", "tagger" or "parser", the header) of a model file."""
+    """Return (the task that learnt it, the header) of a model file."""
     from spom.core.container import read_header
 
     header = read_header(path)

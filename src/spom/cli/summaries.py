@@ -163,7 +163,7 @@ def _linear(model: Any, top: int) -> dict[str, Any]:
 
 
 def _top(model: Any, coef: Any, top: int) -> dict[str, list[list[Any]]]:
-    """Return the features with the largest weights for each label (for two classes, only for the second)."""
+    """Return the features with the largest absolute weights for each label (for two classes, only for the second)."""
     from spom.cli.vectors import as_text
     from spom.estimators.explanation import dense_row
 

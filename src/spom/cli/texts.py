@@ -35,7 +35,7 @@ def predicted_text(model: Path, format: str | None, encoding: str, jobs: int) ->
 
 
 def text_blocks(source: str, encoding: str = "utf-8") -> Iterator[str]:
-    """Yield the text of a file in blocks that end with a paragraph if possible, else a line, a blank, or anywhere."""
+    """Yield the text of a file in blocks; `_cut` says where they end."""
     import codecs
 
     from spom.data.opening import opened
@@ -62,7 +62,7 @@ def text_blocks(source: str, encoding: str = "utf-8") -> Iterator[str]:
 
 
 def _cut(text: str) -> int:
-    """Return where a block may end: after its last paragraph, line or blank in its second half, else at its end."""
+    """Return where a block ends: after the last paragraph, line, ". " or blank of its second half, else at its end."""
     half = len(text) // 2
     for end in ("\n\n", "\n", ". ", " "):
         found = text.rfind(end, half)

@@ -379,7 +379,7 @@ def in_stages(history: Sequence[dict[str, Any]]) -> list[tuple[str, list[dict[st
 
 
 def kept_epochs(history: Sequence[dict[str, Any]], stopped: str) -> list[str]:
-    """Return one line per stage that was scored on development data: the epoch kept, and whether it ended early.
+    """Return one line per stage: the epoch kept by the score on development data, or how many there were.
 
     >>> kept_epochs([{"epoch": 1, "dev": 0.5}, {"epoch": 2, "dev": 0.75}, {"epoch": 3, "dev": 0.7}], "converged")
     ['epoch 2 of 3 kept (dev 0.7500): no better score after it, so training stopped early']

@@ -58,7 +58,7 @@ _LOGGED = ("epoch", "objective", "loss", "dev", "blocks_kept", "nonzeros", "per_
 
 
 class Callback(Protocol):
-    """All three methods, for type checkers; an object may have any of them alone."""
+    """The methods of a callback, for type checkers; an object needs only one. `on_problem(text)` is a fourth."""
 
     def on_epoch(self, info: dict[str, Any]) -> bool | None:
         """Handle the end of an epoch; return True to end the run."""

@@ -57,7 +57,9 @@ def is_range_or_empty_node(text: Bytes, at: int, end: int) -> bool:
 def find_words(
     text: Bytes, start: Ints, length: Codes, lines: Ints, heads: Ints, offsets: Ints, spans: Ints
 ) -> tuple[int, int, int, int]:
-    """Fill the arrays with all fields; return (what is wrong, line of it or its count of fields, words, sentences).
+    """Fill the arrays with all fields; return (what is wrong, its line, words, sentences).
+
+    In place of words, COLUMNS gives the number of fields of that line, and ORDER the expected id.
 
     Comments, multiword tokens and empty nodes are not words; they stay in the span of their sentence. A head `_`
     becomes -1. `offsets[0]` must be 0.

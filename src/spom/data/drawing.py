@@ -10,7 +10,7 @@ _LETTER, _LEAST, _GAP, _LEVEL, _BELOW = 8, 24, 14, 26, 44
 
 
 def levels(heads: Sequence[int]) -> list[int]:
-    """Return the level of the arc of each word, above all arcs that it spans; 0 for a root.
+    """Return the level of each word's arc, above all arcs that it spans and shorter ones that it crosses; 0 for a root.
 
     >>> levels([2, 3, 0, 3])
     [1, 2, 0, 1]

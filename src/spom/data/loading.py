@@ -56,7 +56,8 @@ def load(name: str) -> Dataset:
 
     `"polarity"`: 10,662 sentences as unigrams and bigrams; `"landsat"`: 6,435 pixels with their neighbours in four
     bands; `"mnist"`: 70,000 digits as 784 grey values; `"ocr"`: 6,877 handwritten words as sequences of images;
-    `"conll2000"`: 10,948 sentences of newspaper text as columns of words and parts of speech, labelled with phrases.
+    `"conll2000"`: 10,948 sentences of newspaper text as columns of words and parts of speech, labelled with phrases;
+    `"ewt"`: English Web Treebank, sentences with dependency trees.
     """
     if name not in LOADERS:
         raise Unsupported(f"there is no data set {name!r} to load; the names are: {', '.join(sorted(LOADERS))}")

@@ -93,7 +93,7 @@ PLAIN_CSV = CsvForm()
 def read_table(
     source: Any, kind: str = "csv", block_rows: int | None = None, form: CsvForm = PLAIN_CSV
 ) -> Iterator[Table]:
-    """Read the table in blocks of `block_rows` rows, or all at once.
+    """Read the table in blocks of `block_rows` rows; by default a CSV file at once, Parquet in blocks of 65,536.
 
     The columns of a CSV file are separated by commas, tabs or semicolons, whichever is most frequent in the first line.
     Without a header they are named 1, 2, ...

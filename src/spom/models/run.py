@@ -5,7 +5,7 @@ It is one JSON object. `null` stands for a number that was not computed; all tim
     run          1, the version of this schema
     spom         the version that ran
     command      the arguments, as a list of text
-    task         "tagger", "parser", "classifier" or "regressor"
+    task         "tagger", "parser", "pipeline", "classifier" or "regressor"
     estimator    the name of the class
     model        the model's file name, in the same folder
     started      the time at which the run began, ISO 8601, UTC

@@ -252,8 +252,8 @@ class ProximalRegressor(LinearRegressor, Proximal):
         A smooth regression loss, by default the squared loss.
     penalty : penalty, name, "auto" or None
         "auto": a `SquaredL2` with a strength that is chosen on held-out rows, or an `L1` if solver is
-        "working-set". For a penalty given by name the strength is chosen in the same way, from the path of its
-        strengths. None: no penalty. The intercept is never penalised.
+        "working-set", "gpm" or "accgpm". For a penalty given by name the strength is chosen in the same way, from the
+        path of its strengths. None: no penalty. The intercept is never penalised.
     scale : "auto" or bool
         Whether to learn as if dense columns were standardised, as in `OnlineClassifier`. "auto" scales if the strength
         is chosen. `coef_` is in the scale of X in any case.

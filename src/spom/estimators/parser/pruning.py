@@ -38,7 +38,8 @@ from spom.solvers.structured.trees.garrote import best_templates
 from spom.solvers.structured.trees.knockoffs import TemplateDiscovery, discover_arcs
 from spom.solvers.structured.trees.relations import LabelLearner, LabelModel
 
-AUTO_SHARE = 0.2
+# The least number of templates, as a share, for which the budget of their cost is computed.
+LEAST_SHARE = 0.2
 # The share of the templates that "auto" tries, and the shares of the weights.
 HALF, WEIGHTS = 0.5, (0.5, 0.65, 0.8)
 # The share of the sentences for training, and the maximum number of others held out.
@@ -80,13 +81,13 @@ class Pruning:
 
 
 def how_many(prune: Any, count: int) -> int:
-    """Return the number of templates, of `count`, that `prune` means to keep; for "auto" the fewest that are tried.
+    """Return the number of templates, of `count`, that `prune` means to keep; for "auto" the half that is tried.
 
     >>> how_many("auto", 435), how_many(40, 435), how_many(0.1, 435)
-    (87, 40, 44)
+    (218, 40, 44)
     """
     if isinstance(prune, str) and prune == "auto":
-        return max(1, round(AUTO_SHARE * count))
+        return max(1, round(HALF * count))
     if isinstance(prune, (bool, str)) or not isinstance(prune, (int, float, np.integer, np.floating)) or not prune > 0:
         what = "None, 'auto', a number of templates, a share below one or {'false_discovery_rate': a rate}"
         raise ValueError(f"prune must be {what}; it is {prune!r}")
@@ -112,7 +113,7 @@ def select_templates(
         return templates, Pruning(templates.blocks, np.zeros(count), np.ones(count, bool), every, why, 0.0)
     parts = runs(np.arange(n))
     models = [_judged(run, templates, codes, gold, part, how[0]) for part in parts]
-    ranked = ranked_templates(run, templates, codes, gold, how_many(HALF, count))
+    ranked = ranked_templates(run, templates, codes, gold, found)
     fewer, smaller = templates.keep(np.flatnonzero(ranked.kept)), models[:0]
     for part in parts:
         smaller.append(_judged(run, fewer, codes, gold, part, how[0]))
@@ -271,7 +272,7 @@ def choose(templates: ArcTemplates, layout: ArcLayout, beta: Floats, wanted: int
     single = ((table[:, HEAD] < 0) | (table[:, MODIFIER] < 0)) & (table[:, PAIR] < 0) & ~between
     cost = np.where(single, SINGLE, np.where(table[:, SALT] > 0, HASHED, SMALL)) * np.where(between, TAGS, 1.0)
     # Fewer than a fifth are the best of that fifth, which is fast enough.
-    budget = (1.1 * max(AUTO_SHARE, wanted / beta.size) + 0.02) * cost.sum()
+    budget = (1.1 * max(LEAST_SHARE, wanted / beta.size) + 0.02) * cost.sum()
     room = np.zeros(cost.size, dtype=bool)
     for f in np.argsort(-value / np.sqrt(cost), kind="stable"):
         if cost[room].sum() + cost[f] <= budget or not room.any():

@@ -228,7 +228,7 @@ def kinds_of(kinds: Hashes, first: int, last: int) -> Any:
 
 @kernel("void(Characters, Runs, int64, uint64[:, ::1], uint64[::1])")
 def around(text: Characters, runs: Runs, i: int, window: Hashes, out: Hashes) -> None:
-    """Compute the templates from the 18th on: the run of character i, its neighbours, and the paragraph."""
+    """Compute the templates from out[18] on: the run of character i, its neighbours, and the paragraph."""
     n, count, c, k, r = text.points.size, runs.begin.size, window[0], window[1], runs.number[i]
     zero = np.uint64(0)
     word, shape, marks = runs.lower[r], runs.shape[r], runs.marks[r]

@@ -49,7 +49,7 @@ def apply_script(form: str, script: str) -> str:
         return script[1:]
     case, first, before, end, after = _parts(script)
     last = len(form) - end
-    # Case is changed after the edits, except for "keep" and "lower", where added text keeps its own case.
+    # The case is changed after the edits, so that of added text changes too.
     found = before + form[first:last] + after
     return case(found) if last >= first and found else lowered(form)
 

@@ -205,7 +205,7 @@ class TagStage:
     def fit(
         cls, columns: Columns, gold: Coded, folds: int = 0, seed: int = 0, prune: bool = False
     ) -> tuple[TagStage, Ints]:
-        """Return (the stage, jackknifed labels of its training words by `folds` models; none if there are no folds)."""
+        """Return (the stage, labels of its training words: jackknifed by `folds` models, or gold if `folds` is 0)."""
         choice, kept = chosen(columns, gold, seed), None
         if prune:
             kept = needed(columns, gold, choice, seed)

@@ -112,7 +112,8 @@ class SequenceTagger(TakesPenalty, TakesCallbacks, TaggerModel):
     tol : `"batch"` stops when the duality gap is at most tol times the objective (None: 1e-3). Online, under the log
         loss, None means no certificate during training. With a number, `history_` has the gap of each epoch, at the
         cost of one more pass, and training stops in the same way.
-    epochs : passes over the sentences; `"auto"` is 6, and up to 20 where there are fewer than 833 sentences.
+    epochs : passes over the sentences; `"auto"` is 12 for phrases and 6 for other labels, and up to 20 for few
+        sentences (see `spom.estimators.tagger.defaults`).
     update, step, average, cost, shuffle : see `spom.solvers.structured.chains.OnlineChain`.
     prune : choose templates first and learn with those: `"auto"` (templates and small weights are dropped if held-out
             sentences show that a smaller model is good enough, see `spom.estimators.tagger.pruning`), a
