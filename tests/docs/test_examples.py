@@ -1,4 +1,4 @@
-"""What the documentation shows is run: operators, pages, README and the example scripts."""
+"""What the documentation shows is run: pages, README and the example scripts."""
 
 from __future__ import annotations
 
@@ -33,14 +33,6 @@ KINDS = [kind for kind, package in registry.PACKAGES.items() if (ROOT / "src" / 
 
 def name(what: Any) -> str:
     return what.name
-
-
-@pytest.mark.parametrize("entry", [e for kind in KINDS for e in registry.entries(kind)], ids=name)
-def test_the_example_of_each_operator_runs(entry: registry.Entry) -> None:
-    module = sys.modules[entry.cls.__module__]
-    (example,) = doctest.DocTestFinder(recurse=False).find(entry.cls, entry.cls.__name__, module=module)
-    assert example.examples, "an operator shows itself at work"
-    assert doctest.DocTestRunner(optionflags=FLAGS).run(example).failed == 0
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
-import importlib
-
 import numpy as np
 import pytest
 
@@ -21,11 +18,6 @@ WORDS = [
     {"form": "dogs", "lemma": "dog", "upos": "NOUN", "xpos": "NNS", "head": 3, "deprel": "nsubj"},
     {"form": "bark", "lemma": "bark", "upos": "VERB", "xpos": "VBP", "head": 0, "deprel": "root"},
 ]
-
-
-@pytest.mark.parametrize("name", ["arc_sets", "arcs"])
-def test_docstrings(name: str) -> None:
-    assert doctest.testmod(importlib.import_module(f"spom.features.{name}")).failed == 0
 
 
 @pytest.mark.parametrize("name", ["compact", "large"])

@@ -13,7 +13,7 @@ def levels(heads: Sequence[int]) -> list[int]:
     """Return the level of each word's arc, above all arcs that it spans and shorter ones that it crosses; 0 for a root.
 
     >>> levels([2, 3, 0, 3])
-    [1, 2, 0, 1]
+    [1, 1, 0, 1]
     """
     found = [0] * len(heads)
     spans = [(abs(head - i), min(head, i), max(head, i), i) for i, head in enumerate(heads, 1) if head > 0]

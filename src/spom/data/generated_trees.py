@@ -17,7 +17,7 @@ def kitchen(sentences: int, seed: int = 0) -> str:
     """Generate sentences such as `Don't boil the red onions in a small pan.`, four per paragraph, in CoNLL-U.
 
     >>> print(kitchen(1).splitlines()[1])
-    # text = Drain the dry butter.
+    # text = Cover the large eggs.
     """
     random, lines = np.random.default_rng(seed), []
     for s in range(sentences):

@@ -138,8 +138,8 @@ class _Problem:
 def lead(ours: Sequence[float], peer: Sequence[float]) -> tuple[float, float]:
     """Return (mean, twice the standard error) of log(peer / ours) over runs on the same data.
 
-    >>> lead([1.0, 1.0], [2.0, 2.0])[0] == np.log(2.0)
-    True
+    >>> round(lead([1.0, 1.0], [2.0, 2.0])[0], 4)
+    0.6931
     """
     logs = np.log(np.asarray(peer) / np.asarray(ours))
     error = float(logs.std(ddof=1) / np.sqrt(len(logs))) if len(logs) > 1 else np.inf

@@ -16,7 +16,7 @@ def half_sparse(n: int, d: int, seed: int, flipped: float = 0.1) -> tuple[Floats
     """Draw Gaussian inputs, and labels from a Gaussian weight vector that is half zero, a part of them flipped.
 
     >>> X, y = half_sparse(5, 3, seed=0)
-    >>> X.shape, sorted(set(y))
+    >>> X.shape, sorted(set(y.tolist()))
     ((5, 3), [-1.0, 1.0])
     """
     rng = np.random.default_rng([seed, 1])
