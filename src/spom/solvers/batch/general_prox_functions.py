@@ -29,8 +29,7 @@ def best_epsilon(p: int) -> float:
 
 
 def modulus(eps: float, p: int) -> float:
-    """Return the modulus of strong convexity of 1/2 norm_{1+eps}^2 with respect to the l1 norm in p dimensions.
-    """
+    """Return the modulus of strong convexity of 1/2 norm_{1+eps}^2 with respect to the l1 norm in p dimensions."""
     return float(eps * max(p, 1) ** (-2.0 * eps / (1.0 + eps)))
 
 

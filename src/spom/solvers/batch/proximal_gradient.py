@@ -162,8 +162,7 @@ class _Run:
         self.x, self.ax, self.k = x, ax, self.k + 1
 
     def _step(self) -> tuple[Floats, Floats]:
-        """Return prox(y - g / L) and its image, with the first L for which the model is an upper bound there.
-        """
+        """Return prox(y - g / L) and its image, with the first L for which the model is an upper bound there."""
         f_y, g = self.value(self.ay), self.gradient(self.ay)
         self._count(gradients=1, values=1)
         part, doublings = self.solver.smooth.penalised, 0

@@ -78,8 +78,7 @@ def step_size(state: Scales, rounds: Rounds, t: int, slope: float, size: float) 
 
 @kernel("void(Examples, int64, Scales, float64, float64[::1], float64[::1])")
 def move_row(rows: Examples, i: int, state: Scales, change: float, dots: Floats, squares: Floats) -> None:
-    """w <- w - change x_i, with squared norms updated; `dots` and `squares` of the row's blocks are reset to zero.
-    """
+    """w <- w - change x_i, with squared norms updated; `dots` and `squares` of the row's blocks are reset to zero."""
     v, table, blocks = state.v, state.table, state.blocks
     shift = rows.indptr[i] if rows.dense else 0
     count = table.shape[1] - 1

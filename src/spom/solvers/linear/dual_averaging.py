@@ -77,8 +77,7 @@ def collect(table: Floats, j: int, g: float, x: float, w: float, count: float, m
 def averaging_rounds(
     rows: Examples, rounds: Rounds, loss: Loss, state: Averages, slopes: Floats, grad: Floats
 ) -> float:
-    """Run rounds of `batch` rows each; steps[t] is the beta with which round t reads theta. `grad` is zeros.
-    """
+    """Run rounds of `batch` rows each; steps[t] is the beta with which round t reads theta. `grad` is zeros."""
     total = 0.0
     indptr, indices, data = rows.indptr, rows.indices, rows.data
     table, l1, l2, done = state
@@ -189,8 +188,7 @@ class AveragingVector:
 
 
 class AveragingFull(FullUpdate):
-    """Dual averaging with any penalty that has a prox: one full prox per round, and one step for all coordinates.
-    """
+    """Dual averaging with any penalty that has a prox: one full prox per round, and one step for all coordinates."""
 
     name = "dual averaging, eager"
 

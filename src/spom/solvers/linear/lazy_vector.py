@@ -80,8 +80,7 @@ def add_iterates(table: Floats, j: int, t: int, clock: Floats) -> None:
 
 @kernel("void(float64[:, ::1], int64, float64, float64, float64, int64, float64)")
 def move(table: Floats, j: int, g: float, x: float, eta: float, mode: int, delta: float) -> None:
-    """Take the gradient step of one coordinate, and update its h for the next proxes; x is the entry of g.
-    """
+    """Take the gradient step of one coordinate, and update its h for the next proxes; x is the entry of g."""
     if g == 0.0:
         return
     if mode == PLAIN:

@@ -193,8 +193,7 @@ def close_pass(u: Floats, state: Anchored, point: Floats, first: int, end: int) 
 
 @kernel("UniTuple(float64, 2)(float64[::1], float64)", fastmath={"reassoc"})
 def take_roots(squares: Floats, least: float) -> tuple[float, float]:
-    """Replace squares, raised to at least `least`, by their roots; return the sums of the roots and the squares.
-    """
+    """Replace squares, raised to at least `least`, by their roots; return the sums of the roots and the squares."""
     total, squared = 0.0, 0.0
     for j in range(squares.size):
         s = max(squares[j], least)

@@ -57,8 +57,7 @@ def prefetch_row(store: Any, row: int) -> None:
 
 @kernel("int64(Grams, float64[::1], Wrong, int64, int64[::1])")
 def missing_rows(grams: Grams, on: Floats, wrong: Wrong, clock: int, wanted: Ints) -> int:
-    """List the rows in `wanted` that a step of the blocks that are on needs and the store lacks; return their number.
-    """
+    """List in `wanted` the rows that a step of the blocks that are on needs and the store lacks; return their count."""
     missing, n = 0, grams.slots.shape[1]
     if grams.ages.size == 0:
         return 0

@@ -41,7 +41,7 @@ def product(gram: Gram, r: Floats) -> Floats:
 
 @dataclass
 class _Point:
-    """Coefficients a_m and what they give, f_m = K_m a_m: one row for each kernel."""
+    """Coefficients a_m and their outputs f_m = K_m a_m, one row per kernel."""
 
     a: Floats
     f: Floats

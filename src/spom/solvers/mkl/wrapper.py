@@ -230,8 +230,7 @@ class WrapperMKL:
         return np.asarray(-0.5 * self._norms**2 / (self.blocks.strength * self.blocks.weights**2))
 
     def _descent(self, share: Floats) -> Floats:
-        """Return the reduced gradient: the largest share offsets the changes of the others, and none goes below zero.
-        """
+        """Return the reduced gradient: the largest share offsets the changes of the others, which stay >= 0."""
         gradient, most = self._gradient(), int(share.argmax())
         way = gradient[most] - gradient
         way[(share <= 0.0) & (way < 0.0)] = 0.0

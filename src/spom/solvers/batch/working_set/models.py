@@ -46,8 +46,7 @@ class Inner:
 
 
 def inner_for(smooth: LinearSmooth, blocks: PenalisedBlocks, store: Store | None) -> Inner:
-    """Return the method for this loss and matrix: Gram matrices, or columns if X is sparse and large.
-    """
+    """Return the method for this loss and matrix: Gram matrices, or columns if X is sparse and large."""
     if smooth.outputs is not None:
         from spom.solvers.batch.working_set.multiclass import Rows
 

@@ -42,8 +42,7 @@ TOTAL, STEPS = range(2)
 
 
 class Dual(NamedTuple):
-    """Everything that a run changes except the scores: alpha (labels, tokens), V of explicit blocks, T of label pairs.
-    """
+    """All that a run changes except the scores: alpha (labels, tokens), V of explicit blocks, T of label pairs."""
 
     alpha: Annotated[Floats, "float64[:, ::1]"]
     V: Annotated[Floats, "float64[:, ::1]"]

@@ -337,7 +337,7 @@ class DualAveragingKernels(KernelSolver):
         kept, own, blocks = state.internal, self._saved(), self.problem.n_blocks + 1
         self._check_settings(state)
         like = own | {"scales": np.zeros(blocks), "block_norms": np.zeros(blocks)}
-        # The scores of a kernel in the average are of its own number type, float32 or float64.
+        # The scores of a kernel in the average have their own number type, float32 or float64.
         shape, prefix = self._F.shape[1:], "average.scores."
         known = {f"{prefix}{m}" for m in range(self._F.shape[0])}
         scores = {name: a for name, a in kept.items() if name.startswith(prefix)}

@@ -193,7 +193,7 @@ def move(outputs: Any, a: int, b: int, g: float, visit: Visit, dual: Dual) -> No
     fastmath={"reassoc", "contract"},
 )
 def push(change: Floats, begin: int, K: Any, scale: float, A: Floats, F: Floats) -> int:
-    """A += change and F += change K, with one row of K per changed token; `change` is zero afterwards; return the
+    """A += change and F += change K, by a row of K per changed token, and clear `change`; return the
     number of tokens.
     """
     touched = 0
@@ -307,8 +307,7 @@ sweep_double = kernel(f"void(int64[::1], Sequences, {GRAMS[1]}, {_ARGUMENTS}")(_
 
 @kernel("void(Sequences, float64, Dual, Outputs, float64[::1])")
 def find_gaps(sequences: Sequences, cost: float, dual: Dual, pool: Outputs, out: Floats) -> None:
-    """Write each sequence's part of the gap to `out`: its first-order gain if all its weight moved to its best output.
-    """
+    """Write each sequence's part of the gap to `out`: its first-order gain if its weight moved to its best output."""
     outputs, places, weights, slots, counts, _ = pool
     offsets, gold, F, T = sequences.offsets, sequences.gold, dual.F, dual.T
     none = np.zeros(F.shape[0])
@@ -347,8 +346,7 @@ def forget(offsets: Ints, pool: Outputs, limit: int) -> None:
 
 @kernel(f"UniTuple(float64, 2)(Sequences, float64, {MATRIX}, {MATRIX}, float64)")
 def hinge_on_ray(sequences: Sequences, cost: float, F: Floats, T: Floats, factor: float) -> tuple[float, float]:
-    """Return the sum of weight times hinge loss at the scores factor F and factor T, and its derivative in the factor.
-    """
+    """Return the sum of weight times hinge loss at the scores factor F and factor T, and its derivative in factor."""
     offsets, gold, weight = sequences
     total, slope, none = 0.0, 0.0, np.zeros(F.shape[0])
     scaled = factor * T

@@ -113,8 +113,7 @@ class SquaredSum(BlockPenalty):
         return self.strength * (self.ratio * self.weights * float(self.weights @ b) + (1.0 - self.ratio) * b)
 
     def conjugate(self, n: Floats) -> float:
-        """Return half the largest (n_m / d_m)^2 over c for r = 1; else use b = (n - d tau) / a, by sorting the ratios.
-        """
+        """Return half the largest (n_m / d_m)^2 over c if r = 1; else find b = (n - d tau) / a by sorting n / d."""
         d, c, a = self.weights, self.strength * self.ratio, self.strength * (1.0 - self.ratio)
         if a == 0.0:
             return 0.5 * float(np.max(n / d, initial=0.0)) ** 2 / c
@@ -174,8 +173,7 @@ class Powers(BlockPenalty):
 
 
 def block_penalty(penalty: Any, count: int) -> BlockPenalty:
-    """Return the form of a penalty object that the dual needs, for `count` blocks; raise `Unsupported` if it has none.
-    """
+    """Return the form of a penalty that the dual needs, for `count` blocks; raise `Unsupported` if there is none."""
     if isinstance(penalty, SquaredL2):
         return PlainSum(penalty, count)
     if isinstance(penalty, SparseMKL):

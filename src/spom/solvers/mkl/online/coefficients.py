@@ -45,8 +45,7 @@ class Model(NamedTuple):
 
 @kernel("void(Model, int64, Wrong, float64)")
 def add_coefficients(model: Model, m: int, wrong: Wrong, c: float) -> None:
-    """A[m, :, i] += c D[t] for wrong tokens, and sums -= sigma c D, as the running average must not count it earlier.
-    """
+    """A[m, :, i] += c D[t] for wrong tokens, and sums -= sigma c D, as the average must not count it earlier."""
     A, marks, sums, errors = model.A[m], model.amarks[m], model.sums[m], wrong.errors
     stamp, sigma = model.stamps[m], model.table[SIGMA, m]
     for e in range(wrong.size):

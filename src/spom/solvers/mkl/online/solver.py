@@ -217,8 +217,7 @@ class OnlineKernels(KernelSolver):
         return Progress(state.k, int(internal["rounds"][0]), state.seconds)
 
     def parts(self, theta: Floats) -> tuple[Floats, Floats, Floats]:
-        """Return (coefficients by block, token and label, explicit weights, transitions) of a state's theta, as views.
-        """
+        """Return (coefficients by block, token and label, explicit weights, transitions) of a theta, as views."""
         p = self.problem
         features = sum(block.n_features for block in p.explicit)
         shapes = ((len(p.grams), p.n_labels, p.n_tokens), (features, p.n_labels), (p.n_labels, p.n_labels))
