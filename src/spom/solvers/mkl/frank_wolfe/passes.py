@@ -5,8 +5,8 @@ A[y, u] = [y is right at token u] - (share of the outputs that have y there), an
 neighbouring labels: F = A K scores a label at a token, T = b V a transition.
 
 A visit finds the output with the highest score plus cost, adds it to the sequence's own outputs, and moves weight
-from the worst of them to the best, by an exact step, until they are about equal. These steps look at the sequence
-alone; the change of A goes into F at the end, with one row of K for a token.
+from the worst of them to the best, by an exact step, until they are about equal. These steps involve only the
+sequence itself; the change of A is added to F at the end, with one row of K per token.
 """
 
 from __future__ import annotations
@@ -193,9 +193,7 @@ def move(outputs: Any, a: int, b: int, g: float, visit: Visit, dual: Dual) -> No
     fastmath={"reassoc", "contract"},
 )
 def push(change: Floats, begin: int, K: Any, scale: float, A: Floats, F: Floats) -> int:
-    """A += change and F += change K, by a row of K per changed token, and clear `change`; return the
-    number of tokens.
-    """
+    """A += change and F += change K, with a row of K per changed token; clear `change`, and return their number."""
     touched = 0
     for t in range(change.shape[0]):
         row = K[begin + t]

@@ -45,7 +45,8 @@ from spom.solvers.structured.trees.scoring import find_places, to_matrix
 from spom.solvers.structured.trees.solver import ArcSolver
 from spom.solvers.structured.trees.space import WEIGHTS, Layout, Places, Space, index_of, make_space, prepare
 
-# Entries of `passed`: the sum of the steps so far, its sum over rounds, and the factor that brings the weights into the ball.
+# Entries of `passed`: the sum of the steps so far, its sum over rounds, and the factor that brings the weights into
+# the ball.
 STEPS, STEP_SUM, INSIDE = range(3)
 
 
