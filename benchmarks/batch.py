@@ -1,5 +1,4 @@
-"""Batch solvers compared with celer, skglm, adelie, scikit-learn, liblinear and spams, one thread, all to the same
-accuracy.
+"""Batch solvers compared with celer, skglm, adelie, scikit-learn, liblinear and spams, one thread, equal accuracy.
 
 Tolerances mean different things in different tools. So each peer runs with the loosest power of ten at which the
 duality gap of its result, computed here, is small enough. The time is that of this run alone.

@@ -2,9 +2,8 @@
 
 The peer reads the same file and builds the 19 features of CRFsuite's chunking tutorial per token as strings, in
 hand-written code (faster than the tutorial's own loop over templates, which is timed too). It passes them, for
-training,
-to python-crfsuite's `Trainer.append`, which numbers them, and for tagging as its `ItemSequence`. CPU seconds; compiled
-code is loaded before the clock starts.
+training, to python-crfsuite's `Trainer.append`, which numbers them, and for tagging as its `ItemSequence`. CPU seconds;
+compiled code is loaded before the clock starts.
 """
 
 from __future__ import annotations

@@ -4,9 +4,8 @@ The limit is the gain of two independent runs at once, in separate processes, ov
 gain of two workers over that limit, in which the time of one worker cancels out: the seconds of two runs at once over
 those of two consecutive runs with two workers. The latter are measured around the former in each turn, so that a change
 of the machine's speed affects both; reported are medians of turns. BLAS has one thread everywhere. `python -m
-benchmarks
-scale`, or a part: `scale:stream`. Parts: tagger, parser, predict, batch, quality, stream, dask,
-model (the source of docs/guide/scale-model.rst).
+benchmarks scale`, or a part: `scale:stream`. Parts: tagger, parser, predict, batch, quality, stream, dask, model (the
+source of docs/guide/scale-model.rst).
 """
 
 from __future__ import annotations

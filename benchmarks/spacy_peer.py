@@ -5,9 +5,8 @@ training part, and stops by its scores on the development part. Both sides get g
 from the training part alone. `SPOM_SPACY` names the Python that has spaCy, where it is not this one;
 `SPOM_SPACY_SECONDS` ends its training after so many CPU seconds, with the best model until then, and the row says so.
 spaCy's models are kept in the folder `SPOM_SPACY_MODELS` (default: the user's cache), so that the steps after an hour
-of
-training can be run again; a fully trained model is not trained again. Its figures are kept in
-`results/spacy.json`: ours are measured each time, and `SPOM_AGAIN=1` measures spaCy's again.
+of training can be run again; a fully trained model is not trained again. Its figures are kept in `results/spacy.json`:
+ours are measured each time, and `SPOM_AGAIN=1` measures spaCy's again.
 """
 
 from __future__ import annotations

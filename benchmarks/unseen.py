@@ -5,8 +5,7 @@
 
 Categories become columns of zeros and ones, missing numbers become the median. There are five splits (kernels: two),
 with 70 % of the rows for training (60 %, at most 1,100 rows). The other tools have their defaults; for `SVC` three
-folds
-choose kernel, width and C. "Scaled" is the best of the same tools behind a `StandardScaler`.
+folds choose kernel, width and C. "Scaled" is the best of the same tools behind a `StandardScaler`.
 """
 
 from __future__ import annotations

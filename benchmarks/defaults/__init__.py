@@ -1,5 +1,4 @@
-"""Every estimator with only the data as argument, against the peers with their defaults: `python -m benchmarks
-defaults`.
+"""Every estimator with only the data as argument, against the peers' defaults: `python -m benchmarks defaults`.
 
 Each file for a kind of learner has `LEARNERS` and a `run(...)` that yields `Row`s; `rows.py` stores and prints them. A
 part names a kind, a data set and a learner, each of which is optional:

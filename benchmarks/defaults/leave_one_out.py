@@ -3,11 +3,10 @@
 `python -m benchmarks.defaults.leave_one_out measure [SET ...]` holds out a fifth of the *training* rows of each set of
 the suite (two fifths if there are few rows; test rows are not used). On the other rows, it follows the path of
 strengths as an estimator does, and learns with each strength. The losses on the estimator's own held-out rows, and the
-scores on the rows held out here, go to
-`results/strengths.json`. `... choose` then tries every rule of `RULES` on these figures: a rule has the ends of the
-path, the default multiple, and the number of standard errors that it takes to leave the default. The regret of a rule
-on a set is the loss in score relative to the best strength there. For each family of sets, the rule with the least mean
-regret on the *other* families is chosen and tested on it.
+scores on the rows held out here, go to `results/strengths.json`. `... choose` then tries every rule of `RULES` on these
+figures: a rule has the ends of the path, the default multiple, and the number of standard errors that it takes to leave
+the default. The regret of a rule on a set is the loss in score relative to the best strength there. For each family of
+sets, the rule with the least mean regret on the *other* families is chosen and tested on it.
 """
 
 from __future__ import annotations

@@ -20,8 +20,7 @@ PLAIN, DIAGONAL, FREE = 0, 1, 2
 
 
 class Step(Parameters):
-    """A rule: `sizes` gives eta for rounds; `mode` says what a loop divides it by, and `delta` is the start of the
-    divisor.
+    """A rule: `sizes` gives eta for rounds; `mode` says what a loop divides it by, and `delta` where that starts.
 
     The first step of a parameter-free run moves a feature's part of the score by `delta`.
     """
@@ -142,8 +141,7 @@ class AdaGrad(Constant):
     """eta_{t,j} = eta0 / (delta + sqrt(sum of squared gradients of coordinate j)): Duchi, Hazan and Singer 2011.
 
     The proximal step is exact in the same diagonal metric. If a penalty couples coordinates, those of one row share
-    their
-    sum; if it couples all, there is a single sum.
+    their sum; if it couples all, there is a single sum.
     """
 
     mode = DIAGONAL

@@ -100,8 +100,7 @@ def balanced(smooth: LinearSmooth, here: Point) -> tuple[Floats, Floats] | None:
 
 
 def best_intercept(smooth: LinearSmooth, alpha: Floats, scores: Floats) -> tuple[Any, Floats]:
-    """Return (b, alpha): the shift b of these scores with the least loss, by Newton's method, and the derivatives
-    there.
+    """Return (b, alpha): the shift b of these scores with the least loss, by Newton's method, and alpha there.
 
     b is 0 for losses other than the logistic ones and the squared hinge.
     """

@@ -60,8 +60,8 @@ class GeneralProximal:
     - `lipschitz`: the constant of the gradient in the norm; None computes it where it is needed. With `line_search`
       it is the start of backtracking (None: a small first guess), and later rounds may use a smaller one.
     - `tau`: 0 for the estimate without the penalty, which needs no second prox; 1 for the estimate with the penalty,
-    which
-      takes one more prox per round (Euclidean prox-function, or l1 from 0) and uses `strong_convexity` of the penalty.
+      which takes one more prox per round (Euclidean prox-function, or l1 from 0) and uses `strong_convexity` of the
+      penalty.
     - `q`: the prox-function is 1/2 norm_q^2 around the start; None takes the best one for the norm.
     - `beta0`: weight of the prox-function; the default, infinity, is the limit in which the Euclidean case is FISTA.
     - `restart`: restart the estimate when the objective grows. Theorem 2 does not cover restarts.

@@ -56,8 +56,7 @@ class Path:
 
 
 def strength_grid(smooth: LinearSmooth, penalty: Any, n_strengths: int = 100, ratio: float = 1e-3) -> Floats:
-    """Return `n_strengths` strengths, from the smallest that gives zero weights down to `ratio` of it, geometrically
-    spaced.
+    """Return `n_strengths` geometrically spaced strengths, from the least that gives zero weights to `ratio` of it.
 
     >>> import numpy as np
     >>> from spom.losses import Squared
@@ -184,7 +183,7 @@ def check_grid(strengths: ArrayLike) -> Floats:
 
 
 def gap_safe(smooth: LinearSmooth, penalty: Any, theta: Floats) -> Any:
-    """Return a mask of features that certainly have weight zero at the optimum; empty if no rule is known.
+    """Return a mask of features that certainly have weight zero at the optimum; all False if no rule is known.
 
     >>> import numpy as np
     >>> from spom.losses import Squared

@@ -131,9 +131,7 @@ def _is_p_norm(p: Problem) -> bool:
 
 
 def resolve_step(step: Step, loss: Any, penalty: Any, mirror: Any, rows: Rows) -> Step:
-    """Return the rule itself, or, for a `Theory` step, the largest eta0 / sqrt(t) that the theory allows for these
-    data.
-    """
+    """Return the rule itself, or, for a `Theory` step, the largest eta0 / sqrt(t) that the theory allows."""
     if not isinstance(step, Theory):
         return step
     from spom.theory import largest_step
@@ -142,9 +140,7 @@ def resolve_step(step: Step, loss: Any, penalty: Any, mirror: Any, rows: Rows) -
 
 
 def resolve_projection(projection: Any, loss: Any, penalty: Any, rows: Rows, outputs: int | None) -> Any:
-    """Return the set to project to, from None, a set, the radius of an l2 ball, or `"auto"`: a ball that contains the
-    optimum.
-    """
+    """Return the set to project to, from None, a set, the radius of an l2 ball, or `"auto"` (contains the optimum)."""
     if projection is None:
         return None
     if isinstance(projection, str):

@@ -119,8 +119,7 @@ class RowLoss(NamedTuple):
 
 
 def undo(engine: Any, arrays: Arrays, touched: Ints, names: tuple[str, ...]) -> Callable[[], bool]:
-    """Return what `Staying.mark` returns, for an engine with these tables (one row per coordinate) and numeric
-    attributes.
+    """Return what `Staying.mark` returns, for an engine with these tables (one row per coordinate) and numbers.
 
     The last row is the intercept's, if there is one.
     """

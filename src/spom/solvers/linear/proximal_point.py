@@ -19,8 +19,7 @@ keeps a plain stochastic step from the optimum (Shalev-Shwartz and Zhang 2013; L
 There is no step size. M_j = c L / N sqrt(s_j) sum_l sqrt(s_l), with s_j the mean square of feature j and L the
 loss's smoothness, makes the mean of L/N norm_{1/M}(x_i)^2 equal to 1 for c = 1. c starts at 1/2, or above it if there
 are many examples (`first_scale`). It falls by a fifth after a pass that lowered the objective on a fixed sample of
-rows,
-and doubles after one that raised it, which is undone. Any c > 0 converges; the sample only decides how fast.
+rows, and doubles after one that raised it, which is undone. Any c > 0 converges; the sample only decides how fast.
 """
 
 from __future__ import annotations

@@ -22,8 +22,7 @@ LEAST_CHANGE, CHANGES = range(2)
 
 
 class DualSteps(NamedTuple):
-    """The data that a pass changes: u, the derivatives of the examples, and two numbers; and the parameters of its
-    steps.
+    """The data of a pass: u, the derivatives of the examples, two numbers, and the parameters of its steps.
 
     The numbers are the smallest change of a derivative that is applied, and the running sum of all changes.
     """
@@ -68,9 +67,7 @@ def logistic_slope(y: float, a: float, q: float, old: float) -> tuple[float, flo
 
 @kernel("float64(float64, float64, float64, float64, int64, Loss)")
 def implicit_slope(y: float, a: float, q: float, old: float, code: int, loss: Loss) -> float:
-    """s = phi'(y, a - q (s - old)): the new derivative of an example with score a, for losses other than the logistic
-    one.
-    """
+    """s = phi'(y, a - q (s - old)): the new derivative of an example with score a, for all but the logistic loss."""
     if code == SQUARED:
         return (a - y + q * old) / (1.0 + q)
     if code == HINGE:

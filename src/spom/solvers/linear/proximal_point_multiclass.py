@@ -30,9 +30,7 @@ PART = 4096
 
 
 class RowSteps(NamedTuple):
-    """The data that the steps of a pass change and use: u, 1 / (M + l2), the derivatives of the examples, and L of the
-    loss.
-    """
+    """The data of a pass: u, 1 / (M + l2), the derivatives of the examples, L of the loss, and the intercept."""
 
     u: Annotated[Floats, "float64[:, ::1]"]
     inverse: Annotated[Floats, "float64[::1]"]

@@ -69,9 +69,7 @@ def read_slopes(slopes: Slopes, i: int, out: Floats) -> None:
 
 @kernel("void(Slopes, int64, float64[::1])")
 def write_slopes(slopes: Slopes, i: int, new: Floats) -> None:
-    """Store the derivatives of row i that are above the bound; `new` becomes the stored ones, with the rest
-    approximated.
-    """
+    """Store the derivatives of row i above the bound; `new` becomes the stored ones, with the rest approximated."""
     count = 0
     rest = mass = 0.0
     for c in range(new.size):

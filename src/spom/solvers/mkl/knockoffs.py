@@ -43,8 +43,7 @@ def select_kernels(
     """Select kernels out of `count`, with an expected share of noise among them of at most `rate`.
 
     `block(m, rows)` gives K_m(x_i, x_j) for i and j in `rows`. `targets` has a row per example, multiplied by its
-    weight,
-    and columns that sum to zero over the examples.
+    weight, and columns that sum to zero over the examples.
     """
     begin, random = time.perf_counter(), np.random.default_rng(seed)
     copies = int(np.ceil(round(2.0 / rate, 9)))

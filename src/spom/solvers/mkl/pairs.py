@@ -113,8 +113,7 @@ def ascend(gram: Any, pair: Pair, n: int, cost: float, tol: float) -> None:
 
 @kernel([f"void({f}[:, ::1], {f}[:, ::1], Classes, float64[::1], Pair, float64, float64[:, :, ::1])" for f in REALS])
 def all_pairs(K: Any, gram: Any, classes: Classes, costs: Floats, pair: Pair, tol: float, out: Floats) -> None:
-    """out[c, i, b] = alpha_ib at the cost c, for all pairs; costs must increase, and each run starts from the previous
-    one.
+    """out[c, i, b] = alpha_ib at the cost c, for all pairs; costs must increase, and runs start from the previous one.
 
     `gram` is scratch for the matrix of a pair.
     """

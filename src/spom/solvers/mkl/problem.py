@@ -224,8 +224,7 @@ def chosen_penalty(given: Any, count: int, total: float) -> Any:
 
     `"auto"` is `SparseMKL(1 / (2 N))`, i.e. C = 1 / (strength N) = 2. On handwritten words C = 4 is .6 points
     worse, and C was not varied elsewhere. Any other name gets the strength at which the penalty of a single block of
-    norm
-    2 sqrt(N) is 1, the hinge loss at zero. None is no penalty.
+    norm 2 sqrt(N) is 1, the hinge loss at zero. None is no penalty.
 
     >>> from spom.penalties import GroupLasso
     >>> chosen_penalty("auto", 2, 100.0), chosen_penalty("group-lasso", 2, 100.0), chosen_penalty(None, 2, 100.0)

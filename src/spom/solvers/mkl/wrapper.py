@@ -126,9 +126,8 @@ class WrapperMKL:
     """min over kernel weights s of [min over w of 1/2 norm(w)^2 + mean hinge loss, with the kernel sum_m s_m K_m].
 
     The inner machine is structured Pegasos, with `first` passes in the first call and `later` passes in the others.
-    Each
-    call starts from the end of the previous one and continues its count of steps. Pegasos takes the step 1 / t; with
-    `offset` = c its counter starts at c times the number of sequences, so the first steps are smaller. The kernel
+    Each call starts from the end of the previous one and continues its count of steps. Pegasos takes the step 1 / t;
+    with `offset` = c its counter starts at c times the number of sequences, so the first steps are smaller. The kernel
     weights follow from its result:
 
     - `method="gauss-seidel"`: the weights become the best ones for the block norms (Kloft et al. 2010);
@@ -205,8 +204,7 @@ class WrapperMKL:
                 trial = np.maximum(share + step * way, 0.0)
                 yield from self._call(self.blocks.normalised(trial), self.later)
                 # The slope at the trial says whether the lowest point was passed. Values of the objective do not,
-                # because the
-                # machine of each trial had more passes than the one before.
+                # because the machine of each trial had more passes than the one before.
                 after = float(way @ self._gradient())
                 if after <= 0.0:
                     share = trial / trial.sum()

@@ -95,8 +95,7 @@ class Structure(NamedTuple):
 
     `augment(scores, gold, cost)` adds the cost of wrong tokens to the scores. `best` and `sums` (scores, gold, scratch,
     out) return the highest score, or the log of the sum of exponentials, minus the score of gold. They overwrite `out`
-    with
-    the parts of the best output, or the expected parts, minus those of gold.
+    with the parts of the best output, or the expected parts, minus those of gold.
     """
 
     augment: Annotated[Any, "FunctionType(void(Parts, int64[::1], float64))"]

@@ -139,9 +139,7 @@ class Quadratic:
 
 
 def best_on_ray(at: Floats, step: Floats, g: Floats, curvature: float, l1: Floats) -> float:
-    """Return the t >= 0 that minimises the quadratic plus the l1 term at `at + t step`; the slope jumps at each
-    crossing.
-    """
+    """Return the t >= 0 that minimises the quadratic plus the l1 term at `at + t step`; slopes jump at crossings."""
     crossing = np.flatnonzero((at * step < 0.0) & (l1 > 0.0))
     times = -at[crossing] / step[crossing]
     order = np.argsort(times)

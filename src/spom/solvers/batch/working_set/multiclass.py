@@ -197,9 +197,7 @@ class _Fista:
 
 
 class Rows(Inner):
-    """The problem on rows: accelerated proximal gradient in a metric, and Newton steps. A narrow matrix is a single
-    set.
-    """
+    """The problem on rows: accelerated proximal gradient in a metric, and Newton steps. A narrow matrix is one set."""
 
     largest = LARGEST
 

@@ -112,9 +112,7 @@ def dense_columns(smooth: LinearSmooth, order: Ints) -> Floats:
 
 
 def sparse_columns(smooth: LinearSmooth) -> Any:
-    """Return X in CSC form with 32-bit indices, plus a column of ones for an intercept; the user's arrays are not
-    changed.
-    """
+    """Return X in CSC form with 32-bit indices, plus ones for an intercept; the user's arrays are not changed."""
     X = sparse.csc_matrix(smooth.X)
     if smooth.fit_intercept:
         X = sparse.hstack([X, np.ones((X.shape[0], 1))], format="csc")

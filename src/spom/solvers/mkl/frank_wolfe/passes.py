@@ -54,8 +54,7 @@ class Dual(NamedTuple):
 
 
 class Outputs(NamedTuple):
-    """The outputs found: those of sequence i start at places[i], their weights and ages at slots[i], and counts[i]
-    many.
+    """The outputs found: sequence i has counts[i], which start at places[i], their weights and ages at slots[i].
 
     The age of an output is the number of passes since it was last the best.
     """

@@ -195,12 +195,9 @@ class KernelWeights:
     """Scales s of the blocks, moved towards the best ones for the current norms.
 
     In the logarithm, a full step takes a share to its target. This alternates between the machine and its kernel: it
-    never
-    increases the objective, but is slow if two kernels are nearly as good. A block takes longer steps while it keeps
-    its
-    direction, and shorter ones when it turns. A block with a tiny share and a smaller target is switched off. It comes
-    back
-    when its gradient exceeds the slope of the penalty.
+    never increases the objective, but is slow if two kernels are nearly as good. A block takes longer steps while it
+    keeps its direction, and shorter ones when it turns. A block with a tiny share and a smaller target is switched off.
+    It comes back when its gradient exceeds the slope of the penalty.
     """
 
     def __init__(self, blocks: BlockPenalty) -> None:

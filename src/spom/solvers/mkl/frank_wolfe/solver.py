@@ -65,8 +65,7 @@ class FrankWolfeMKL:
     The problems of the sequences are solved in turn, each on the outputs found for it so far, with the kernel weights
     fixed during a pass. Then the kernel weights move towards the best ones for the block norms. Each round ends with a
     certificate: the objective at the current point minus the best value of the dual so far, an upper bound on the
-    distance
-    to the optimum.
+    distance to the optimum.
 
     Iterating yields one `State` per round, whose `theta` is `coef` and `internal["gap"]` the gap; it ends when that is
     at most `tol` times the objective. With float32 Gram matrices the gap has an error below 1e-6 times the objective.
@@ -270,14 +269,11 @@ class FrankWolfeMKL:
         )
 
     def _lengthen(self, b: Floats, free: float) -> float:
-        """Find the best length t of theta: minimise the loss at t theta, plus h(t b) + t^2 free. Return the loss at t =
-        1.
+        """Find the length t that minimises the loss at t theta plus h(t b) + t^2 free; return the loss at t = 1.
 
         If the rows are separable and the kernels are large relative to the strength, the optimum has almost no loss,
-        and most
-        of the objective of a slightly too short theta is loss. The loss is convex in t: tangents bound it from below,
-        and the
-        next t minimises the sum with their maximum.
+        and most of the objective of a slightly too short theta is loss. The loss is convex in t: tangents bound it from
+        below, and the next t minimises the sum with their maximum.
         """
         tangents, t = [(0.0, 0.0)], 1.0
         self.objective, first, omega, degree = np.inf, 0.0, self.blocks.value(b), float(self.blocks.degree)
@@ -374,12 +370,10 @@ class FrankWolfeMKL:
 
 
 def dual_bound(blocks: BlockPenalty, cost: float, norms: Floats, free: float) -> float:
-    """Return the largest value of the dual on the line from zero, where each sequence has its right output, to this
-    point.
+    """Return the largest value of the dual on the line from zero, where all have their right output, to this point.
 
     s cost - h*(s norms) - s^2 free is concave in s. The best s is < 1 if the point itself is not feasible (a group
-    lasso
-    whose v is too long) or too far. `free` is the conjugate of the part with a fixed weight.
+    lasso whose v is too long) or too far. `free` is the conjugate of the part with a fixed weight.
     """
 
     def value(s: float) -> float:

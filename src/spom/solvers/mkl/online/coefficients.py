@@ -22,8 +22,7 @@ SCALE, SQUARED, PEAK, SIGMA = range(4)
 
 
 class Model(NamedTuple):
-    """Everything that a run changes except the scores: coefficients, weights, transitions T, and sums for their
-    averages.
+    """All that a run changes except the scores: coefficients, weights, transitions T, and sums for their averages.
 
     `frozen` blocks are held at zero; `gradients` sums up the errors of a pass, unless it is empty.
     """

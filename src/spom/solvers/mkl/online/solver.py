@@ -59,10 +59,8 @@ class OnlineKernels(KernelSolver):
     r"""min over theta of Omega(theta) + (1/N) sum_i L(theta; x_i, y_i), one sequence at a time, with kernels.
 
     A round decodes one sequence with its current scores, takes a step along the wrong parts, and shrinks the norms of
-    the
-    blocks by the prox of the penalty. Each kernel's block is kept as coefficients of training tokens and a scale,
-    together
-    with its scores of all training tokens, which only change by a row of the Gram matrix per wrong token.
+    the blocks by the prox of the penalty. Each kernel's block is kept as coefficients of training tokens and a scale,
+    together with its scores of all training tokens, which only change by a row of the Gram matrix per wrong token.
 
     Iterating yields a `State` after each pass: `theta` is the flat concatenation of the coefficients (kernels, tokens,
     labels), the weights of explicit blocks (features, labels) and the transitions (labels, labels): see `parts`.
@@ -73,9 +71,8 @@ class OnlineKernels(KernelSolver):
     step : `"auto"`, `"paper"`, a number, a name or a rule of `spom.solvers.steps`: see `spom.solvers.mkl.online.steps`.
     output : `"last"` iterate, or the `"average"` of the iterates of all rounds.
     screen : after the passes 2, 4, 8, ..., hold blocks at zero whose mean gradient in that pass is clearly too small
-    for
-        the penalty to make them non-zero, and release them when it is not. Useless kernels then cost nothing. A round's
-        proximal step seldom achieves this by itself, as each wrong sequence fills all blocks again.
+        for the penalty to make them non-zero, and release them when it is not. Useless kernels then cost nothing. A
+        round's proximal step seldom achieves this by itself, as each wrong sequence fills all blocks again.
     objective : compute the objective in each state (one more pass of decoding).
 
     Examples

@@ -18,9 +18,7 @@ FACTORS = {"hinge": 1.0, "log": 3.0, "perceptron": 1.0}
 
 
 def step_for(step: Any, solver: Any) -> Step:
-    """Return the rule that `step=` stands for: `"auto"`, `"paper"`, or any value that `spom.solvers.steps.as_step`
-    takes.
-    """
+    """Return the rule for `step=`: `"auto"`, `"paper"`, or any value that `spom.solvers.steps.as_step` takes."""
     if isinstance(step, str) and step == "paper":
         return paper_step(solver)
     if isinstance(step, str) and step == "auto":
@@ -32,10 +30,8 @@ def auto_step(solver: Any) -> LinearDecay:
     """eta0 = 1 / R^2 (3 / R^2 for the log loss), falling to zero, with R^2 = mean over tokens of sum_m K_m(x, x).
 
     A step of 1 / R^2 changes the scores of its token by 1, the unit of the hinge loss's margin. The rule does not
-    depend
-    on a common factor of the kernels. On the handwritten words, half and twice this step give the same accuracy within
-    a
-    quarter of a point; see the benchmark.
+    depend on a common factor of the kernels. On the handwritten words, half and twice this step give the same accuracy
+    within a quarter of a point; see the benchmark.
     """
     size = sum(solver.problem.mean_squares())
     eta0 = FACTORS[solver.loss] / size if size > 0.0 else 1.0

@@ -85,9 +85,7 @@ class Workspace:
     # --- between passes --------------------------------------------------------------------------------
 
     def settle(self) -> None:
-        """Set the scales to 1, clear stale entries and recompute the norms, so that a saved run resumes from the same
-        bits.
-        """
+        """Set scales to 1, clear stale entries and recompute norms, so that a saved run resumes from the same bits."""
         model, table, M = self.model, self.model.table, len(self.problem.grams)
         scale, sigma, off = table[SCALE], table[SIGMA], table[SQUARED] == 0.0
         for m in range(M):

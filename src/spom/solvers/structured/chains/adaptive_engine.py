@@ -30,8 +30,7 @@ class Rates(NamedTuple):
     """l1 and l2 of features and of the chain; with `adaptive` the rates are AdaGrad's, which start at `delta`.
 
     Weights are multiplied by `inside`, the factor that brought those at the end of the last pass into the ball of
-    `radius`.
-    Every round changes all weights, so a projection per round would cost time for all of them.
+    `radius`. Every round changes all weights, so a projection per round would cost time for all of them.
     """
 
     l1: Annotated[float, "float64"]

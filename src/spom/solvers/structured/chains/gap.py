@@ -29,8 +29,7 @@ def field_gap(
     """Return bounds on the least Omega(w) + mean loss, at weights (features x labels, chain) with these expectations.
 
     With `transitions="fixed"` the chain only pays the squared part of the penalty: without such a part, there is no
-    bound
-    above zero. Use `transitions="learnt"`, or a penalty with a squared part.
+    bound above zero. Use `transitions="learnt"`, or a penalty with a squared part.
     """
     n = max(1, found.losses.size)
     means = found.gradient / n, found.chain_gradient / n

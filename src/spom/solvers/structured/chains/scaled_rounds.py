@@ -6,8 +6,7 @@ A penalty of block norms alone scales each block (Prop. 1 of SPOM), so theta_m =
     dual averaging     v_m <- v_m + g_m,               a_m = -prox_(eta t)(b)_m / norm(v_m),   b_m = eta norm(v_m)
 
 A round takes time for the non-zeros of its gradient and the M numbers a_m. Steps between labels, beginnings and ends
-are
-the last block. The mean of all iterates comes from sums taken at changes: with S_m the sum of a_m so far, it is
+are the last block. The mean of all iterates comes from sums taken at changes: with S_m the sum of a_m so far, it is
 (S_m v_m - sum over changes of S_m dv_m) / rounds.
 """
 

@@ -122,8 +122,7 @@ class OnlineChain:
     penalty : `L1`, `ElasticNet`, `SquaredL2`, `Zero` on single weights; `SparseMKL`, `GroupLasso`, `LqMKL`,
         `ElasticNetMKL`, without groups, on the norms of blocks. None is no penalty.
     update : `"forward-backward"` (SPOM), `"dual-averaging"`, `"select"` (one pass of group dual averaging switches
-    blocks
-        off, then only the remaining ones are learnt; exact zeros, also under penalties of groups of blocks,
+        blocks off, then only the remaining ones are learnt; exact zeros, also under penalties of groups of blocks,
         `SparseGroupLasso` and sums, for which it is `"auto"`), or `"auto"`.
     step : `"auto"`, `"adagrad"` (0.5, delta 0.1), `"linear"` (falls to zero over the epochs), `"sqrt"`, `"epoch"`, a
         number, a rule, or a function of the round.
@@ -404,8 +403,7 @@ def chain_step(step: Any, penalty: Any, update: str, loss: str, epochs: int) -> 
 
 
 def chain_update(update: str, penalty: Any, count: int) -> str:
-    """Return the update: for `"auto"`, dual averaging for single weights, SPOM's own step for penalties of `count`
-    blocks.
+    """Return the update: for `"auto"`, dual averaging for single weights, SPOM's step for penalties of blocks.
 
     `"auto"` takes a selection for penalties of both, and of groups of blocks.
     """

@@ -69,8 +69,8 @@ class ArcSolver(TreeLearner):
     over the number of templates, and falls as 1 over the square root of the epoch for all losses except MIRA. Each
     round ends with the projection onto the ball of `radius` (Algorithm 3 of SPOM); `spom.theory.structured_radius`
     gives one that contains the optimum. Iterating yields a `State` after each epoch, without end: its `theta` is the
-    iterate (a copy
-    unless `copies=False`), `internal` has the sums of the average. `start` resumes from a state, with the same bits.
+    iterate (a copy unless `copies=False`), `internal` has the sums of the average. `start` resumes from a state, with
+    the same bits.
 
     >>> from spom.solvers import examples
     >>> solver = ArcSolver(*examples.two_trees(), seed=0)

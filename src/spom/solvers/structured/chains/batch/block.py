@@ -124,9 +124,7 @@ def add_steps(
 
 
 class Preconditioner:
-    """r -> (H + damping)^-1 r, approximately: the matrix for the heaviest weights and the chain, a diagonal for the
-    others.
-    """
+    """r -> (H + damping)^-1 r, approximately: the matrix for the heaviest weights and the chain, else a diagonal."""
 
     def __init__(self, H: Curvature, damping: Floats) -> None:
         diagonal = H.diagonal()

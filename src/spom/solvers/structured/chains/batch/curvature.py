@@ -31,15 +31,13 @@ Numbers = NDArray[np.uint32]
 
 
 class Chains(NamedTuple):
-    """Slots are labels that a token may have: those of t are at[t]:at[t + 1], with their probabilities and the inverses
-    of these.
+    """Slots are labels that a token may have: those of t are at[t]:at[t + 1], with probabilities and their inverses.
 
     The steps into token t are steps[step_at[t]:step_at[t + 1]], with its slots varying fastest; the first token of a
     sentence has none. Step q goes from slot sources[q] to slot targets[q], and pairs[q] is the place of its weight in
     the flat table of the chain. The active weights at slot z are entries[entry_at[z]:entry_at[z + 1]], with their
     values; no values mean that all are 1. A run, (first token, last token + 1), is a part of a sentence from one token
-    that has one slot to the next,
-    or to an end. Runs vary independently of each other.
+    that has one slot to the next, or to an end. Runs vary independently of each other.
     """
 
     labels: Annotated[int, "int64"]

@@ -26,8 +26,7 @@ class Candidates(NamedTuple):
     """Expectations are over labels within `reach` of a token's best, at most `width`; `parts` are shared by labels.
 
     confused : in addition to the pairs that were seen, add those of a feature and a label that is wrong at two or more
-    of
-        its tokens, with at least this probability after a first pass. None: only pairs that were seen.
+        of its tokens, with at least this probability after a first pass. None: only pairs that were seen.
     """
 
     reach: float = 10.0

@@ -22,8 +22,7 @@ class Pairs(NamedTuple):
     """Feature j was seen with the labels and parts labels[starts[j]] to labels[starts[j + 1] - 1], which increase.
 
     Parts are shared by labels, such as a part of speech: label y has the parts parts[y], whose numbers follow those of
-    the
-    labels. The score of a label is its own plus those of its parts.
+    the labels. The score of a label is its own plus those of its parts.
     """
 
     starts: Annotated[Ints, "int64[::1]"]

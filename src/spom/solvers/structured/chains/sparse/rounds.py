@@ -43,8 +43,7 @@ class Table(NamedTuple):
 
 class Rule(NamedTuple):
     """Parameters of a run: strengths of features and of steps, step, delta, margin, the probability above which a token
-    is
-    skipped, candidates, whether steps are learnt, and the number of labels and parts."""
+    is skipped, candidates, whether steps are learnt, and the number of labels and parts."""
 
     l1: Annotated[np.float32, "float32"]
     l2: Annotated[np.float32, "float32"]
@@ -245,9 +244,7 @@ def collect_pair(table: Table, rule: Rule, p: int, g: np.float32) -> None:
 
 @kernel("int64(Pairs, Lattice, int64, float32[::1])")
 def find_slopes(pairs: Pairs, lattice: Lattice, t: int, slope: Singles) -> int:
-    """Write the gradients of a token's candidates and parts to `slope`, which was zero, and list these in
-    lattice.active.
-    """
+    """Write the gradients of a token's candidates and parts to `slope`, which was zero; lattice.active lists these."""
     count, parts = 0, pairs.parts
     for b in range(lattice.counts[t]):
         label = lattice.labels[t, b]

@@ -41,12 +41,9 @@ class SecondOrderSolver(ArcSolver):
     """min over theta of (1/N) sum_i L(theta; sentence i, tree i), where scores are of arcs, siblings and grandparents.
 
     `kept` has the heads that each word may have besides the gold one, in the layout of the codes, -1 after the last:
-    those
-    that a first-order parser keeps. `loss` is `"mira"`, `"hinge"` or `"perceptron"`: there is a decoder for the best
-    tree,
-    but not for sums over all trees. The projection onto the ball of `radius` follows each pass. Everything else is as
-    in
-    `ArcSolver`; weights of arcs come first, then those of the templates `parts`.
+    those that a first-order parser keeps. `loss` is `"mira"`, `"hinge"` or `"perceptron"`: there is a decoder for the
+    best tree, but not for sums over all trees. The projection onto the ball of `radius` follows each pass. Everything
+    else is as in `ArcSolver`; weights of arcs come first, then those of the templates `parts`.
 
     >>> from spom.solvers import examples
     >>> solver = SecondOrderSolver(*examples.two_trees(), **_EXAMPLE, seed=0)

@@ -54,9 +54,7 @@ class PartTable(NamedTuple):
 
 @dataclass(frozen=True)
 class PartTemplates:
-    """Named templates for parts, over the columns and vocabularies of templates for arcs, and the layout of the
-    weights.
-    """
+    """Named templates for parts, over the columns and vocabularies of templates for arcs, and their weights' layout."""
 
     arcs: ArcTemplates
     names: tuple[str, ...] = PARTS
