@@ -35,7 +35,7 @@ class Split:
 
 @dataclass(frozen=True)
 class Set:
-    """A data set: its kind, its loader by seed, its number of seeds in tables, and its family (sets of the same rows)."""
+    """A data set: its kind, its loader by seed, its number of seeds in tables, its family (sets of the same rows)."""
 
     kind: str
     load: Callable[[int], Split]

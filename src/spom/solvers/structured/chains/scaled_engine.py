@@ -61,7 +61,7 @@ class BlockEngine:
         now.numbers[PEAK] = now.numbers[SQUARED]
 
     def weights(self) -> tuple[Singles, Floats]:
-        """Return the current weights, or with `average` the mean of all iterates: (features, padded labels), (k + 2, k)."""
+        """Return the current weights, or the mean with `average`, as (features, padded labels) and (k + 2, k)."""
         now, which = self.scaled, SUM if self.averaged else SCALE
         rows, last = now.numbers[which, :-1].astype(np.float32)[now.block], now.numbers[which, -1]
         W, chain = now.table * rows[:, None], now.chain * last
