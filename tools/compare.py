@@ -4,10 +4,9 @@
     python tools/compare.py ../before
     python tools/compare.py ../before tagger parser --rounds 9
 
-Each job runs in a process of its own, here and there by turns, so that both meet the same load; the first turn compiles
+Each job runs in a process of its own, here and there in turns, so that both have the same load; the first turn compiles
 and does not count. Jobs use only public names, with the same settings on both sides. Ratios are medians over rounds of
-CPU seconds there over CPU seconds here: above one, this checkout is faster. Needs
-`SPOM_DATA`.
+CPU seconds there over CPU seconds here: above 1, this checkout is faster. Needs `SPOM_DATA`.
 """
 
 from __future__ import annotations
@@ -112,7 +111,7 @@ timed(lambda: ProximalClassifier(loss="logistic", penalty=GroupLasso(1e-3, group
 
 
 def seconds(job: str, folder: Path) -> float:
-    """CPU seconds of a job with the sources of a folder."""
+    """Return the CPU seconds of a job with the sources of a folder."""
     given = {**os.environ, "PYTHONPATH": str(folder / "src"), "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     done = subprocess.run(
         [sys.executable, "-c", _BEFORE + JOBS[job]], env=given, capture_output=True, text=True, check=False
@@ -123,7 +122,7 @@ def seconds(job: str, folder: Path) -> float:
 
 
 def main() -> None:
-    """One line per job."""
+    """Print one line per job."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("other", type=Path, help="a checkout of another commit")
     parser.add_argument("jobs", nargs="*", help=f"beginnings of names; all: {', '.join(JOBS)}")

@@ -88,7 +88,7 @@ exit $status
 
 
 def test_a_disk_that_fills_up_under_standard_output(here: Path, tmp_path: Path) -> None:
-    """A real one, in a namespace of its own: part of the output fits, and the exit status says that some did not."""
+    """Fill a real disk, in a namespace of its own: part of the output fits, and the exit status reports the failure."""
     (tmp_path / "disk").mkdir()
     data, err = tmp_path / "data.svm", tmp_path / "err"
     data.write_bytes((here / "test.svm").read_bytes() * 100)

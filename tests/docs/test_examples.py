@@ -46,7 +46,7 @@ def blocks(text: str) -> list[tuple[str, str]]:
 
 
 def test_the_readme_prints_what_it_says() -> None:
-    """A block of Python that is followed by a block of text prints that text."""
+    """Check that a block of Python that is followed by a block of text prints that text."""
     found = blocks((ROOT / "README.md").read_text())
     pairs = [(a[1], b[1]) for a, b in itertools.pairwise(found) if (a[0], b[0]) == ("python", "text")]
     assert pairs, "the README shows Python and what it prints"
@@ -64,7 +64,7 @@ def test_the_readme_names_every_operator() -> None:
 
 
 def test_the_ten_steps_make_a_penalty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The code of CONTRIBUTING.md, put together as it says there, against the twin that it says to write."""
+    """Compare the code of CONTRIBUTING.md, assembled as described there, with the naive twin described there."""
     text = re.findall(r"^ +```python\n(.*?)^ +```$", (ROOT / "CONTRIBUTING.md").read_text(), re.MULTILINE | re.DOTALL)
     kernel, cls, decorated, twin = (textwrap.dedent(block) for block in text)
     path = tmp_path / "huber.py"

@@ -28,7 +28,7 @@ NOUNS, VERBS, ADJECTIVES = ("dog", "cat", "bird", "fox"), ("sees", "hears", "lik
 
 
 def toy(count: int, seed: int = 0) -> Treebank:
-    """Sentences "the (big) dog sees a cat (with a fox) (.)"; a fox or a dog helps to see, another is with the cat."""
+    """Draw "the (big) dog sees a cat (with a fox) (.)"; a fox or a dog helps to see, another is with the cat."""
     rng = np.random.default_rng(seed)
     made = []
     for _ in range(count):
@@ -293,7 +293,7 @@ def test_a_saved_parser_is_the_same_parser(more: dict[str, Any], tmp_path: Path)
 
 
 def test_second_order_knows_what_arcs_alone_do_not() -> None:
-    """Each verb takes one noun on its right, the nearest; what follows hangs on that noun: no arc can tell."""
+    """Learn that a verb takes only the nearest noun on its right, and that others depend on it, which no arc shows."""
     rng = np.random.default_rng(0)
     made = []
     for _ in range(60):

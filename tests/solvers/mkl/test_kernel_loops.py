@@ -32,7 +32,7 @@ class TieError(Exception):
 
 
 def the_one(scores: list[float], sign: float) -> int:
-    """The place of the largest (sign 1) or the least score (-1), which no other one may come near."""
+    """Return the index of the largest (sign 1) or least score (-1); raise an error if another one is near."""
     order = sorted(range(len(scores)), key=lambda j: -sign * scores[j])
     if len(order) > 1 and abs(scores[order[0]] - scores[order[1]]) < 1e-9:
         raise TieError
@@ -73,7 +73,7 @@ class Sweeps:
         return at, steps
 
     def dual(self) -> tuple[np.ndarray, np.ndarray]:
-        """A and V: what is right, less the outputs, by their weights."""
+        """Return A and V: the right features minus those of the outputs, weighted."""
         A, V = np.zeros((self.k, self.gold.size)), np.zeros((self.k, self.k))
         for i, (a, b) in enumerate(itertools.pairwise(self.offsets.tolist())):
             right = self.features(tuple(self.gold[a:b].tolist()))
@@ -143,7 +143,7 @@ class Sweeps:
 
 
 def arrays_of(naive: Sweeps) -> tuple[Dual, Pool]:
-    """The same state in the arrays of the compiled loops."""
+    """Return the same state in the arrays of the compiled loops."""
     pool, every = Pool(naive.offsets, naive.gold, naive.weight), [o for own in naive.pool for o in own]
     packed = {
         "outputs": np.array([y for o in every for y in o[0]]),
@@ -157,7 +157,7 @@ def arrays_of(naive: Sweeps) -> tuple[Dual, Pool]:
 
 
 def check_dual(naive: Sweeps, dual: Dual, pool: Pool) -> None:
-    """A, V and the scores are those of the outputs of the pool, and each sequence has the weight that it had."""
+    """Check that A, V and the scores are those of the pool's outputs, and that sequences keep their weights."""
     packed, at, place = pool.packed(), 0, 0
     for i, count in enumerate(packed["counts"].tolist()):
         n, own = int(naive.offsets[i + 1] - naive.offsets[i]), []
@@ -216,7 +216,7 @@ def check_pool(naive: Sweeps, pool: Pool) -> None:
 
 
 def check_sums(naive: Sweeps, sequences: Sequences, dual: Dual, pool: Pool) -> None:
-    """Gaps, the cost of the dual, and the hinge loss on the ray through the scores."""
+    """Check gaps, the cost of the dual, and the hinge loss on the ray through the scores."""
     gaps, cost = np.zeros(len(naive.pool)), 0.0
     for i, own in enumerate(naive.pool):
         top = naive.best(i)[0] if own else 0.0

@@ -17,7 +17,7 @@ from tests.solvers.mkl.test_frank_wolfe import S, squared_sum
 
 
 def features_of(labels: Any, tokens: Any, X: Any, k: int, roots: tuple[float, float]) -> Any:
-    """The joint features of a sequence, each block times the root of its scale."""
+    """Return the joint features of a sequence, each block times the root of its scale."""
     unary, pairs = np.zeros((k, X.shape[1])), np.zeros((k, k))
     for y, t in zip(labels, tokens, strict=True):
         unary[y] += X[t]
