@@ -284,7 +284,7 @@ PARTS: dict[str, Callable[[], None]] = {
 
 
 def main(part: str = "") -> None:
-    """Run all parts except the page, or one."""
+    """Run all parts, or one."""
     if data_folder() is None:
         return
     threadpool_limits(1)

@@ -260,7 +260,7 @@ def test_a_margin_is_the_score_of_the_gold_labels_less_that_of_others() -> None:
 
 
 def naive_machine(gram: np.ndarray, sign: Any, most: Any) -> Any:
-    """The best alpha of a machine, by one alpha after another until none of them moves."""
+    """Return the best alpha of a machine: one alpha after another until none of them moves."""
     alpha = np.zeros(sign.size)
     for _ in range(20_000):
         moved = 0.0
@@ -274,7 +274,7 @@ def naive_machine(gram: np.ndarray, sign: Any, most: Any) -> Any:
 
 
 def two_rows(draw: Any, flat: bool) -> tuple[Pair, np.ndarray]:
-    """A pair of two rows with random bounds and alpha; both rows are the same if flat."""
+    """Return a pair of two rows with random bounds and alpha, and its Gram matrix; equal rows if flat."""
     X = draw.normal(size=(2, 1 if flat else 3))
     gram = np.ascontiguousarray(X @ X.T)
     sign, bound = draw.choice([-1.0, 1.0], 2), draw.choice([0.3, 5.0], 2)
