@@ -46,6 +46,7 @@ def test_the_run_says_what_was_used(here: Path) -> None:
     assert all(abs(sum(entry["block_weights"]) - 1) < 1e-9 for entry in run["history"])
     best = max(entry["dev"] for entry in run["history"])
     assert run["result"]["accuracy"] == best
+    assert run["result"]["settings"] == library.load_model(here / "csv.spom").settings_
     assert np.sum(run["confusion"]["counts"]) == 50
 
 
@@ -227,6 +228,11 @@ def test_inspect(spom: Command, here: Path) -> None:
     model = library.load_model(here / "csv.spom")
     found = spom.well("inspect", here / "csv.spom", "--json", "--top", "2").json
     assert found["estimator"] == "OnlineClassifier"
+    assert (
+        found["training"]["settings"]
+        == model.settings_
+        == f"loss {model.loss_!r}; penalty {model.penalty_!r}".replace("()", "")
+    )
     weights = {block["name"]: block["weight"] for block in found["blocks"]}
     np.testing.assert_allclose([weights[name] for name in COLUMNS], model.block_weights_)
     assert list(found["top"]) == NAMES.tolist()
@@ -237,6 +243,7 @@ def test_inspect(spom: Command, here: Path) -> None:
     assert "█" in text
     assert "petal width" in text
     assert "every array checked" in text
+    assert f"learnt with: {model.settings_}" in " ".join(text.split())
     rows = list(csv.reader(io.StringIO(spom.well("inspect", here / "csv.spom", "--csv").out)))
     assert rows[0] == ["block", "weight"]
     assert {row[0] for row in rows[1:]} == set(COLUMNS)

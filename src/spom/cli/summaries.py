@@ -236,6 +236,8 @@ def _about(found: dict[str, Any], view: View) -> list[str]:
     shown = {k: v for k, v in found["parameters"].items() if v is not None}
     lines = [_bold(first, view), *_wrapped(", ".join(f"{k}={v}" for k, v in shown.items()), view)]
     facts = {k: f"{v:.6g}" if isinstance(v, float) else v for k, v in found["training"].items()}
+    if "settings" in facts:
+        lines += _wrapped(f"learnt with: {facts.pop('settings')}", view)
     told = [f"{k} {v}" for k, v in facts.items() if v is not None and not isinstance(v, (dict, list))]
     return [*lines, *_wrapped(f"trained: {', '.join(told)}", view)] if told else lines
 

@@ -45,6 +45,11 @@ MOST_JOBS = 1 << 16
 _PREFIX = "value."
 
 
+def _settings(estimator: Any) -> dict[str, str]:
+    found = getattr(estimator, "settings_", None)
+    return {} if found is None else {"settings": found}
+
+
 def save_model(estimator: Any, path: str | Path, training: dict[str, Any] | None = None) -> None:
     """Write a fitted estimator to one file; `training` is a JSON-able summary that `read_header` returns.
 
@@ -69,7 +74,7 @@ def save_model(estimator: Any, path: str | Path, training: dict[str, Any] | None
     model = {
         "params": {k: encoder.encode(_kept(k, v), k) for k, v in params.items() if k not in NOT_KEPT},
         "state": {k: encoder.encode(v, k) for k, v in state.items()},
-        "training": training or {},
+        "training": {**_settings(estimator), **(training or {})},
     }
     write_file(path, type(estimator).__name__, model, arrays)
 

@@ -20,6 +20,7 @@ from spom.estimators.checking import check_data, operator
 from spom.estimators.explanation import Explanation, explain_linear
 from spom.estimators.saving import Saving, known
 from spom.losses.base import Loss
+from spom.penalties.zero import Zero
 from spom.solvers.iterate import History
 from spom.solvers.linear.scores import MANY_SCORES
 
@@ -64,6 +65,13 @@ class LinearModel(Saving, BaseEstimator):  # type: ignore[misc]  # scikit-learn 
         """
         scores = self._scores(X)
         return explain_linear(self, scores, check_data(self, X, reset=False))
+
+    @property
+    def settings_(self) -> str:
+        """The loss and the penalty used for training, in one line."""
+        penalty = getattr(self, "penalty_", None)
+        under = "no penalty" if penalty is None or isinstance(penalty, Zero) else f"penalty {penalty!r}"
+        return f"loss {self.loss_!r}".removesuffix("()") + f"; {under}"
 
     @property
     def blocks_(self) -> Any:
