@@ -73,9 +73,7 @@ def strength_grid(smooth: LinearSmooth, penalty: Any, n_strengths: int = 100, ra
         raise ValueError(f"ratio must be above 0 and at most 1; it is {ratio!r}")
     top = float(penalty.max_strength(gradient_at_zero(smooth)))
     if not np.isfinite(top):
-        raise Unsupported(
-            f"no finite strength of {type(penalty).__name__} gives zero weights: give strengths= yourself"
-        )
+        raise Unsupported(f"no finite strength of {type(penalty).__name__} gives zero weights: set strengths= yourself")
     # Data with nothing to learn from give 0; any positive grid then has the same, zero, solutions.
     return np.geomspace(1.0, ratio, n_strengths) * (top if top > 0.0 else 1.0)
 
