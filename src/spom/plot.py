@@ -116,7 +116,7 @@ def _row(model: Any, coef: Any, label: Any) -> Any:
         return coef[0] if coef.shape[0] == 1 else np.sqrt((coef**2).sum(axis=0))
     classes = [] if not hasattr(model, "classes_") else model.classes_.tolist()
     if label not in classes:
-        raise ValueError(f"there is no label {label!r}; there are: {', '.join(map(str, classes))}")
+        raise ValueError(f"unknown label {label!r}; available: {', '.join(map(str, classes))}")
     at = classes.index(label)
     return coef[at] if coef.shape[0] > 1 else (coef[0] if at == 1 else -coef[0])
 

@@ -125,7 +125,7 @@ def test_fetch_without_a_network_or_with_other_content_says_what_to_do(toy):
 
 
 def test_names():
-    with pytest.raises(Unsupported, match="the names are"):
+    with pytest.raises(Unsupported, match="available: "):
         fetch("nothing")
     with pytest.raises(Unsupported, match=r"landsat, mnist, .*polarity"):
         load("nothing")

@@ -258,7 +258,10 @@ def test_bad_input_of_chains() -> None:
         Chain(Constraints(np.ones((2, 2)), np.ones(2), np.ones(2)))  # type: ignore[arg-type]  # wrong on purpose
     with pytest.raises(ValueError, match="shapes"):
         Chain(Constraints(np.ones((2, 3), bool), np.ones(2, bool), np.ones(2, bool)))
-    for labels, scheme, what in [(["O", "E-X"], "BIO", "'E-X' is not of scheme BIO"), (["O"], "XYZ", "scheme must be")]:
+    for labels, scheme, what in [
+        (["O", "E-X"], "BIO", "'E-X' does not follow scheme BIO"),
+        (["O"], "XYZ", "scheme must be"),
+    ]:
         with pytest.raises(ValueError, match=what):
             tag_constraints(labels, scheme)
     with pytest.raises(ValueError, match="differ"):

@@ -107,7 +107,7 @@ def test_files_that_are_there_are_kept(tmp_path: Path, capsys: pytest.CaptureFix
 
     (tmp_path / "test.csv").write_text("mine")
     assert main(["data", "example", "table", str(tmp_path)]) == 2
-    assert "there already" in capsys.readouterr().err
+    assert "file exists" in capsys.readouterr().err
     assert sorted(path.name for path in tmp_path.iterdir()) == ["test.csv"]
     assert main(["data", "example", "graphs", str(tmp_path)]) == 2
-    assert "there are: sentences, table" in capsys.readouterr().err
+    assert "available: sentences, table" in capsys.readouterr().err

@@ -610,7 +610,7 @@ def test_packed_arrays_come_back() -> None:
         else:
             np.testing.assert_array_equal(found[name], array)
     packed["labels"] = packed["rising"]
-    with pytest.raises(ModelFileError, match="another size"):
+    with pytest.raises(ModelFileError, match="recorded size"):
         unpack(told, packed)
 
 

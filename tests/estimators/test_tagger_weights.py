@@ -145,7 +145,7 @@ def test_what_is_not_there_says_so() -> None:
         SequenceTagger().fit(X, [[None] * 5 for _ in X])
     with pytest.raises(DataError, match="sentence 0, token 1 has no label: it is nan"):
         SequenceTagger().fit(X, [[None, float("nan"), "a", "b", "c"]] * 20)
-    with pytest.raises(Unsupported, match="prune= takes sentences"):
+    with pytest.raises(Unsupported, match="prune= needs sentences"):
         SequenceTagger(prune=3).fit(X, y, [1.0] * 10 + [2.0] * 10)
     with pytest.raises(DataError, match="sentence 0, token 0 has no label"):
         SequenceTagger().fit(X, y).score(X, [[None] * 5 for _ in X])

@@ -43,12 +43,12 @@ def test_guided_templates_know_that_they_need_a_tree() -> None:
 @pytest.mark.parametrize(
     ("names", "message"),
     [
-        (["h.word m.upos"], "'h.word' is no attribute of an arc"),
-        (["h+3.upos"], "'h\\+3.upos' is no attribute"),
+        (["h.word m.upos"], "'h.word' is not an attribute of an arc"),
+        (["h+3.upos"], "'h\\+3.upos' is not an attribute"),
         (["dist"], "names no attribute"),
         ([""], "names no attribute"),
-        ([], "there are no templates"),
-        ("tiny", "no set of templates 'tiny'"),
+        ([], "expected templates, found none"),
+        ("tiny", "unknown set of templates 'tiny'"),
         (["h.upos between.upos between.xpos"], "'between.xpos'"),
     ],
 )

@@ -272,9 +272,9 @@ def test_bad_input(psi):
         for method in (psi.to_dual, psi.to_primal, psi.value, psi.norm, psi.dual_norm):
             with pytest.raises(ValueError, match="finite"):
                 method(bad)
-    with pytest.raises(ValueError, match="one shape"):
+    with pytest.raises(ValueError, match="the same shape"):
         psi.divergence([1.0], [1.0, 2.0])
-    with pytest.raises(ValueError, match="one shape"):
+    with pytest.raises(ValueError, match="the same shape"):
         psi.step([1.0], [1.0, 2.0], 0.1)
     for eta in (-1.0, np.nan, "big"):
         with pytest.raises(ValueError, match="eta"):

@@ -290,9 +290,9 @@ def test_programs_are_few_and_stay_warm() -> None:
 def test_what_is_not_supported_is_named() -> None:
     with pytest.raises(Unsupported, match=r"GroupLasso in the l1 norm.*LInfBall with linf"):
         general_prox(GroupLasso(1.0, 2), "l1", np.zeros(4), np.ones(4), 1.0)
-    with pytest.raises(Unsupported, match="no norm 'l3'"):
+    with pytest.raises(Unsupported, match="unknown norm 'l3'"):
         general_prox(L1(1.0), "l3", np.zeros(4), np.ones(4), 1.0)
-    with pytest.raises(Unsupported, match="is no norm"):
+    with pytest.raises(Unsupported, match="is not a norm"):
         general_prox(L1(1.0), 7, np.zeros(4), np.ones(4), 1.0)
 
 

@@ -85,7 +85,7 @@ def test_bad_groups(groups: Any, what: str) -> None:
 
 
 def test_trees_and_overlaps() -> None:
-    with pytest.raises(ValueError, match="no tree"):
+    with pytest.raises(ValueError, match="not form a tree"):
         TreeGroupLasso(1.0, [[0, 1], [1, 2]]).prox(W)
     with pytest.raises(ValueError, match="names an index twice"):
         OverlappingGroupLasso(1.0, [[0, 0]]).prox(W)

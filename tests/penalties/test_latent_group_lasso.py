@@ -138,7 +138,7 @@ def test_many_groups_go_through_conjugate_gradients() -> None:
 
 
 def test_bad_input() -> None:
-    with pytest.raises(ValueError, match=r"coordinate 2 is in no group \(2 such in all\)"):
+    with pytest.raises(ValueError, match=r"coordinate 2 is in no group \(2 in total\)"):
         LatentGroupLasso(1.0, [[0, 1]]).prox(np.ones(4))
     with pytest.raises(ValueError, match="q must be 2 or inf"):
         LatentGroupLasso(1.0, 2, q=3)

@@ -148,7 +148,7 @@ def test_a_model_without_a_record_tells_of_itself(tmp_path: Path, iris: Any) -> 
     assert found.title == "iris.spom"
     assert found.features == contents_of(iris).features
     assert (found.epochs, found.paths) == ((), None)
-    assert "model alone" in found.notes[0]
+    assert "only the model" in found.notes[0]
     (tmp_path / "text.spom").write_text("no model")
     with pytest.raises(ModelFileError, match=r"text\.spom"):
         contents_from_run(tmp_path / "text.spom")

@@ -58,7 +58,7 @@ def test_ends_of_the_scale() -> None:
     assert "plotly.js" not in few
     many = page_html(Contents("many", blocks=[Block(f"block {i}", float(i)) for i in range(5000)]))
     assert many.count("<tr") == 2001
-    assert "The 2,000 that weigh most, of 5,000." in many
+    assert "The 2,000 largest of 5,000." in many
 
 
 class Balance(HTMLParser):

@@ -155,12 +155,12 @@ EXAMPLES: dict[str, Callable[[], dict[str, str]]] = {"sentences": sentences, "ta
 def write_examples(name: str, folder: Path) -> list[Path]:
     """Write the files of an example; none of them may exist."""
     if name not in EXAMPLES:
-        raise DataError(f"there is no example {name!r}; there are: {', '.join(EXAMPLES)}")
+        raise DataError(f"unknown example {name!r}; available: {', '.join(EXAMPLES)}")
     files = EXAMPLES[name]()
     folder.mkdir(parents=True, exist_ok=True)
     for file in files:
         if (folder / file).exists():
-            raise DataError("this file is there already; name another folder", str(folder / file))
+            raise DataError("file exists; choose another folder", str(folder / file))
     for file, text in files.items():
         (folder / file).write_text(text)
     return [folder / file for file in files]

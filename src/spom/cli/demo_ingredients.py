@@ -95,7 +95,7 @@ def _train(folder: Path, seed: int, more: list[str], train: Path | None = None) 
     words = ["train", "tagger", *files, "--model", str(folder / "tagger.spom"), "--columns", "w,shelf,label", "--quiet"]
     status = main([*words, "--seed", str(seed), *more])
     if status:
-        raise SpomError(f"spom {' '.join(words)} ended with status {status}")
+        raise SpomError(f"spom {' '.join(words)} exited with status {status}")
     record = read_run(folder / "tagger.spom")
     found = {key: record["result"][key] for key in ("blocks_kept", "nonzeros", "bytes", "seconds")}
     test = read_conll(folder / "test.txt", names=["w", "shelf", "label"])
@@ -122,7 +122,7 @@ def _page(model: Path, page: Path | None, say: Callable[..., None]) -> str | Non
     try:
         page_writer()(model, page)
     except SpomError as error:
-        say(f"\nThere is no page of this run: {error}")
+        say(f"\nNo page was written: {error}")
         return None
     say(f"\nThe run of this tagger as a page: {page}")
     return str(page)

@@ -52,7 +52,7 @@ def build(argv: Sequence[str]) -> typer.Typer:
         ("inspect", inspect.inspect, "Show what a model kept, and the weight of each part."),
         ("report", report.report, "Write one self-contained page about a training run."),
         ("warmup", warmup.warmup, "Compile ahead of time what the first run would compile."),
-        ("reproduce", _reproduce(argv), "Show a table or figure of a paper beside ours."),
+        ("reproduce", _reproduce(argv), "Show a table or figure of a paper next to ours."),
     ):
         app.command(name, short_help=short)(command)
     app.add_typer(data.app, name="data")
@@ -89,7 +89,7 @@ def _reproduce(argv: Sequence[str]) -> Any:
 
 
 def _no_experiments() -> None:
-    raise typer.BadParameter("this install has no experiments of the papers")
+    raise typer.BadParameter("this installation does not include the experiments of the papers")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -144,7 +144,7 @@ def _of_the_system(error: OSError) -> str:
     todo = {
         errno.ENOSPC: "; nothing was left half-written: free some space and run again",
         errno.EDQUOT: "; nothing was left half-written: free some space and run again",
-        errno.EACCES: "; check who may read and write there",
+        errno.EACCES: "; check the permissions",
         errno.ENOENT: "; check the name",
     }
     # Our own errors already say what to do.
@@ -154,7 +154,7 @@ def _of_the_system(error: OSError) -> str:
 def _help_for(error: Any) -> str:
     context = getattr(error, "ctx", None)
     path = getattr(context, "command_path", None)
-    return f" (`{path} --help` says more)" if path else ""
+    return f" (see `{path} --help`)" if path else ""
 
 
 def _say(text: str, status: int) -> int:

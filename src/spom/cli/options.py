@@ -79,7 +79,7 @@ def _load_config(context: typer.Context, path: Path | None) -> Path | None:
     try:
         values = tomllib.loads(path.read_text())
     except FileNotFoundError:
-        raise DataError("there is no such file", str(path)) from None
+        raise DataError("no such file", str(path)) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise DataError(f"expected TOML: {error}", str(path)) from None
     except OSError as error:
@@ -92,7 +92,7 @@ def _load_config(context: typer.Context, path: Path | None) -> Path | None:
     for key, value in values.items():
         name = key.replace("_", "-")
         if name not in known:
-            raise DataError(f"there is no option {key!r}; the options are: {', '.join(sorted(known))}", str(path))
+            raise DataError(f"unknown option {key!r}; available: {', '.join(sorted(known))}", str(path))
         if isinstance(value, dict):
             value = [f"{k}={v!r}" for k, v in value.items()]
         found[known[name]] = value
@@ -106,7 +106,7 @@ def _known_penalty(names: Sequence[str]) -> Callable[[str | None], str | None]:
     def check(name: str | None) -> str | None:
         known = name is None or name in names or ("penalty", name) in registry.ALIASES
         if not known and name not in [entry.name for entry in registry.entries("penalty")]:
-            raise Unsupported(f"there is no penalty {name!r}; {registry.suggestion(str(name), names)}")
+            raise Unsupported(f"unknown penalty {name!r}; {registry.suggestion(str(name), names)}")
         return name
 
     return check
@@ -114,7 +114,7 @@ def _known_penalty(names: Sequence[str]) -> Callable[[str | None], str | None]:
 
 def _check_jobs(jobs: int) -> int:
     if jobs == 0:
-        raise typer.BadParameter("it takes a number of threads, or -1 for one per core; not 0")
+        raise typer.BadParameter("expected a number of threads, or -1 for one per core, found 0")
     return jobs
 
 
@@ -123,7 +123,7 @@ def _check_every(text: str) -> str:
     try:
         _ = float(text[:-1]) if text[-1:] in "smh" else int(text)
     except ValueError:
-        raise typer.BadParameter(f"it takes a time such as 60s, or a number of epochs; not {text!r}") from None
+        raise typer.BadParameter(f"expected a time such as 60s, or a number of epochs, found {text!r}") from None
     return text
 
 
@@ -131,16 +131,18 @@ def _check_every(text: str) -> str:
 
 MODEL = option("--model M", Path, REQUIRED, "The model, as `spom train` wrote it.")
 FORMAT = option(
-    "--format NAME", str | None, None, "conll, conllu, crfsuite; svmlight, csv, parquet. Default: by the file's name."
+    "--format NAME", str | None, None, "conll, conllu, crfsuite; svmlight, csv, parquet. Default: from the file's name."
 )
 ENCODING = option("--encoding NAME", str, "utf-8", "Encoding of text files: utf-8, latin-1, cp1252, ...")
-COLUMNS = option("--columns NAMES", str | None, None, "Names of the columns of a CoNLL file, with commas: w,pos,label.")
+COLUMNS = option(
+    "--columns NAMES", str | None, None, "Names of the columns of a CoNLL file, separated by commas: w,pos,label."
+)
 SEED = option("--seed N", int, 0, "The same seed gives the same model, to the bit.")
 SETTINGS = option(
     "--set NAME=VALUE",
     list[str] | None,
     None,
-    "Any other parameter, as penalty__l1_ratio=0.9 or step=0.1; may be repeated.",
+    "Any other parameter, such as penalty__l1_ratio=0.9 or step=0.1; may be repeated.",
 )
 JOBS = option("--jobs N", int, 1, "Number of threads; -1 for one per core.", callback=_check_jobs)
 DASK = option("--dask ADDRESS", str | None, None, "Address of a Dask scheduler to work on.")
@@ -174,10 +176,10 @@ RUNNING: Group = {
         "--checkpoint-every 60s|N",
         str,
         "60s",
-        "How often to write one: a time (60s, 5m, 2h) or a number of epochs.",
+        "How often to write a checkpoint: a time (60s, 5m, 2h) or a number of epochs.",
         callback=_check_every,
     ),
-    "resume": option("--resume", bool, False, "Resume from the checkpoint: that of --checkpoint, or M.checkpoint."),
+    "resume": option("--resume", bool, False, "Resume from the checkpoint at --checkpoint, or M.checkpoint."),
     "keep_checkpoint": option("--keep-checkpoint", bool, False, "Keep the checkpoint after a run that succeeds."),
     "jobs": JOBS,
     "shards": option(
@@ -188,7 +190,7 @@ RUNNING: Group = {
         "--config FILE",
         Path | None,
         None,
-        "TOML file with options by their names; the command line wins.",
+        "TOML file with options by name; the command line takes precedence.",
         callback=_load_config,
         is_eager=True,
     ),
@@ -229,7 +231,7 @@ LOSSES = {
     "regressor": ("squared", "power-absolute"),
 }
 EPOCHS = {
-    "tagger": "6, for phrases 12, and up to 20 where there are few sentences",
+    "tagger": "6, or 12 for phrases; up to 20 if there are few sentences",
     "parser": "6 for arcs, 4 for relations",
     "classifier": "10",
     "regressor": "10",
@@ -242,7 +244,7 @@ FORMATS = {
     "regressor": ("svmlight", "csv", "parquet"),
 }
 TEMPLATES = {"tagger": ("chunking", "pos", "entities", "tags"), "parser": ("default", "compact", "large")}
-DEFAULT_TEMPLATES = {"tagger": "by the labels and columns", "parser": "default"}
+DEFAULT_TEMPLATES = {"tagger": "from the labels and columns", "parser": "default"}
 SCHEMES = ("BIO", "IOB1", "BIOES", "BILOU", "none")
 SOLVERS = ("online", "proximal")
 
@@ -252,7 +254,7 @@ def names_of(task: str) -> Group:
     names = FORMATS[task]
     found = {
         "format": named(
-            "--format NAME", names, f"Format of the files: {', '.join(names)}. Default: by the file's name."
+            "--format NAME", names, f"Format of the files: {', '.join(names)}. Default: from the file's name."
         )
     }
     if task in TEMPLATES:
@@ -292,7 +294,7 @@ def format_of(path: str, given: str | None, formats: Formats) -> str:
     found = ALIASES.get(given, given)
     if found not in formats:
         known = [*formats, *(alias for alias, name in ALIASES.items() if name in formats)]
-        raise Unsupported(f"there is no format {given!r} here; the formats are: {', '.join(known)}")
+        raise Unsupported(f"format {given!r} is not supported here; available: {', '.join(known)}")
     return found
 
 
@@ -309,7 +311,7 @@ def parsed(settings: list[str] | None, option: str = "--set") -> dict[str, Any]:
     for text in settings or []:
         name, equals, value = text.partition("=")
         if not equals or not name.strip():
-            raise ValueError(f"{option} takes NAME=VALUE, not {text!r}")
+            raise ValueError(f"{option} expects NAME=VALUE, found {text!r}")
         try:
             found[name.strip()] = ast.literal_eval(value)
         except (ValueError, SyntaxError):
@@ -322,7 +324,7 @@ def set_parameters(model: Any, settings: list[str] | None) -> None:
     found, known = parsed(settings), set(model.get_params(deep=False)) - {"callbacks", "verbose"}
     for name in found:
         if name.partition("__")[0] not in known:
-            raise Unsupported(f"--set: there is no parameter {name!r}; {registry.suggestion(name, sorted(known))}")
+            raise Unsupported(f"--set: unknown parameter {name!r}; {registry.suggestion(name, sorted(known))}")
     model.set_params(**found)
 
 
@@ -339,7 +341,7 @@ def yes_or_no(text: str, option: str) -> bool | None:
     """Return `yes` and `no` as truth values, and `auto` as None."""
     known = {"yes": True, "true": True, "no": False, "false": False, "auto": None}
     if text.lower() not in known:
-        raise ValueError(f"{option} takes auto, yes or no; not {text!r}")
+        raise ValueError(f"{option} expects auto, yes or no, found {text!r}")
     return known[text.lower()]
 
 
@@ -352,7 +354,7 @@ def expanded(sources: list[str] | None) -> list[str]:
         if glob.has_magic(source) and not Path(source).exists():
             matches = sorted(glob.glob(source))
             if not matches:
-                raise DataError("no file has a name of this pattern", source)
+                raise DataError("no file matches this pattern", source)
             found += matches
         else:
             found.append(source)
@@ -403,7 +405,7 @@ def pruning_of(text: str | None) -> Any:
         return int(text) if text.isdigit() else float(text)
     except ValueError:
         raise ValueError(
-            f"--prune takes auto, a number of templates, or a strength such as 0.02; not {text!r}"
+            f"--prune expects auto, a number of templates, or a strength such as 0.02, found {text!r}"
         ) from None
 
 

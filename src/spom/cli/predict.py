@@ -29,7 +29,7 @@ OPTIONS = {
     "format": options.FORMAT,
     "columns": options.COLUMNS,
     "encoding": options.ENCODING,
-    "only": option("--only", bool, False, "Write the predictions alone, one per line."),
+    "only": option("--only", bool, False, "Write only the predictions, one per line."),
     "probabilities": option(
         "--probabilities", bool, False, "Classifiers: add one column per class with its probability."
     ),
@@ -78,7 +78,7 @@ def _run(o: Asked, sources: list[str]) -> None:
     if o["output"].lower().endswith((".parquet", ".pq")) and (o["explain"] or o["kind"] not in TABLES):
         raise Unsupported("Parquet is for tables with their predictions: name a text file with -o")
     if o["dask"] is not None and (o["explain"] or o["kind"] not in ("tagger", "parser")):
-        raise Unsupported("--dask predicts with taggers and parsers; others take --jobs")
+        raise Unsupported("--dask is for taggers and parsers; other models have --jobs")
     if o["explain"]:
         _explained(o, sources)
         return
@@ -248,7 +248,9 @@ def kind_of(path: str | Path) -> tuple[str, Header]:
 
     header = read_header(path)
     if header.estimator not in KINDS:
-        raise ModelFileError(f"{path}: the command does not know the estimator {header.estimator!r}; load it in Python")
+        raise ModelFileError(
+            f"{path}: the command does not support the estimator {header.estimator!r}; load it in Python"
+        )
     return KINDS[header.estimator], header
 
 
@@ -256,7 +258,7 @@ def explained(error: DataError, kind: str, model: str | Path) -> DataError:
     """Return the error of an unreadable line, with the input that the model takes: the file may be of another kind."""
     if error.line is None:
         return error
-    return DataError(f"{error.what} ({model} is a {kind}, which takes {_TAKES[kind]})", error.source, error.line)
+    return DataError(f"{error.what} ({model} is a {kind}, which expects {_TAKES[kind]})", error.source, error.line)
 
 
 # --- output --------------------------------------------------------------------------------------------
@@ -268,7 +270,7 @@ def writing(path: str) -> Iterator[Any]:
     if path == "-":
         out = getattr(sys.stdout, "buffer", None)
         if out is None:
-            raise Unsupported("standard output takes no bytes here; write to a file with -o")
+            raise Unsupported("standard output does not accept bytes here; write to a file with -o")
         yield Whole(out)
         out.flush()
         return

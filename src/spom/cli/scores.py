@@ -20,7 +20,7 @@ def check_labels(found: Iterable[str], known: Iterable[str], whose: str, path: s
     sets = set(found), set(known)
     if not sets[0] & sets[1]:
         shown = [", ".join(sorted(labels)[:5]) for labels in sets]
-        raise DataError(f"the labels ({shown[0]}) are of another set than {whose} ({shown[1]}); see --label", path)
+        raise DataError(f"the labels ({shown[0]}) share none with {whose} ({shown[1]}); see --label", path)
 
 
 @dataclass(frozen=True)

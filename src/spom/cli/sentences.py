@@ -182,8 +182,8 @@ def wanted_columns(columns: Columns, training: dict[str, Any]) -> Columns:
     if training.get("given"):
         return columns.select([_given(columns, name) for name in names])
     if columns.n_columns == len(names) and at is not None and at < len(names):
-        what = f"the model takes {', '.join(names)}, and its labels stood before the last of them"
-        raise DataError(f"{what}; say which columns these are: --columns NAMES", columns.source, int(columns.lines[0]))
+        what = f"the model expects {', '.join(names)}, and its labels came before the last of these"
+        raise DataError(f"{what}; name the columns of this file with --columns", columns.source, int(columns.lines[0]))
     if columns.n_columns == len(names) + 1:
         columns = columns.select([c for c in range(columns.n_columns) if c != at])
     if columns.n_columns != len(names):
@@ -228,7 +228,7 @@ def load_tagging(path: str | Path) -> TaggerParts:
     except ModelFileError as error:
         raise ModelFileError(f"{path}: {error}") from None
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
-        raise ModelFileError(f"{path}: a damaged model file, or one of another spom ({error})") from None
+        raise ModelFileError(f"{path}: a damaged model file, or one of another version of spom ({error})") from None
 
 
 def marginal_text(tagger: Any, X: Any) -> bytes:

@@ -26,7 +26,7 @@ def predicted_on_dask(asked: Any, make: Callable[[Any], Any]) -> Callable[[str],
 
     def parts(source: str) -> Iterator[bytes]:
         if source == "-":
-            raise Unsupported("--dask cuts files, and standard input is none: leave --dask out, or give a file")
+            raise Unsupported("--dask splits files and cannot read standard input: leave --dask out, or name a file")
         count = max(1, os.path.getsize(source) // PIECE if os.path.exists(source) else 1)
         runs = [run for run in pieces_of([source], count, SENTENCE) if run]
         if not runs:

@@ -267,7 +267,7 @@ def _top_features(found: dict[str, Any], view: View) -> list[str]:
     """Format the features of each label: one line per label, or one per feature with --label and --all."""
     top = found.get("top", {})
     if view.label is not None and view.label not in top:
-        raise Unsupported(f"there is no label {view.label!r} in this model; {suggestion(view.label, list(top))}")
+        raise Unsupported(f"unknown label {view.label!r}; {suggestion(view.label, list(top))}")
     if not top:
         return []
     if view.every or view.label is not None or len(top) == 1:

@@ -21,7 +21,7 @@ PARSING = {
         "--projective/--all-trees",
         bool | None,
         None,
-        "Trees without crossing arcs only, or all trees. Default: by the treebank.",
+        "Trees without crossing arcs only, or all trees. Default: from the treebank.",
     ),
     "second_stage": option("--second-stage", bool, False, "A second parser that sees the tree of the first one."),
     "order": option("--order", int, 1, "2 also scores siblings and grandparents, in projective trees.", min=1, max=2),
@@ -88,7 +88,7 @@ def pipeline(o: dict[str, Any]) -> None:
 
     format_of(o["train"], o["format"], TREES)
     if o["resume"] or o["checkpoint"] is not None:
-        raise Unsupported("a pipeline keeps no checkpoints: leave --checkpoint and --resume out")
+        raise Unsupported("pipelines do not support checkpoints: leave --checkpoint and --resume out")
     with Run("pipeline", o, shards=False) as run:
         same: dict[str, Any] = {"size": o["size"], "random_state": o["seed"], "n_jobs": o["jobs"]}
         model = Pipeline(prune=options.pruning_of(o["prune"]), verbose=0 if o["quiet"] else 1, **same)

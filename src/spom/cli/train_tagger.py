@@ -16,7 +16,7 @@ SENTENCES = {
     "constraints": named(
         "--constraints SCHEME",
         SCHEMES,
-        "A scheme to obey: BIO, IOB1, BIOES, BILOU; or none. Default: the one that the labels are of, if any.",
+        "Scheme that the labels must follow: BIO, IOB1, BIOES, BILOU; or none. Default: from the labels.",
     ),
 }
 

@@ -38,20 +38,20 @@ TABLES = {
         None,
         "Column of a table to predict. Default: the last one.",
     ),
-    "ignore": option("--ignore NAMES", str | None, None, "Columns to leave out, with commas."),
-    "features": option("--features NAMES", str | None, None, "The only columns to learn from, with commas."),
+    "ignore": option("--ignore NAMES", str | None, None, "Columns to leave out, separated by commas."),
+    "features": option("--features NAMES", str | None, None, "The only columns to learn from, separated by commas."),
     "kinds": option(
         "--kind COLUMN=KIND",
         list[str] | None,
         None,
-        "Take a column as number, category, text or hashed (a category in N features: hashed:N); may be repeated. "
-        "Default: the values decide.",
+        "Treat a column as number, category, text or hashed (a category in N features: hashed:N); may be repeated. "
+        "Default: from the values.",
     ),
     "header": option(
         "--header/--no-header",
         bool | None,
         None,
-        "Whether line 1 of a CSV file has the names of the columns. Default: its first two lines decide.",
+        "Whether line 1 of a CSV file has the column names. Default: from the first two lines.",
     ),
     "encoding": options.ENCODING,
     "zero_based": option(
@@ -181,18 +181,18 @@ def _read(o: dict[str, Any], real: bool) -> tuple[Vectors, Vectors | None]:
     found = format_of(o["train"], o["format"], VECTORS)
     if o["stream"]:
         if found != "svmlight" or o["train"] == "-" or o["solver"] != "online":
-            raise Unsupported("--stream takes an svmlight file and the online solver")
+            raise Unsupported("--stream needs an svmlight file and the online solver")
         data = Vectors(None, None, None, _streamed(o["train"], layout), found, o["train"])
     else:
         data = read_vectors(o["train"], layout, real)
         if o["header"] is None and data.layout.form.header is False and not o["quiet"]:
-            what = "line 1 looks like data, so columns are called 1, 2, ...; give --header if it has their names"
+            what = "line 1 looks like data, so columns are named 1, 2, ...; use --header if it has their names"
             print(f"spom: {data.path}: {what}", file=sys.stderr)
         classes = 0 if real else len(np.unique(data.y))
         if classes > max(1000, data.X.shape[0] // 2):
             where = "" if data.layout.target is None else f" in column {data.layout.target!r}"
-            what = f"expected labels{where}, found {classes} classes in {data.X.shape[0]} rows"
-            hint = "--target takes another column, and `spom train regressor` real targets"
+            what = f"expected labels{where}, found {classes} distinct values in {data.X.shape[0]} rows"
+            hint = "choose another column with --target, or use `spom train regressor` for real targets"
             raise DataError(f"{what}; {hint}", data.path)
     return data, None if o["dev"] is None else _read_dev(o, data, real)
 
@@ -234,7 +234,7 @@ def _estimator(task: str, o: dict[str, Any]) -> Any:
     from spom.penalties import L1
 
     if o["solver"] not in SOLVERS:
-        raise Unsupported(f"there is no solver {o['solver']!r} here; the solvers are: {', '.join(SOLVERS)}")
+        raise Unsupported(f"unknown solver {o['solver']!r}; available: {', '.join(SOLVERS)}")
     online = o["solver"] == "online"
     if not online and (o["checkpoint"] is not None or o["resume"]):
         raise Unsupported("--checkpoint and --resume are for the online solver")

@@ -225,7 +225,7 @@ class Run:
         if self.model.is_dir():
             raise ModelFileError(f"{self.model}: this is a folder; name a file in it with --model")
         if not self.model.absolute().parent.is_dir():
-            raise ModelFileError(f"{self.model.parent}: there is no such folder; make it first")
+            raise ModelFileError(f"{self.model.parent}: no such folder; create it first")
         self.begin, self.started = time.perf_counter(), datetime.now(UTC)
         self.stopped = "end"
         self.record: dict[str, Any] = {"data": {}}

@@ -99,9 +99,7 @@ def _write_parquet(parts: Iterator[Predicted], output: str, only: bool) -> None:
         import pyarrow
         import pyarrow.parquet
     except ImportError:
-        raise Unsupported(
-            "writing Parquet needs the package pyarrow; an output that ends in .csv needs nothing"
-        ) from None
+        raise Unsupported("writing Parquet needs the package pyarrow; an output that ends in .csv does not") from None
     with writing(output) as out:
         writer = None
         for part in parts:

@@ -157,7 +157,7 @@ def _chosen(table: Table, layout: Layout) -> tuple[str, ...]:
     offered = layout.features or table.names
     chosen = tuple(n for n in offered if n != layout.target and n not in layout.ignore)
     if not chosen:
-        raise DataError(f"there is no column left besides the target {layout.target!r}", table.source)
+        raise DataError(f"no columns are left to learn from besides the target {layout.target!r}", table.source)
     return chosen
 
 

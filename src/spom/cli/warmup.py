@@ -27,13 +27,13 @@ def warmup(jobs: list[str] = JOBS) -> None:
 
     unknown = [job for job in jobs or () if job not in MODULES]
     if unknown:
-        raise typer.BadParameter(f"there is no job {unknown[0]!r}; the jobs are: {', '.join(MODULES)}")
+        raise typer.BadParameter(f"unknown job {unknown[0]!r}; available: {', '.join(MODULES)}")
     kernels = {k.name: k for job in jobs or MODULES for k in kernels_of(job)}
     made = compile_missing(list(kernels.values()))
     print(f"{len(kernels)} kernels are ready, {made} of them compiled now")
 
 
-TEXT = "(loading compiled code; the first time it is made, which takes up to a minute)"
+TEXT = "(loading compiled code; on the first run it is compiled, which takes up to a minute)"
 
 
 @contextmanager

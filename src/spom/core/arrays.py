@@ -151,15 +151,15 @@ def checked_csr(X: Any, name: str = "X") -> Any:
     >>> X.indices[1] = 7
     >>> checked_csr(X)
     Traceback (most recent call last):
-    spom.errors.DataError: X is no valid sparse matrix: row 1 has the column 7, and there are 2 columns
+    spom.errors.DataError: X is not a valid sparse matrix: row 1 has the column 7, but there are only 2 columns
     """
     if X.format in ("csr", "csc", "bsr"):
         _check_compressed(X, name)
     elif X.format == "coo":
         for k, (of, what) in enumerate(zip(X.coords, ("row", "column"), strict=True)):
-            _check_indices(of, X.shape[k], f"{name} is no valid sparse matrix: entry {{at}} has the {what}", what)
+            _check_indices(of, X.shape[k], f"{name} is not a valid sparse matrix: entry {{at}} has the {what}", what)
         if any(of.shape != X.data.shape for of in X.coords):
-            raise DataError(f"{name} is no valid sparse matrix: its arrays have different lengths")
+            raise DataError(f"{name} is not a valid sparse matrix: its arrays have different lengths")
     if X.format == "csr":
         return X
     found = X.tocsr()
@@ -178,7 +178,7 @@ def check_csr_arrays(parts: tuple[Array, Array, Array], shape: tuple[int, int], 
     data, indices, indptr = parts
     try:
         if data.ndim != 1 or data.dtype.kind != "f" or indices.dtype.kind != "i" or indices.shape != data.shape:
-            raise DataError(f"{name}: the entries and their columns do not fit together")
+            raise DataError(f"{name}: the entries and their columns do not match")
         if indptr.ndim != 1 or indptr.dtype.kind != "i" or not np.isfinite(data).all():
             raise DataError(f"{name}: the rows do not fit, or entries are not finite")
         _check_offsets(indptr, shape[0], data.size, name, "row")
@@ -195,7 +195,7 @@ def _check_compressed(X: Any, name: str) -> None:
     height, width = (X.shape[1], X.shape[0]) if X.format == "csc" else X.shape
     if X.format == "bsr":
         height, width = height // X.blocksize[0], width // X.blocksize[1]
-    what = f"{name} is no valid sparse matrix"
+    what = f"{name} is not a valid sparse matrix"
     entries = X.data.shape[0]
     if X.indices.shape != (entries,):
         raise DataError(f"{what}: there are {entries} entries and {X.indices.size} indices")
@@ -204,12 +204,12 @@ def _check_compressed(X: Any, name: str) -> None:
     if not _within(used, width):
         at = int(np.flatnonzero((used < 0) | (used >= width))[0])
         line = int(np.searchsorted(X.indptr, at, side="right")) - 1
-        raise DataError(f"{what}: {lines} {line} has the {others} {used[at]}, and there are {width} {others}s")
+        raise DataError(f"{what}: {lines} {line} has the {others} {used[at]}, but there are only {width} {others}s")
 
 
 def _check_offsets(offsets: Array, lines: int, entries: int, what: str, line: str) -> None:
     if offsets.shape != (lines + 1,) or int(offsets[0]) != 0 or int(offsets[-1]) > entries:
-        raise DataError(f"{what}: the places at which {line}s begin do not go from 0 to the {entries} entries")
+        raise DataError(f"{what}: the {line} offsets do not go from 0 to at most {entries} (the entries)")
     falls = offsets[1:] < offsets[:-1]
     if falls.any():
         at = int(np.argmax(falls))
@@ -219,7 +219,7 @@ def _check_offsets(offsets: Array, lines: int, entries: int, what: str, line: st
 def _check_indices(indices: Array, limit: int, what: str, of: str) -> None:
     if not _within(indices, limit):
         at = int(np.flatnonzero((indices < 0) | (indices >= limit))[0])
-        raise DataError(f"{what.format(at=at)} {indices[at]}, and there are {limit} {of}s")
+        raise DataError(f"{what.format(at=at)} {indices[at]}, but there are only {limit} {of}s")
 
 
 def _within(indices: Array, limit: int) -> bool:
@@ -241,7 +241,7 @@ def check_restored(given: dict[str, Array], like: dict[str, Array], todo: str = 
     found = {}
     for name, mine in like.items():
         if name not in given:
-            raise DataError(f"the saved state has no array {name!r}: it is of another solver")
+            raise DataError(f"the saved state has no array {name!r}: it comes from another solver")
         array = given[name]
         _check_like(name, array, mine, array.shape == mine.shape, todo)
         if array.dtype.kind == "f":
@@ -275,7 +275,7 @@ def check_saved(given: dict[str, Array], like: dict[str, Array], rows: int | Non
         _check_numbers(name, good)
     if known and len(known) < len(like):
         missing = min(set(like) - set(known))
-        raise DataError(f"the saved state has no array {missing!r}: it is of another solver")
+        raise DataError(f"the saved state has no array {missing!r}: it comes from another solver")
     if rows is not None and "sample" in known:
         check_range(known["sample"], 0, rows, "sample")
     return known
@@ -283,8 +283,8 @@ def check_saved(given: dict[str, Array], like: dict[str, Array], rows: int | Non
 
 def _check_like(name: str, array: Array, mine: Array, fits: bool, todo: str = "") -> None:
     if not fits or array.dtype != mine.dtype:
-        what = f"{name!r} is {array.dtype}{array.shape}, this run needs {mine.dtype}{mine.shape}"
-        raise DataError(f"the saved state is of another run: {what}" + (f"; {todo}" if todo else ""))
+        what = f"{name!r} is {array.dtype}{array.shape}, but this run needs {mine.dtype}{mine.shape}"
+        raise DataError(f"the saved state is from another run: {what}" + (f"; {todo}" if todo else ""))
 
 
 def _check_numbers(name: str, good: Any) -> None:
@@ -307,7 +307,7 @@ def check_squares(X: Any) -> Any:
     return X
 
 
-def check_room(rows: int, columns: int, copies: int, what: str, todo: str = "take fewer classes or features") -> None:
+def check_room(rows: int, columns: int, copies: int, what: str, todo: str = "use fewer classes or features") -> None:
     """Raise a `DataError` if `copies` tables of rows x columns floats need more memory than this machine has.
 
     >>> check_room(10, 10, 1, "the weights")
@@ -325,7 +325,7 @@ def check_room(rows: int, columns: int, copies: int, what: str, todo: str = "tak
 def check_range(array: Array, low: int, high: int, name: str) -> Array:
     """Return `array` itself, checked to have entries from `low` to `high` - 1 only."""
     if array.size and not (low <= int(array.min()) and int(array.max()) < high):
-        raise ModelFileError(f"the saved state has entries in {name!r} that are not from {low} to {high - 1}")
+        raise ModelFileError(f"the saved state has entries in {name!r} outside the range from {low} to {high - 1}")
     return array
 
 
@@ -336,11 +336,11 @@ def restore_random(generator: np.random.Generator, state: Any) -> None:
     try:
         generator.bit_generator.state = state
     except (TypeError, ValueError, KeyError, OverflowError, AttributeError) as error:
-        raise ModelFileError(f"the saved state has no state of a random generator ({error})") from None
+        raise ModelFileError(f"the saved state has no valid state of a random generator ({error})") from None
 
 
 def check_dev(labels: Array, classes: Array) -> None:
     """Check that development data have at least one label that is learnt: otherwise every score is zero."""
     if labels.size and not {str(label) for label in labels.tolist()} & {str(label) for label in classes.tolist()}:
         shown = [", ".join(str(label) for label in part.tolist()[:5]) for part in (labels, classes)]
-        raise DataError(f"dev has the labels {shown[0]}, none of which is learnt ({shown[1]}): give data of one kind")
+        raise DataError(f"dev has the labels {shown[0]}, none of them a training label ({shown[1]}): check the data")

@@ -100,7 +100,7 @@ def check_writable(path: str | Path) -> None:
     try:
         os.close(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666))
     except OSError as error:
-        what = f"files cannot be written to this folder ({error.strerror}); check who may write there"
+        what = f"cannot write to this folder ({error.strerror}); check its permissions"
         raise type(error)(error.errno, what, str(target.parent)) from None
     temporary.unlink()
 
@@ -114,7 +114,7 @@ def _target(path: str | Path) -> Path | None:
         return None
     target = path.resolve()
     if not target.parent.is_dir():
-        raise FileNotFoundError(2, "there is no such folder; make it first", str(target.parent))
+        raise FileNotFoundError(2, "no such folder; create it first", str(target.parent))
     return target
 
 

@@ -151,7 +151,7 @@ def as_callbacks(given: Any) -> list[Any]:
             kind = one.__name__ if isinstance(one, type) else type(one).__name__
             raise TypeError(f"a callback needs a method {', '.join(METHODS[:-1])} or {METHODS[-1]}; {kind} has none")
         if isinstance(one, type):
-            raise TypeError(f"a callback is an object: write {one.__name__}(), not {one.__name__}")
+            raise TypeError(f"a callback must be an instance: write {one.__name__}(), not {one.__name__}")
     return listed
 
 

@@ -88,7 +88,7 @@ def write_file(
     # Blanks are allowed after the header: they align the first array to 64 bytes.
     text += b" " * (-(8 + len(text)) % 64)
     if len(text) > LONGEST_HEADER:
-        raise ModelFileError(f"{path}: the header would have {len(text)} bytes, more than readers take")
+        raise ModelFileError(f"{path}: the header would have {len(text)} bytes, more than readers accept")
     with replacing(path, keep) as file:
         file.write(len(text).to_bytes(8, "little"))
         file.write(text)
@@ -101,7 +101,7 @@ def _plain(name: str, array: Any) -> Array:
     a = np.ascontiguousarray(array).reshape(np.shape(array))
     wanted = a.dtype.newbyteorder("<")
     if wanted not in _NAMES:
-        raise ModelFileError(f"the array {name!r} is of dtype {a.dtype}, which a model file cannot hold")
+        raise ModelFileError(f"the array {name!r} has dtype {a.dtype}, which a model file cannot hold")
     return a.astype(wanted, copy=False)
 
 
@@ -172,14 +172,14 @@ def _opened(path: str | Path) -> BinaryIO:
     try:
         return open(path, "rb")
     except FileNotFoundError:
-        raise ModelFileError(f"{path}: there is no such file") from None
+        raise ModelFileError(f"{path}: no such file") from None
 
 
 def _header(file: BinaryIO, path: str) -> Header:
     size = os.fstat(file.fileno()).st_size
     length = int.from_bytes(file.read(8), "little")
     if size < 8 or not 2 <= length <= min(size - 8, LONGEST_HEADER):
-        raise ModelFileError(f"{path}: no model file, or only the beginning of one")
+        raise ModelFileError(f"{path}: not a model file, or a truncated one")
     try:
         parsed = json.loads(file.read(length))
         metadata = parsed.pop(_METADATA)
@@ -193,9 +193,9 @@ def _header(file: BinaryIO, path: str) -> Header:
     except ModelFileError:
         raise
     except KeyError:
-        raise ModelFileError(f"{path}: a safetensors file, but no model of spom") from None
+        raise ModelFileError(f"{path}: a safetensors file, but not a model of spom") from None
     except Exception as error:
-        raise ModelFileError(f"{path}: no model file, or a damaged one ({error})") from None
+        raise ModelFileError(f"{path}: not a model file, or a damaged one ({error})") from None
     if not whole:
         raise ModelFileError(f"{path}: the header was altered after it was written; train again")
     _check_places(entries, size - 8 - length, path)
@@ -205,9 +205,9 @@ def _header(file: BinaryIO, path: str) -> Header:
 def _check_version(version: int, metadata: dict[str, str], path: str) -> None:
     if version > FORMAT:
         by = metadata.get("spom", "?")
-        raise ModelFileError(f"{path}: written by spom {by} in format {version}; this spom reads up to format {FORMAT}")
+        raise ModelFileError(f"{path}: written by spom {by} in format {version}; this version reads up to {FORMAT}")
     if version < 1:
-        raise ModelFileError(f"{path}: there is no format {version}")
+        raise ModelFileError(f"{path}: unknown format {version}")
 
 
 def _entry(entry: dict[str, Any]) -> tuple[Any, tuple[int, ...], int, int]:
@@ -230,11 +230,11 @@ def _check_places(entries: dict[str, Any], size: int, path: str) -> None:
     at = 0
     for _, _, begin, end in sorted(entries.values(), key=lambda e: (e[2], e[3])):
         if begin != at:
-            raise ModelFileError(f"{path}: a damaged model file: its arrays overlap, or have a hole between them")
+            raise ModelFileError(f"{path}: a damaged model file: its arrays overlap, or leave gaps")
         at = end
     if at != size:
-        what = "only the beginning of a model file" if at > size else "a model file with something after its end"
-        raise ModelFileError(f"{path}: {what}: {at} bytes of arrays were written, and {size} are there")
+        what = "a truncated model file" if at > size else "a model file with extra bytes at its end"
+        raise ModelFileError(f"{path}: {what}: {at} bytes of arrays were written, but the file has {size}")
 
 
 # --- checks of arrays, before compiled code that trusts them reads them ----------------------------------------
@@ -246,7 +246,7 @@ def take(arrays: dict[str, Array], name: str, kind: str, ndim: int = 1, finite: 
     `kind` holds the allowed kinds of dtypes ("f", "i", "u", "b"). Floats must be finite, unless `finite` is False.
     """
     if name not in arrays:
-        raise ModelFileError(f"the model has no array {name!r}: the file is not whole, or not of this kind")
+        raise ModelFileError(f"the model has no array {name!r}: the file is incomplete, or of another kind")
     array = arrays[name]
     if array.dtype.kind not in kind or array.ndim != ndim:
         raise ModelFileError(f"the array {name!r} is {array.ndim}-dimensional {array.dtype}, which does not fit")
@@ -258,7 +258,7 @@ def take(arrays: dict[str, Array], name: str, kind: str, ndim: int = 1, finite: 
 def check_shape(array: Array, shape: tuple[int, ...], name: str) -> Array:
     """Return `array` itself, or raise an error if it has another shape."""
     if array.shape != tuple(shape):
-        raise ModelFileError(f"the array {name!r} has shape {array.shape}; {tuple(shape)} was expected")
+        raise ModelFileError(f"the array {name!r} has shape {array.shape}; expected {tuple(shape)}")
     return array
 
 
@@ -270,7 +270,7 @@ def check_offsets(offsets: Array, end: int, name: str) -> Array:
     """
     good = offsets.ndim == 1 and offsets.size > 0 and offsets.dtype.kind in "iu"
     if not good or int(offsets[0]) != 0 or int(offsets[-1]) != end or bool((offsets[1:] < offsets[:-1]).any()):
-        raise ModelFileError(f"the offsets {name!r} do not rise from 0 to {end}: the file is damaged")
+        raise ModelFileError(f"the offsets {name!r} do not increase from 0 to {end}: the file is damaged")
     return offsets
 
 

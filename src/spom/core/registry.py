@@ -52,7 +52,8 @@ class Parameters:
         known = self.get_params(deep=True)
         for name in params:
             if name not in known:
-                raise ValueError(f"{type(self).__name__} has no parameter {name!r}; it has {sorted(known)}")
+                names = ", ".join(sorted(known))
+                raise ValueError(f"{type(self).__name__} has no parameter {name!r}; available: {names}")
         before = {name: known[name] for name in params}
         try:
             self._assign(params)
@@ -138,7 +139,7 @@ def register(
     def add(cls: type[T]) -> type[T]:
         key = (kind, name)
         if key in _entries and _entries[key].cls.__qualname__ != cls.__qualname__:
-            raise ValueError(f"{kind} {name!r} is registered already, as {_entries[key].cls.__qualname__}")
+            raise ValueError(f"{kind} {name!r} is already registered, as {_entries[key].cls.__qualname__}")
         _entries[key] = Entry(kind, name, cls, formula, cost, examples)
         return cls
 
@@ -149,7 +150,7 @@ def register(
 def _load(kind: str) -> None:
     """Import the modules of a kind's package, once."""
     if kind not in PACKAGES:
-        raise Unsupported(f"there is no kind {kind!r}; the kinds are {sorted(PACKAGES)}")
+        raise Unsupported(f"unknown kind {kind!r}; available: {', '.join(sorted(PACKAGES))}")
     package = importlib.import_module(PACKAGES[kind])
     for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
         importlib.import_module(module.name)
@@ -170,7 +171,7 @@ def find(kind: str, name: str) -> Entry:
     _load(kind)
     name = ALIASES.get((kind, name), name)
     if (kind, name) not in _entries:
-        raise Unsupported(f"there is no {kind} {name!r}; {suggestion(name, [e.name for e in entries(kind)])}")
+        raise Unsupported(f"unknown {kind} {name!r}; {suggestion(name, [e.name for e in entries(kind)])}")
     return _entries[kind, name]
 
 
@@ -178,12 +179,12 @@ def suggestion(name: str, known: Sequence[str]) -> str:
     """Return the end of an error message about an unknown name: the nearest name and all names.
 
     >>> suggestion("group-laso", ["group-lasso", "l1"])
-    "did you mean 'group-lasso'? The names are: group-lasso, l1"
+    "did you mean 'group-lasso'? Available: group-lasso, l1"
     """
     lower = {other.lower(): other for other in known}
     near = [lower[found] for found in difflib.get_close_matches(name.lower().replace("_", "-"), lower, n=1)]
-    names = f"names are: {', '.join(known)}"
-    return f"did you mean {near[0]!r}? The {names}" if near else f"the {names}"
+    names = ", ".join(known)
+    return f"did you mean {near[0]!r}? Available: {names}" if near else f"available: {names}"
 
 
 def make(kind: str, name: str, **params: Any) -> Any:

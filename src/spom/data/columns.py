@@ -118,9 +118,7 @@ class Columns:
                 return position
         elif -self.n_columns <= which < self.n_columns:
             return int(which) % self.n_columns
-        raise DataError(
-            f"there is no column {which!r}; there are {self.n_columns}: {', '.join(self.names)}", self.source or None
-        )
+        raise DataError(f"unknown column {which!r}; available: {', '.join(self.names)}", self.source or None)
 
     def select(self, columns: Sequence[int | str]) -> Columns:
         """Return the same sentences with some of the columns."""
@@ -157,7 +155,7 @@ class Columns:
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, (int, np.integer)):
             if not -len(self) <= index < len(self):
-                raise IndexError(f"there are {len(self)} sentences, no {index}")
+                raise IndexError(f"sentence {index} is out of range: there are {len(self)} sentences")
             return self._sentence(int(index) % len(self))
         if isinstance(index, slice):
             if index.step in (None, 1):
@@ -189,7 +187,7 @@ class Columns:
 
     def _range(self, first: int, last: int) -> Columns:
         if last > len(self):
-            raise IndexError(f"there are {len(self)} sentences, no {last - 1}")
+            raise IndexError(f"sentence {last - 1} is out of range: there are {len(self)} sentences")
         a, b = int(self.offsets[first]), int(self.offsets[last])
         offsets = self.offsets[first : last + 1] - a
         return Columns(

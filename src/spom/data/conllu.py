@@ -41,7 +41,7 @@ def read_conllu(source: Any) -> Treebank:
 def parse_conllu(content: bytes, name: str = "", first_line: int = 1) -> Treebank:
     """Parse the bytes of a CoNLL-U file, whose first line has the number `first_line`."""
     if not content.isascii():
-        decoded(content, name, first_line - 1, hint=", which CoNLL-U files must be")
+        decoded(content, name, first_line - 1, hint=", the encoding of CoNLL-U files")
     text = np.frombuffer(content, dtype=np.uint8)
     lines = content.count(b"\n") + 2
     start, length = np.empty((lines, parser.WIDTH), dtype=np.int64), np.empty((lines, parser.WIDTH), dtype=np.int32)
@@ -76,7 +76,7 @@ def _explain(code: int, content: bytes, line: int, number: int) -> str:
         return f"expected the id {number}, found {fields[0]!r}: words are numbered from 1 in each sentence"
     if code == parser.HEAD_TEXT:
         return f"expected HEAD to be a whole number or _, found {fields[parser.HEAD]!r}"
-    return f"HEAD is {fields[parser.HEAD]}, which is no word of this sentence"
+    return f"HEAD is {fields[parser.HEAD]}, which is not a word of this sentence"
 
 
 def iter_conllu(source: Any, block_bytes: int = _CHUNK) -> Iterator[Treebank]:
@@ -132,7 +132,7 @@ def replace_columns(bank: Treebank, columns: dict[str, Any]) -> Treebank:
     """Return a treebank with other values in some columns: see `Treebank.with_columns`."""
     for name in columns:
         if name not in NAMES or name in ("id", "head", "deprel"):
-            raise ValueError(f"there is no column {name!r} to replace; with_trees changes heads and relations")
+            raise ValueError(f"cannot replace column {name!r}; use with_trees to change heads and relations")
     if not columns:
         return bank
     whole = parse_conllu(conllu_text(bank), bank.columns.source)
@@ -164,7 +164,7 @@ def _coded(values: Any, bank: Treebank, name: str) -> tuple[Any, list[str]]:
         raise DataError(f"column {name!r} has {codes.size} values for {bank.n_words} words: there must be one for each")
     bad = next((text for text in names if not text or "\t" in text or "\n" in text), None)
     if bad is not None:
-        raise DataError(f"column {name!r}: {bad!r} is empty or has a tab or a line end in it")
+        raise DataError(f"column {name!r}: {bad!r} is empty or contains a tab or a line break")
     return codes, names
 
 

@@ -39,7 +39,7 @@ def fetch(name: str, folder: str | Path | None = None) -> Path:
     file that was compressed again passes, and an altered one does not.
     """
     if name not in CATALOGUE:
-        raise Unsupported(f"there is no data set {name!r}; the names are: {', '.join(sorted(CATALOGUE))}")
+        raise Unsupported(f"unknown data set {name!r}; available: {', '.join(sorted(CATALOGUE))}")
     root = data_folder() if folder is None else Path(folder)
     missing = []
     for source in CATALOGUE[name]:
@@ -91,7 +91,7 @@ def _download(source: Source, root: Path, archives: dict[str, bytes]) -> bytes:
             continue
         if _sha256(content) == source.sha256:
             return content
-        problems.append(f"{address}: the sha256 of the content is not the expected one")
+        problems.append(f"{address}: the content does not have the expected sha256")
     raise DataError(
         f"{source.path} is not in {root}, and could not be downloaded ({'; '.join(problems)}). "
         "Put it there by hand, or point SPOM_DATA at a folder that has it"
@@ -126,7 +126,7 @@ def _unpacked(raw: bytes, source: Source) -> bytes:
     with tarfile.open(fileobj=io.BytesIO(raw)) as archive:
         found = archive.extractfile(source.member)
         if found is None:
-            raise KeyError(f"{source.member} is no file of the archive")
+            raise KeyError(f"{source.member} is not a file of the archive")
         return found.read()
 
 

@@ -60,7 +60,7 @@ def load(name: str) -> Dataset:
     `"ewt"`: English Web Treebank, sentences with dependency trees.
     """
     if name not in LOADERS:
-        raise Unsupported(f"there is no data set {name!r} to load; the names are: {', '.join(sorted(LOADERS))}")
+        raise Unsupported(f"unknown data set {name!r}; available: {', '.join(sorted(LOADERS))}")
     return LOADERS[name](located(name))
 
 

@@ -62,7 +62,7 @@ def _open(path: str | Path) -> Any:
     try:
         return open(path, "rb")
     except FileNotFoundError:
-        raise DataError("there is no such file", str(path)) from None
+        raise DataError("no such file", str(path)) from None
     except IsADirectoryError:
         raise DataError("expected a file, found a folder", str(path)) from None
     except OSError as error:
@@ -99,7 +99,7 @@ class _Checked:
         try:
             found = self.file.read(size)
         except Exception as error:
-            raise DataError(f"expected a whole {self.kind} file, found a damaged one ({error})", self.name) from None
+            raise DataError(f"expected a complete {self.kind} file, found a damaged one ({error})", self.name) from None
         self.given += len(found)
         self._check_ratio()
         return found
@@ -113,7 +113,7 @@ class _Checked:
         except (OSError, AttributeError):
             return
         if self.given > limit * max(1, taken):
-            what = f"{taken} bytes became more than {self.given}, over {limit:g} times as many"
+            what = f"{taken} bytes expand to {self.given} or more, over {limit:g} times as many"
             raise DataError(f"{what}; set SPOM_MAX_RATIO to a larger number to read it anyway", self.name)
 
 
@@ -167,7 +167,7 @@ def decoded(content: bytes, name: str, before: int, encoding: str = "utf-8", hin
     try:
         return content.decode(encoding)
     except LookupError:
-        raise DataError(f"there is no encoding {encoding!r}; utf-8 and latin-1 are two", name) from None
+        raise DataError(f"unknown encoding {encoding!r}; try utf-8 or latin-1", name) from None
     except UnicodeDecodeError as error:
         line = before + 1 + content.count(b"\n", 0, error.start)
         raise DataError(f"byte {content[error.start]:#04x} is not {encoding}{hint}", name, line) from None

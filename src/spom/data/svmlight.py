@@ -18,14 +18,14 @@ from spom.errors import DataError
 LARGEST_INDEX = 2**31 - 2
 MANY_LABELS = 1000
 _CHUNK = 1 << 22
-STARTS_AT_ZERO = "expected indices from 1 on"
+STARTS_AT_ZERO = "expected indices that start at 1"
 _EXPECTED = {
     parser.LABEL: "expected a label, which is a finite number",
     parser.INDEX: "expected a feature index, which is a whole number",
     parser.COLON: "expected index:value",
     parser.VALUE: "expected index:value with a finite number as the value",
     parser.ORDER: "expected increasing feature indices",
-    parser.ZERO: f"{STARTS_AT_ZERO}; where they start at 0, give zero_based=True or, to the command, --zero-based yes",
+    parser.ZERO: f"{STARTS_AT_ZERO}; if they start at 0, use zero_based=True, or --zero-based yes on the command line",
     parser.BEYOND: "expected an index of at most",
 }
 
@@ -81,7 +81,7 @@ class SvmlightFile:
         self.path, self.block_rows, self.zero_based = Path(path), block_rows, zero_based
         self._n_features = n_features
         if not self.path.is_file():
-            raise DataError("there is no such file", source=str(path))
+            raise DataError("no such file", source=str(path))
 
     def __iter__(self) -> Iterator[tuple[sparse.csr_matrix, Floats]]:
         return read_svmlight(

@@ -42,8 +42,8 @@ class Table:
     def has(self, name: str) -> None:
         """Raise an error if there is no such column."""
         if name not in self.names:
-            hint = "; where line 1 has no names, give --no-header" if self.header and name.isdecimal() else ""
-            raise DataError(f"there is no column {name!r}; there are: {', '.join(self.names)}{hint}", self.source)
+            hint = "; if line 1 has no names, use --no-header" if self.header and name.isdecimal() else ""
+            raise DataError(f"unknown column {name!r}; available: {', '.join(self.names)}{hint}", self.source)
 
     def numbers(self, names: Sequence[str]) -> Floats:
         """Return the columns as a matrix; a value that is no finite number raises a `DataError` that locates it."""
@@ -56,7 +56,7 @@ class Table:
         if bad.size:
             i, k = bad[0]
             raise DataError(
-                f"column {names[k]!r} is {found[i, k]}; fill in or drop what is missing", self.source, self.lines[i]
+                f"column {names[k]!r} is {found[i, k]}; fill in or drop missing values", self.source, self.lines[i]
             )
         return found
 
@@ -67,7 +67,7 @@ class Table:
         except (TypeError, ValueError):
             at = next(i for i, v in enumerate(values) if not _is_number(v))
             what = f"expected a number in column {name!r}, found {values[at]!r}"
-            hint = "leave the column out, or turn it into numbers"
+            hint = "leave the column out, or convert it to numbers"
             raise DataError(f"{what}; {hint}", self.source, self.lines[at]) from None
 
 
@@ -152,7 +152,7 @@ def _csv(source: Any, block_rows: int | None, form: CsvForm) -> Iterator[Table]:
         text = text_lines(file, name, form.encoding, "; give the encoding of the file with --encoding")
         first = next(text, None)
         if first is None or not first.strip():
-            raise DataError("expected a line with the names of the columns, found none", name)
+            raise DataError("expected a line of column names, found none", name)
         delimiter = max(",\t;", key=first.count)
         names, header = tuple(_cells(first, delimiter, name)), form.header
         if header is None:
@@ -161,8 +161,8 @@ def _csv(source: Any, block_rows: int | None, form: CsvForm) -> Iterator[Table]:
         if not header:
             names, text = tuple(str(k + 1) for k in range(len(names))), itertools.chain([first], text)
         elif len(set(names)) != len(names):
-            what = f"the names of the columns are not distinct: {', '.join(names)}"
-            raise DataError(f"{what}; where line 1 has no names, give --no-header", name, 1)
+            what = f"the column names are not distinct: {', '.join(names)}"
+            raise DataError(f"{what}; if line 1 has no names, use --no-header", name, 1)
         reader = csv.reader(text, delimiter=delimiter)
         before = int(header)
         empty = True
@@ -181,7 +181,7 @@ def _csv(source: Any, block_rows: int | None, form: CsvForm) -> Iterator[Table]:
             if block_rows is None or not rows:
                 break
         if empty:
-            raise DataError("expected rows below the names of the columns, found none", name)
+            raise DataError("expected rows below the column names, found none", name)
 
 
 def is_header(first: Sequence[str], second: Sequence[str]) -> bool:
@@ -219,7 +219,7 @@ def _parquet(source: Any, block_rows: int | None) -> Iterator[Table]:
         import pyarrow
         import pyarrow.parquet
     except ImportError:
-        raise Unsupported("reading Parquet needs the package pyarrow; CSV needs nothing") from None
+        raise Unsupported("reading Parquet needs the package pyarrow; CSV does not") from None
     with opened(source) as (name, file):
         content = pyarrow.BufferReader(file.read(-1))
     try:
@@ -231,7 +231,7 @@ def _parquet(source: Any, block_rows: int | None) -> Iterator[Table]:
             before += batch.num_rows
     except (pyarrow.ArrowException, OSError, ValueError, ArithmeticError, MemoryError) as error:
         told = (str(error).splitlines() or [type(error).__name__])[0]
-        raise DataError(f"expected a whole Parquet file ({told})", name) from None
+        raise DataError(f"expected a complete Parquet file ({told})", name) from None
     if before == 1:
         raise DataError("expected rows, found none", name)
 

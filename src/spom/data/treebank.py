@@ -80,11 +80,11 @@ class Treebank:
                 unknown = [name for name in word if name not in NAMES]
                 if unknown:
                     raise DataError(
-                        f"sentence {s}, word {number}: there is no column {unknown[0]!r}; there are {', '.join(NAMES)}"
+                        f"sentence {s}, word {number}: unknown column {unknown[0]!r}; available: {', '.join(NAMES)}"
                     )
                 fields = [str(number), *(str(word.get(name, "_")) for name in NAMES[1:])]
                 if any("\t" in field or "\n" in field for field in fields):
-                    raise DataError(f"sentence {s}, word {number}: a field has a tab or a line end in it")
+                    raise DataError(f"sentence {s}, word {number}: a field contains a tab or a line break")
                 lines.append("\t".join(fields))
             lines.append("")
         return parse_conllu("\n".join(lines).encode(), "sentences")
@@ -151,8 +151,8 @@ class Treebank:
         what, word = first_fault(self.heads, np.ascontiguousarray(self.offsets))
         if what:
             text = {
-                _CYCLE: "the heads of this sentence have a cycle, from this word on: a tree has none",
-                _ROOTS: "this sentence has several roots (HEAD 0), here the second: a tree has one",
+                _CYCLE: "the heads of this sentence form a cycle, which starts at this word: a tree has no cycles",
+                _ROOTS: "this sentence has several roots (HEAD 0), of which this word is the second: a tree has one",
                 _NO_ROOT: "this sentence has no root: one word must have HEAD 0",
                 _NO_HEAD: "this word has no HEAD: training and evaluation need trees",
             }[what]

@@ -30,7 +30,7 @@ def as_cost(cost: Cost | None) -> Cost:
     if cost is None:
         return Hamming()
     if isinstance(cost, type) or not isinstance(cost, Cost):
-        raise ValueError(f"cost must be Hamming(), LabelCost(...), ArcCost() or alike, not {cost!r}")
+        raise ValueError(f"cost must be Hamming(), LabelCost(...), ArcCost() or similar, not {cost!r}")
     return cost
 
 
@@ -149,7 +149,7 @@ class ArcCost(Parameters):
 
     def of_labels(self, gold: Ints, k: int) -> Floats:
         """Raise `Unsupported`: labels have no arcs."""
-        raise Unsupported("ArcCost is for trees; labels of tokens take Hamming or LabelCost")
+        raise Unsupported("ArcCost is for trees; use Hamming or LabelCost for labels of tokens")
 
     def of_arcs(self, heads: Ints, labels: Ints | None, k: int) -> Floats:
         """Return `head` for a wrong head, `label` for a wrong label at the right head."""

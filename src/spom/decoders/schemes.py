@@ -63,7 +63,7 @@ def _split(label: str, scheme: str) -> tuple[str, str]:
     letter, dash, kind = label.partition("-")
     if letter not in _LETTERS[scheme] or (dash and not kind):
         letters = ", ".join(_LETTERS[scheme])
-        raise ValueError(f"label {label!r} is not of scheme {scheme}: O, or one of {letters} and -TYPE")
+        raise ValueError(f"label {label!r} does not follow scheme {scheme}: O, or one of {letters} with -TYPE")
     return _LETTERS[scheme][letter], kind
 
 

@@ -56,7 +56,7 @@ def loss_for(given: Any, classes: int, default: str) -> Any:
     """Return the loss for this number of classes: a two-class loss becomes its multiclass form for k > 2."""
     loss = operator("loss", default if given is None else given)
     if loss.target == "real":
-        raise Unsupported(f"{loss!r} is a loss of regression; classifiers take hinge, power-hinge and logistic")
+        raise Unsupported(f"{loss!r} is a loss for regression; classifiers support hinge, power-hinge and logistic")
     if classes <= 2 or loss.target == "class":
         return loss
     found = registry.make("loss", MULTICLASS[type(loss).__name__])
@@ -69,7 +69,7 @@ def regression_loss(given: Any, default: str) -> Any:
     """Return the loss of a regressor, or raise an error that names the valid ones."""
     loss = operator("loss", default if given is None else given)
     if loss.target != "real":
-        raise Unsupported(f"{loss!r} is a loss of classification; regressors take squared and power-absolute")
+        raise Unsupported(f"{loss!r} is a loss for classification; regressors support squared and power-absolute")
     return loss
 
 
@@ -154,7 +154,7 @@ def check_classes(classes: ArrayLike) -> NDArray[Any]:
     found = np.unique(np.asarray(classes))
     if found.size < 2:
         shown = ", ".join(map(repr, found.tolist()))
-        raise ValueError(f"a classifier needs two or more classes; the labels are of one class only: {shown}")
+        raise ValueError(f"a classifier needs at least two classes; y has only one class: {shown}")
     return found
 
 
@@ -167,7 +167,7 @@ def encode(labels: NDArray[Any], classes: NDArray[Any]) -> Ints:
         shown = labels[unknown[0]]
         raise ValueError(
             f"y has the label {shown!r} at entry {unknown[0]}, which is not among the classes "
-            f"{classes.tolist()!r}: announce all of them at the first call with classes="
+            f"{classes.tolist()!r}: pass all classes at the first call with classes="
         )
     return at.astype(np.int64)
 

@@ -165,7 +165,7 @@ def explain_tokens(model: Any, emissions: Emissions, codes: Any, words: Sequence
     """
     k = model.classes_.size
     if k < 2:
-        raise Unsupported("the model has one label only: there is no runner-up to compare with")
+        raise Unsupported("the model has only one label: there is no runner-up to compare with")
     labels, n = model.classes_.tolist(), len(codes)
     found = []
     for t in range(n):

@@ -80,8 +80,8 @@ def parse_template(name: str) -> tuple[Family, int]:
             sides[found[1]].append((column, _HOPS[found[2] or ""]))
         else:
             raise DataError(
-                f"template {name!r}: {part!r} is no attribute of an arc; attributes are such as h.form, m-1.upos, "
-                f"between.upos, gap, with the columns {', '.join(COLUMNS)}"
+                f"template {name!r}: {part!r} is not an attribute of an arc, such as h.form, m-1.upos, "
+                f"between.upos or gap, with the columns {', '.join(COLUMNS)}"
             )
     if not words:
         raise DataError(f"template {name!r} names no attribute of an arc, such as h.upos")

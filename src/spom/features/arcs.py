@@ -80,7 +80,7 @@ class ArcTemplates:
     def __init__(self, templates: str | Iterable[str] = "compact", table_bits: int = 16, min_count: int = 2) -> None:
         if isinstance(templates, str):
             if templates not in SETS:
-                raise DataError(f"there is no set of templates {templates!r}; the sets are: {', '.join(sorted(SETS))}")
+                raise DataError(f"unknown set of templates {templates!r}; available: {', '.join(sorted(SETS))}")
             templates = SETS[templates]()
         if not 4 <= table_bits <= 24:
             raise ValueError(f"table_bits must be from 4 to 24; it is {table_bits!r}")
@@ -90,7 +90,7 @@ class ArcTemplates:
             family, slot = parse_template(name)
             found.setdefault(family.name, (family, set()))[1].add(slot)
         if not found:
-            raise DataError("there are no templates: name at least one, such as 'h.upos m.upos dist'")
+            raise DataError("expected templates, found none: name at least one, such as 'h.upos m.upos dist'")
         self.families = [found[name][0] for name in sorted(found)]
         # True for those of the three slots of each family that are templates of this set.
         self.active = np.array([[slot in found[f.name][1] for slot in range(3)] for f in self.families])
@@ -196,7 +196,7 @@ class ArcTemplates:
             table[f, spaces.PAIR] = family.pair
             if family.between:
                 if apart:
-                    raise DataError(f"template {family.name!r}: the words between make no template of this kind")
+                    raise DataError(f"template {family.name!r}: words between are not available here")
                 table[f, spaces.SET] = columns.index(family.between)
             last = spaces.LENGTHS[slot] if apart else (self.radix(family.between) if family.between else 1)
             radices = [self._values(family.head), self._values(family.modifier), self._pairs(family), last]

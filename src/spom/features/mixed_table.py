@@ -87,9 +87,9 @@ class TableFeatures:
         for name, given in asked.items():
             kind = given.partition(":")[0]
             if kind not in KINDS:
-                raise DataError(f"column {name!r} cannot be a {kind!r}; the kinds are: {', '.join(KINDS)}", None)
+                raise DataError(f"column {name!r}: unknown kind {kind!r}; available: {', '.join(KINDS)}", None)
             if name not in names:
-                raise DataError(f"there is no column {name!r} to take as a {kind}; there are: {', '.join(names)}", None)
+                raise DataError(f"unknown column {name!r} for the kind {kind}; available: {', '.join(names)}", None)
         learn = {"number": _number, "category": _category, "text": _text}
         asked = {name: kind for name, kind in asked.items() if not kind.startswith("hashed")}
         hashed = {name: _hashed(name, kind) for name, kind in (kinds or {}).items() if name not in asked}
@@ -165,7 +165,7 @@ def _kind(name: str, values: list[str | None], lines: list[tuple[str, int]]) -> 
     if numbers >= MOSTLY_NUMBERS * len(present):
         at = next(i for i, value in enumerate(values) if value is not None and not _is_number(value))
         what = f"expected a number in column {name!r} as in most rows, found {values[at]!r}"
-        raise DataError(f"{what}; correct it, or say that it is no number: --kind {name}=category", *lines[at])
+        raise DataError(f"{what}; correct it, or treat the column as a category: --kind {name}=category", *lines[at])
     words = sum(len(value.split()) for value in present)
     return "text" if words >= TEXT_WORDS * len(present) else "category"
 
@@ -204,7 +204,7 @@ def _hashed(name: str, kind: str) -> Column:
     """Return the column of the kind `hashed` or `hashed:SLOTS`, of which nothing is learnt."""
     number = kind.partition(":")[2] or str(SLOTS)
     if not number.isdigit() or not 0 < int(number) <= MOST_SLOTS:
-        raise DataError(f"column {name!r}: hashed:N takes a number of features from 1 to {MOST_SLOTS}; not {kind!r}")
+        raise DataError(f"column {name!r}: hashed:N needs a number of features from 1 to {MOST_SLOTS}, not {kind!r}")
     return Column(name, "hashed", slots=int(number))
 
 

@@ -70,7 +70,7 @@ def ready(name: str) -> list[Template]:
     ['w[-1]|w[0]', 'w[0]|w[1]', 'pos[-2]']
     """
     if name not in SETS:
-        raise Unsupported(f"there is no set of templates {name!r}, and no such file; the sets are: {', '.join(SETS)}")
+        raise Unsupported(f"no set of templates and no file is named {name!r}; available sets: {', '.join(SETS)}")
     return [Template.parse(text) for text in SETS[name]]
 
 

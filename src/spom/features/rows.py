@@ -114,7 +114,7 @@ class Blocks:
     def index(self, name: str) -> int:
         """Return the index of the block of that name."""
         if name not in self.names:
-            raise KeyError(f"there is no block {name!r}; there are: {', '.join(self.names)}")
+            raise KeyError(f"unknown block {name!r}; available: {', '.join(self.names)}")
         return self.names.index(name)
 
     def ids(self, blocks: Sequence[int] | Ints) -> Ints:
@@ -126,7 +126,7 @@ class Blocks:
 def check_kind(X: Any, kind: str) -> None:
     """Raise if the sentences have a form that features of this kind do not take."""
     if isinstance(X, str):
-        raise DataError("X is a string; expected sentences: lists of tokens, or what read_conll gives")
+        raise DataError("X is a string; expected sentences: lists of tokens, or the result of read_conll")
     if isinstance(X, Rows if kind == "templates" else (Columns, Treebank)):
         raise DataError(f"X is {type(X).__name__}, but the features are of the kind {kind!r}")
 
@@ -151,9 +151,9 @@ def read_spec(arrays: dict[str, Any], version: int) -> dict[str, Any]:
     """Return the description; raise if its version is newer than `version`."""
     spec: dict[str, Any] = json.loads(take(arrays, "spec", "u").tobytes())
     if not isinstance(spec, dict) or not isinstance(spec["version"], int):
-        raise ModelFileError("the features of the model have no description that can be read")
+        raise ModelFileError("the features of the model have no readable description")
     if spec["version"] > version:
-        raise ModelFileError(f"features of version {spec['version']} need a newer spom")
+        raise ModelFileError(f"features of version {spec['version']} need a newer version of spom")
     return spec
 
 
@@ -161,7 +161,7 @@ def read_blocks(names: Any, arrays: dict[str, Any], total: int) -> Blocks:
     """Return blocks of `total` features, given their names and `starts`."""
     starts = np.array(check_offsets(take(arrays, "starts", "i"), total, "starts"), dtype=np.int64)
     if not isinstance(names, list) or starts.size != len(names) + 1:
-        raise ModelFileError("the blocks of the model have other names than starts: the file is damaged")
+        raise ModelFileError("the names and starts of the blocks do not match: the file is damaged")
     return Blocks(tuple(str(name) for name in names), starts)
 
 
@@ -174,7 +174,7 @@ class InBlocks:
     def blocks(self) -> Blocks:
         """The features of each block."""
         if self._blocks is None:
-            raise Unsupported("these features are not known yet: call fit first")
+            raise Unsupported("these features have not been learnt yet: call fit first")
         return self._blocks
 
     @property

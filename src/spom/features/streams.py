@@ -106,7 +106,7 @@ def resolved(columns: Columns, stream: Stream) -> int:
     try:
         return columns.column(stream.column)
     except DataError as error:
-        raise DataError(f"a template reads {stream}, but {error.what}", error.source) from None
+        raise DataError(f"a template reads {stream}: {error.what}", error.source) from None
 
 
 # --- derived strings: computed once per distinct string, on bytes, in compiled code -----------------------------
@@ -170,7 +170,7 @@ def check_step(step: str, text: str, clusters: bool) -> None:
         return
     if not _CLUSTER.fullmatch(step):
         known = ", ".join([*_REWRITES, "prefixK", "suffixK", "cluster", "clusterK"])
-        raise DataError(f"template {text!r}: there is no {step!r}; what can be derived from a column: {known}")
+        raise DataError(f"template {text!r}: unknown function {step!r} of a column; available: {known}")
     if not clusters:
         raise DataError(f"template {text!r} needs clusters: give clusters=, a file of word<TAB>cluster")
 

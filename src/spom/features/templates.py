@@ -72,7 +72,7 @@ class Templates:
         self._groups = grouped(templates)
         self.templates = [template for part in self._groups.values() for template in part]
         if not self.templates:
-            raise ValueError("templates must have at least one template")
+            raise ValueError("templates must contain at least one template")
         for template in self.templates:
             if any(abs(offset) > _FAR for _, offset in template.atoms):
                 raise DataError(f"template {template.text!r}: an offset is at most {_FAR}")
@@ -135,7 +135,7 @@ class Templates:
         """Return a feature as text: template=values."""
         m = int(self.blocks.of(id))
         if not 0 <= id < self.blocks.total:
-            raise IndexError(f"there are {self.blocks.total} features, no {id}")
+            raise IndexError(f"feature {id} is out of range: there are {self.blocks.total} features")
         local = int(id) - int(self.blocks.starts[m])
         model = self._fitted
         return f"{self.blocks.names[m]}={model.name(m, local) if isinstance(model, Conjunctions) else f'#{local}'}"
@@ -145,7 +145,7 @@ class Templates:
         chosen = sorted({int(m) for m in blocks})
         names = list(self._groups)
         if not chosen or chosen[0] < 0 or chosen[-1] >= len(names):
-            raise ValueError(f"blocks must be some of 0 to {len(names) - 1}; they are {list(blocks)}")
+            raise ValueError(f"blocks must be one or more from 0 to {len(names) - 1}; they are {list(blocks)}")
         if self._model is None:
             return self._like([names[m] for m in chosen], None)
         return self._like([names[m] for m in chosen], self._model.compact(self.blocks.ids(chosen), chosen))

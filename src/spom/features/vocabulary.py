@@ -86,7 +86,7 @@ class Vocabulary:
 
     def __getitem__(self, code: int) -> str:
         if not 1 <= code <= len(self):
-            raise IndexError(f"there are the codes 1 to {len(self)}, no {code}")
+            raise IndexError(f"code {code} is out of range: codes go from 1 to {len(self)}")
         return self.blob[self.offsets[code - 1] : self.offsets[code]].tobytes().decode("utf-8", "replace")
 
     def __contains__(self, text: str) -> bool:

@@ -59,7 +59,7 @@ class Kernel(Parameters):
         A = self._input(X, "X")
         B = A if Z is None else self._input(Z, "Z")
         if self.takes == "vectors" and A.shape[1] != B.shape[1]:
-            raise ValueError(f"X has {A.shape[1]} features and Z has {B.shape[1]}: they must have the same")
+            raise ValueError(f"X has {A.shape[1]} features and Z has {B.shape[1]}: they must have the same number")
         found = self._block(A, B)
         if out is None:
             return found

@@ -53,7 +53,7 @@ class Function(Kernel):
 
             if self.function not in PAIRWISE_KERNEL_FUNCTIONS:
                 names = ", ".join(sorted(PAIRWISE_KERNEL_FUNCTIONS))
-                raise Unsupported(f"scikit-learn has no pairwise kernel {self.function!r}; it has: {names}")
+                raise Unsupported(f"unknown pairwise kernel of scikit-learn {self.function!r}; available: {names}")
             found = pairwise_kernels(X, Z, metric=self.function, **params)
         elif self.vectors:
             found = [[self.function(x, z, **params) for z in Z] for x in X]

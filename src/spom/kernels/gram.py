@@ -207,6 +207,6 @@ def check_gram(matrix: Any, name: str = "the Gram matrix", size: int = EIGENVALU
         values = np.linalg.eigvalsh(part)
         if values[0] < -loose * max(values[-1], 0.0):
             raise DataError(
-                f"{name} is not positive semidefinite: it has an eigenvalue of {values[0]:g}, beside a largest of "
+                f"{name} is not positive semidefinite: its smallest eigenvalue is {values[0]:g}, its largest "
                 f"{values[-1]:g}; clip its eigenvalues at zero, or add their negative part to the diagonal"
             )

@@ -70,7 +70,7 @@ def plan(
     if slots < count * at_once:
         least = reserve + 2 * row * count * at_once
         raise DataError(
-            f"memory={memory!r} is too small: {count * at_once} rows of {n} entries must be there at the same time, "
+            f"memory={memory!r} is too small: {count * at_once} rows of {n} entries are needed at the same time, "
             f"and the solver itself needs {show_bytes(reserve)}; give at least {show_bytes(least)}"
         )
     if slots >= LEAST_SHARE * n * count:

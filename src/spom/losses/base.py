@@ -88,7 +88,7 @@ class BinaryLoss(Loss):
     def _pair(self, y: ArrayLike, a: ArrayLike, name: str) -> tuple[Floats, Floats]:
         targets, scores = _reals_of(y, "y"), _reals_of(a, name)
         if targets.shape != scores.shape and targets.ndim and scores.ndim:
-            raise ValueError(f"y and {name} must have one shape; they have {targets.shape} and {scores.shape}")
+            raise ValueError(f"y and {name} must have the same shape; they have {targets.shape} and {scores.shape}")
         if self.target == "sign":
             wrong = np.flatnonzero(np.abs(targets) != 1.0)
             if wrong.size:

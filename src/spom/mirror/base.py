@@ -121,4 +121,4 @@ def euclidean_norm(w: Floats) -> float:
 
 def _same_shape(w: Floats, other: Floats, name: str) -> None:
     if w.shape != other.shape:
-        raise ValueError(f"w and {name} must have one shape; they have {w.shape} and {other.shape}")
+        raise ValueError(f"w and {name} must have the same shape; they have {w.shape} and {other.shape}")

@@ -109,7 +109,7 @@ def load_model(path: str | Path, verify: bool | None = None) -> Any:
     except ModelFileError as error:
         raise ModelFileError(f"{path}: {error}") from None
     except DAMAGE as error:
-        raise ModelFileError(f"{path}: a damaged model file, or one of another spom ({error})") from None
+        raise ModelFileError(f"{path}: a damaged model file, or one of another version of spom ({error})") from None
 
 
 def _estimator(name: str, path: str) -> Any:
@@ -117,7 +117,7 @@ def _estimator(name: str, path: str) -> Any:
     package = importlib.import_module("spom.estimators")
     cls = getattr(package, name) if name in package.__all__ else None
     if cls is None or not hasattr(cls, "from_model_state"):
-        raise ModelFileError(f"{path}: there is no estimator {name!r} in this spom")
+        raise ModelFileError(f"{path}: this version of spom has no estimator {name!r}")
     return cls
 
 
@@ -181,7 +181,7 @@ class Encoder:
         found = _name_of(value)
         if found is None:
             raise Unsupported(
-                f"a model file cannot hold {where}, a {type(value).__name__}: it is no operator with a registered "
+                f"a model file cannot hold {where}, a {type(value).__name__}: it is not an operator with a registered "
                 "name; pickle can keep it"
             )
         kind, name = found
@@ -261,7 +261,7 @@ def _class(kind: Any, name: Any) -> type:
         cls = vars(module).get(name)
         if isinstance(cls, type) and issubclass(cls, module.Step):
             return cls
-        raise ModelFileError(f"there is no step rule {name!r}")
+        raise ModelFileError(f"unknown step rule {name!r}")
     if kind == "estimator" or kind not in registry.PACKAGES:
-        raise ModelFileError(f"there is no kind of operator {kind!r}")
+        raise ModelFileError(f"unknown kind of operator {kind!r}")
     return registry.find(kind, name).cls

@@ -62,15 +62,15 @@ def read_run(path: str | Path) -> dict[str, Any]:
     try:
         record = json.loads(beside.read_bytes())
         if not isinstance(record, dict):
-            raise ValueError("no object")
+            raise ValueError("not a JSON object")
         version = record["run"]
         newer = version > SCHEMA
     except FileNotFoundError:
-        raise ModelFileError(f"{beside}: there is no such file; `spom train` writes it beside the model") from None
+        raise ModelFileError(f"{beside}: no such file; `spom train` writes it next to the model") from None
     except (ValueError, KeyError, TypeError) as error:
-        raise ModelFileError(f"{beside}: no record of a run, or a damaged one ({error})") from None
+        raise ModelFileError(f"{beside}: not a record of a run, or a damaged one ({error})") from None
     if newer:
-        raise ModelFileError(f"{beside}: written by spom {record.get('spom', '?')} in a newer form ({version})")
+        raise ModelFileError(f"{beside}: written by spom {record.get('spom', '?')} in a newer format ({version})")
     return record
 
 

@@ -60,10 +60,10 @@ def as_norm(norm: Any) -> Norm:
     """Return a norm from its name, or the object itself if it is one."""
     if isinstance(norm, str):
         if norm not in NORMS:
-            raise Unsupported(f"there is no norm {norm!r}; use 'l1', 'l2', 'linf' or an AtomicNorm")
+            raise Unsupported(f"unknown norm {norm!r}; use 'l1', 'l2', 'linf' or an AtomicNorm")
         return NORMS[norm]
     if not hasattr(norm, "value") or not hasattr(norm, "dual"):
-        raise Unsupported(f"{norm!r} is no norm; use 'l1', 'l2', 'linf' or an AtomicNorm")
+        raise Unsupported(f"{norm!r} is not a norm; use 'l1', 'l2', 'linf' or an AtomicNorm")
     found: Norm = norm
     return found
 

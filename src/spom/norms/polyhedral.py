@@ -36,7 +36,7 @@ class Polyhedral(Penalty):
         else:
             B = sparse.csr_matrix(np.atleast_2d(self.B) if not sparse.issparse(self.B) else self.B, dtype=np.float64)
         if B.shape[0] != rows:
-            raise ValueError(f"A has {rows} rows and B has {B.shape[0]}; they must be the same rows")
+            raise ValueError(f"A has {rows} rows and B has {B.shape[0]}; they must have the same number")
         cost = np.zeros(B.shape[1]) if self.cost is None else np.asarray(self.cost, dtype=np.float64)
         if cost.shape != (B.shape[1],):
             raise ValueError(f"cost has shape {cost.shape}; B has {B.shape[1]} columns")

@@ -129,7 +129,7 @@ def selection_form(penalty: Any, count: int) -> Split:
         found = penalty.split(count)
     if found is None:
         raise Unsupported(
-            f"update='select' takes a penalty of block norms, of groups of blocks, or a sum of one such and of single "
+            f"update='select' needs a penalty of block norms, of groups of blocks, or a sum of one such and of single "
             f"weights whose order of proxes is exact (Lemma 2 of SPOM); not {penalty!r}"
         )
     # A squared l2 norm next to the norms acts on the remaining weights.

@@ -76,7 +76,7 @@ class LatentGroupLasso(Grouped):
         missing = np.flatnonzero(np.bincount(indices, minlength=groups.size) == 0)
         if missing.size:
             raise ValueError(
-                f"coordinate {missing[0]} is in no group ({missing.size} such in all): the latent group norm is +inf "
+                f"coordinate {missing[0]} is in no group ({missing.size} in total): the latent group norm is +inf "
                 f"there; add a group that has it, such as [{missing[0]}]"
             )
         return indices
@@ -96,7 +96,7 @@ class LatentGroupLasso(Grouped):
 
     def compiled(self, shape: tuple[int, ...]) -> tuple[Any, Floats, Ints]:
         """Raise an error: there is no compiled prox."""
-        raise Unsupported("the prox of LatentGroupLasso solves linear systems and is no compiled kernel; use prox")
+        raise Unsupported("the prox of LatentGroupLasso solves linear systems and is not a compiled kernel; use prox")
 
     def _packed(self, shape: tuple[int, ...]) -> tuple[Floats, Ints]:
         return self.compiled(shape)[1:]

@@ -70,7 +70,7 @@ class OverlappingGroupLasso(TreeGroupLasso):
     def compiled(self, shape: tuple[int, ...]) -> tuple[Any, Floats, Ints]:
         """Return the composition of proxes, for `exact=False`."""
         if self.exact:
-            raise Unsupported("the exact prox of OverlappingGroupLasso is no compiled kernel; use exact=False")
+            raise Unsupported("the exact prox of OverlappingGroupLasso is not a compiled kernel; use exact=False")
         return super().compiled(shape)
 
     def prox_certified(self, w: ArrayLike, step: float = 1.0) -> CertifiedProx:
@@ -89,7 +89,7 @@ class OverlappingGroupLasso(TreeGroupLasso):
         allowed = 1e3 * TOLERANCE * max(float(np.abs(w).max(initial=0.0)), 1e-300) * np.sqrt(max(w.size, 1))
         if found.error > allowed:
             warnings.warn(
-                f"OverlappingGroupLasso: the prox is certified to {found.error:.1e} only (dual steps: {found.steps})",
+                f"OverlappingGroupLasso: the prox is certified only to {found.error:.1e} (dual steps: {found.steps})",
                 UserWarning,
                 stacklevel=4,
             )

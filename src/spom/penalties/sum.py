@@ -62,7 +62,7 @@ class Sum(Penalty):
     def _check(self) -> None:
         for term in self.terms:
             if not hasattr(term, "prox"):
-                raise ValueError(f"a sum takes penalties; {term!r} has no prox")
+                raise ValueError(f"a sum consists of penalties; {term!r} has no prox")
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return `terms`, and with `deep` the parameters of term j as `j__name`."""

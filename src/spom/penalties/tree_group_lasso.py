@@ -129,7 +129,7 @@ def leaves_to_root(groups: Groups) -> Ints:
         for other, shared in zip(inside, counts, strict=True):
             if other >= 0 and shared != sizes[other]:
                 raise ValueError(
-                    f"groups {other} and {m} overlap and neither contains the other, so they are no tree; "
+                    f"groups {other} and {m} overlap and neither contains the other, so they do not form a tree; "
                     "see OverlappingGroupLasso"
                 )
         owner[members] = m

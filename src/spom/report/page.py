@@ -127,7 +127,7 @@ def _cut(page: Contents) -> Contents:
             continue
         found[name] = smaller(matrix, MOST_LABELS)
         if len(matrix.rows) > MOST_LABELS:
-            notes.append(f"The matrix of {name} shows {MOST_LABELS} of {len(matrix.rows)} labels, the largest.")
+            notes.append(f"The matrix of {name} shows the {MOST_LABELS} largest of {len(matrix.rows)} labels.")
     return replace(page, notes=notes, sentences=page.sentences[:MOST_SENTENCES], **found)
 
 

@@ -31,7 +31,7 @@ def contents_from_run(path: str | Path, top: int = 12) -> Contents:
     given = Path(path)
     if given.suffix != ".json" and given.is_file() and not run_path(given).exists():
         alone = contents_of(load_model(given), title=given.name, top=top)
-        return replace(alone, epochs=(), paths=None, notes=["There is no record of the run: this is the model alone."])
+        return replace(alone, epochs=(), paths=None, notes=["There is no record of the run: only the model is shown."])
     record = read_run(path)
     folder = Path(path).parent if Path(path).suffix == ".json" else run_path(path).parent
     found, notes = _model(folder, record, top)
@@ -138,7 +138,7 @@ def _facts(record: dict[str, Any]) -> dict[str, list[tuple[str, str]]]:
         # The name of the program without its folder.
         ("command", shlex.join([os.path.basename(words[0]), *words[1:]]) if words else ""),
         ("started", str(record.get("started") or "")),
-        ("ended", {"end": "all epochs were made"}.get(str(record.get("stopped")), str(record.get("stopped") or ""))),
+        ("ended", {"end": "all epochs completed"}.get(str(record.get("stopped")), str(record.get("stopped") or ""))),
         ("spom", str(record.get("spom") or "")),
     ]
     return {

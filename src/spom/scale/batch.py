@@ -187,7 +187,7 @@ class BatchLearner(Learner):
 def fit_batch(estimator: Any, team: Team, dev: Any, watch: dict[str, Any], classes: Any = None) -> None:
     """Fit a `ProximalClassifier` or a `ProximalRegressor` to the optimum of all shards."""
     if dev is not None:
-        raise Unsupported("a batch objective has no use for development data: leave dev= out")
+        raise Unsupported("a batch objective does not use development data: leave dev= out")
     with all_or_nothing(estimator):
         seen, rows = prepared(estimator, team, classes, _start)
         K = None if rows.classes is None or estimator.loss_.target != "class" else int(rows.classes.size)

@@ -71,7 +71,7 @@ def merge_changes(solver: Any, before: Arrays, parts: Iterator[Change]) -> Merge
     engine = solver.engine
     if not isinstance(engine, BlockEngine) or engine.rule.dual:
         raise Unsupported(
-            "shards do not support dual averaging of blocks: take update='forward-backward', or a penalty of single "
+            "shards do not support dual averaging of blocks: use update='forward-backward', or a penalty of single "
             "weights such as L1"
         )
     averaged, block = engine.averaged, engine.scaled.block

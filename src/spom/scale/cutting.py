@@ -94,7 +94,7 @@ def listed(paths: str | Path | Sequence[str | Path]) -> list[str]:
         else:
             raise DataError("no file matches this pattern", text)
     if not found:
-        raise DataError("there are no files: name at least one")
+        raise DataError("expected files, found none: name at least one")
     return found
 
 

@@ -78,7 +78,7 @@ def team_for(shards: Any, executor: Executor, on_error: str, checkpoint: Any = N
     try:
         if not isinstance(shards, Shards):
             kind = type(shards).__name__
-            raise Unsupported(f"shards must be made by Shards.arrays, Shards.conll or the like; they are a {kind}")
+            raise Unsupported(f"shards must be made by Shards.arrays, Shards.conll or similar; they are a {kind}")
         team = Team(executor, list(shards), on_error, checkpoint)
         try:
             with OneThread():
@@ -91,8 +91,8 @@ def team_for(shards: Any, executor: Executor, on_error: str, checkpoint: Any = N
 
 # What to use instead of estimators whose state cannot be merged: they keep a number per example or pair of examples.
 INSTEAD = {
-    "MKLClassifier": "kernels have a number for each example: use OnlineClassifier on features of kernels.features",
-    "MKLRegressor": "kernels have a number for each example: use OnlineRegressor on features of kernels.features",
+    "MKLClassifier": "kernels have weights for each example: use OnlineClassifier on features of kernels.features",
+    "MKLRegressor": "kernels have weights for each example: use OnlineRegressor on features of kernels.features",
     "ProximalClassifierCV": "use spom.scale.fit with ProximalClassifier for each strength",
     "ProximalRegressorCV": "use spom.scale.fit with ProximalRegressor for each strength",
     "Pipeline": "fit SequenceTagger and DependencyParser to the shards one by one",

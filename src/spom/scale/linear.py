@@ -57,7 +57,7 @@ class OnlineLesson:
         after = last(solver)
         assert solver.engine is not None
         if "engine.slopes" in after.internal:
-            raise Unsupported(f"{solver.engine.name} keeps a number for each example: take update='dual-averaging'")
+            raise Unsupported(f"{solver.engine.name} keeps a number for each example: use update='dual-averaging'")
         count = data[0].shape[0]
         return Part(after, solver.engine.name, count, float(count) if weight is None else float(weight.sum()))
 
@@ -92,9 +92,9 @@ def fit_online(estimator: Any, team: Team, dev: Any, watch: dict[str, Any], clas
 
 def _check(estimator: Any, dev: Any) -> None:
     if estimator.early_stopping and dev is None:
-        raise Unsupported("early_stopping of shards needs development data: give dev=(X, y)")
+        raise Unsupported("early_stopping with shards needs development data: give dev=(X, y)")
     if estimator.tol is not None and dev is None:
-        raise Unsupported("tol= asks for the objective of each pass, which shards do not compute: give dev=(X, y)")
+        raise Unsupported("tol= needs the objective of each pass, which shards do not compute: give dev=(X, y)")
     if estimator.warm_start:
         raise Unsupported("shards do not support warm_start: use checkpoint= and resume=True")
 

@@ -39,7 +39,7 @@ class Dask:
         try:
             self.client = Client(client, timeout=min(timeout, CONNECT), set_as_default=False) if self._own else client
         except (OSError, TimeoutError, ValueError) as error:
-            raise NoWorkers(f"there is no Dask scheduler at {client} ({error})") from None
+            raise NoWorkers(f"no Dask scheduler at {client} ({error})") from None
         self.timeout, self.moved = timeout, Moved()
         # Two fits on one cluster must not share keys: Dask takes equal keys for equal results.
         self._fit, self._count = uuid.uuid4().hex[:12], itertools.count()

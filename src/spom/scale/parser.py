@@ -58,7 +58,7 @@ def trees_of(loaded: tuple[Any, Any, Any]) -> Treebank:
     """Return the treebank of a shard, after checking it."""
     bank = loaded[0]
     if not isinstance(bank, Treebank):
-        raise DataError(f"parsers learn from shards of trees, as Shards.conllu gives, not of a {type(bank).__name__}")
+        raise DataError(f"parsers learn from shards of trees, as from Shards.conllu, not of a {type(bank).__name__}")
     bank.check_trees()
     return bank
 

@@ -58,9 +58,9 @@ def pruned(estimator: Any, team: Team, features: Features, total: int, sentences
     parts = list(team.ask("draw"))
     tokens, y = _joined([part[0] for part in parts]), np.concatenate([part[1] for part in parts])
     if y.min() < 0:
-        raise Unsupported("prune= takes sentences whose labels are all known: set prune=None")
+        raise Unsupported("prune= needs sentences whose labels are all known: set prune=None")
     if not isinstance(how, float) and how > len(blocks):
-        raise ValueError(f"prune={how} is more than the {len(blocks)} templates there are")
+        raise ValueError(f"prune={how} is more than the number of templates, {len(blocks)}")
     forbidden = forbidden_scores(estimator._allowed.while_learning, estimator.classes_.size)
     options: dict[str, Any] = {"transitions": estimator.transitions, "random_state": seed}
     found = select(tokens, y, blocks, forbidden, how, part=np.arange(len(tokens)), **options)

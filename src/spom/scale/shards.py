@@ -46,7 +46,7 @@ class Shards:
     def __init__(self, shards: Sequence[Shard]) -> None:
         self.shards = tuple(shards)
         if not self.shards:
-            raise DataError("there are no shards: give at least one")
+            raise DataError("expected shards, found none: give at least one")
 
     def __len__(self) -> int:
         return len(self.shards)
@@ -119,14 +119,14 @@ class Shards:
         try:
             import pyarrow.parquet
         except ImportError:
-            raise Unsupported("reading Parquet needs the package pyarrow; CSV needs nothing") from None
+            raise Unsupported("reading Parquet needs the package pyarrow; CSV does not") from None
         groups: list[tuple[str, int]] = []
         for path in listed(paths):
             try:
                 with open_file(path) as file:
                     found = pyarrow.parquet.ParquetFile(file).metadata.num_row_groups
             except (pyarrow.ArrowException, OSError) as error:
-                raise DataError(f"expected a whole Parquet file ({str(error).splitlines()[0]})", path) from None
+                raise DataError(f"expected a complete Parquet file ({str(error).splitlines()[0]})", path) from None
             groups += [(path, k) for k in range(found)]
         cuts = [k * len(groups) // n for k in range(n + 1)]
         return cls([ParquetShard(tuple(groups[a:b]), target) for a, b in pairwise(cuts)])

@@ -79,7 +79,7 @@ def sentences_of(loaded: tuple[Any, Any, Any]) -> tuple[Columns, Any]:
     """Return (columns, labels) of what a shard loads."""
     X, y, weight = loaded
     if weight is not None:
-        raise Unsupported("shards of sentences take no sample weights: leave sample_weight out")
+        raise Unsupported("shards of sentences do not support sample weights: leave sample_weight out")
     X, y = split_labels(X, y)
     X = X.columns if isinstance(X, Treebank) else X
     if not isinstance(X, Columns):
@@ -238,7 +238,7 @@ def _check(estimator: Any) -> None:
         if getattr(estimator, name) is not None:
             raise Unsupported(f"{name}= needs all sentences at once: use fit of the tagger, or leave it out")
     if estimator.update == "select":
-        raise Unsupported("update='select' needs all sentences at once: take 'dual-averaging' or 'forward-backward'")
+        raise Unsupported("update='select' needs all sentences at once: use 'dual-averaging' or 'forward-backward'")
 
 
 def _looked(estimator: Any, team: Team, classes: Any) -> Totals:
@@ -248,7 +248,7 @@ def _looked(estimator: Any, team: Team, classes: Any) -> Totals:
     labels = np.unique(np.concatenate([part.names for part in seen]))
     estimator.classes_ = labels if classes is None else np.unique(np.asarray(classes))
     if labels.size == 1:
-        warnings.warn(f"y has one label alone, {str(labels[0])!r}: every token will get it", stacklevel=5)
+        warnings.warn(f"y has only one label, {str(labels[0])!r}: every token will get it", stacklevel=5)
     sample = next((part.sample for part in seen if part.case), seen[0].sample)
     names = list(dict.fromkeys(label for part in seen for label in part.labels))
     templates, estimator.templates_ = defaults.chosen_templates(estimator.templates, sample, names)

@@ -147,7 +147,7 @@ class Team:
 
     def _to_do(self) -> str:
         if self.checkpoint is None:
-            return "with checkpoint= the run could be resumed"
+            return "with checkpoint= a run can be resumed"
         return f"start workers and resume from the checkpoint {self.checkpoint} (resume=True)"
 
     def _sent(self, k: int) -> tuple[Any, Any]:
@@ -167,7 +167,7 @@ class Team:
         except WorkerLost as error:
             if lost_is_unread and self.on_error == "skip":
                 return Unread(str(self.shards[k]), str(error)), 0.0
-            raise WorkerLost(f"{where}: {error}; look for what is wrong with it, or leave it out") from None
+            raise WorkerLost(f"{where}: {error}; check this shard, or leave it out") from None
         except NoWorkers:
             raise
         except DataError as error:

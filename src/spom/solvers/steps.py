@@ -198,7 +198,7 @@ def as_step(step: Any) -> Step:
         return step
     if isinstance(step, str):
         if step not in _NAMES:
-            raise Unsupported(f"there is no step {step!r}; the names are: {', '.join(sorted(_NAMES))}")
+            raise Unsupported(f"unknown step {step!r}; available: {', '.join(sorted(_NAMES))}")
         return _NAMES[step]()
     if isinstance(step, (int, float, np.integer, np.floating)) and not isinstance(step, bool):
         return Constant(float(step))

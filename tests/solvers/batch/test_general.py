@@ -248,9 +248,9 @@ class NotFinite(Wrong):
 
 def test_bad_input() -> None:
     smooth = problem()
-    with pytest.raises(SpomError, match="does not belong to the value"):
+    with pytest.raises(SpomError, match="does not match the value"):
         list(take(GeneralProximal(Wrong(), L1(0.1), norm="l1"), 3))
-    with pytest.raises(SpomError, match="does not belong to the value"):
+    with pytest.raises(SpomError, match="does not match the value"):
         list(take(GeneralProximal(Wrong(), L1(0.1), norm="l1", accelerated=True), 3))
     with pytest.raises(ValueError, match="gradient of the loss must be finite: entry 1"):
         list(take(GeneralProximal(NotFinite(), L1(0.1), norm="l1"), 3))

@@ -232,14 +232,14 @@ def test_bad_data_get_one_clear_error(change, message):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"step": "fast"}, "no step 'fast'"),
-        ({"update": "sideways"}, "no update 'sideways'"),
-        ({"output": "first"}, "no output 'first'"),
+        ({"step": "fast"}, "unknown step 'fast'"),
+        ({"update": "sideways"}, "unknown update 'sideways'"),
+        ({"output": "first"}, "unknown output 'first'"),
         ({"epochs": -1}, "epochs must be"),
         ({"batch_size": 0}, "batch_size must be"),
-        ({"update": "proximal-point", "step": 0.1}, "takes no step"),
+        ({"update": "proximal-point", "step": 0.1}, "has no step"),
         ({"update": "proximal-point", "penalty": SparseMKL(0.1, 5)}, "l1 and squared l2"),
-        ({"loss": "squared-hinge"}, "no loss"),
+        ({"loss": "squared-hinge"}, "unknown loss"),
     ],
 )
 def test_bad_options_get_one_clear_error(options, message):

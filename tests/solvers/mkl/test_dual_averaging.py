@@ -160,7 +160,7 @@ def test_a_run_resumes_to_the_same_bits(tmp_path: Path, output: str, form: str) 
     assert again.theta.tobytes() == whole.theta.tobytes()
     assert again.internal["scale"].tobytes() == whole.internal["scale"].tobytes()
     assert again.k == whole.k == 6
-    with pytest.raises(ValueError, match="of another run"):
+    with pytest.raises(ValueError, match="from another run"):
         last(DualAveragingKernels(problem_of("explicit"), start=half))
 
 

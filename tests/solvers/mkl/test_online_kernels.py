@@ -174,7 +174,7 @@ def test_a_run_resumes_to_the_same_bits(tmp_path: Path, output: str) -> None:
     assert again.theta.tobytes() == whole.theta.tobytes()
     assert again.k == whole.k == 6
     other = OnlineKernels(problem_of("dense"), penalty=SparseMKL(0.1), start=half)
-    with pytest.raises(ValueError, match="of another run"):
+    with pytest.raises(ValueError, match="from another run"):
         last(other)
 
 
@@ -281,7 +281,7 @@ def test_bad_input_has_one_clear_error() -> None:
         KernelProblem.of([np.eye(3), np.eye(2)], [0, 1, 1])
     with pytest.raises(DataError, match="not positive semidefinite"):
         KernelProblem.of([np.array([[1.0, 0.0], [0.0, -1.0]])], [0, 1])
-    with pytest.raises(DataError, match="offsets must rise"):
+    with pytest.raises(DataError, match="offsets must increase"):
         KernelProblem.of([np.eye(3)], [0, 1, 1], offsets=[0, 2])
     with pytest.raises(DataError, match="only 2 labels"):
         KernelProblem.of([np.eye(3)], [0, 1, 2], n_labels=2)

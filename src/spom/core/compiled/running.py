@@ -37,7 +37,7 @@ def ready(kernel: Any) -> tuple[Callable[..., Any], int]:
             compile_for(kernel)
             records = store.find(kernel.name, key_of(kernel), temporary)
             if records is None:
-                raise RuntimeError(f"{kernel.name} was compiled and is not found; did its file change meanwhile?")
+                raise RuntimeError(f"{kernel.name} was compiled but cannot be found; has its file changed?")
         loaded = [load(kernel.name, record) for record in records]
         plans = [plan_of(record.arguments) for record in records]
         run = _one(kernel.name, loaded[0], plans[0]) if len(loaded) == 1 else _first_fit(kernel.name, loaded, plans)

@@ -126,7 +126,7 @@ def _record(result: Any) -> store.Record:
     library = result.library
     library.optimise()
     if result.lifted or library.has_dynamic_globals or result.reload_init:
-        raise RuntimeError(f"{result.fndesc.qualname} holds addresses of this process and cannot be kept")
+        raise RuntimeError(f"{result.fndesc.qualname} holds addresses of this process and cannot be cached")
     environments = [(e.env_name, list(e.consts)) for e in result._find_referenced_environments()]
     return store.Record(
         library.codegen._tm.emit_object(library._final_module),

@@ -268,9 +268,9 @@ def _check_fit(model: Any, coef: Any) -> None:
     classes = held.get("classes_")
     wanted = hasattr(model, "predict_log_proba")
     if (wanted or classes is not None) and (not isinstance(classes, np.ndarray) or classes.ndim != 1):
-        raise ModelFileError("the classes are no list of labels: the file is damaged")
+        raise ModelFileError("the classes are not a list of labels: the file is damaged")
     if not isinstance(held.get("loss_"), Loss):
-        raise ModelFileError("the loss is none: the file is damaged")
+        raise ModelFileError("the loss is not a known one: the file is damaged")
     intercept = np.asarray(held["intercept_"])
     if intercept.dtype.kind != "f" or not np.isfinite(intercept).all():
         raise ModelFileError("the intercept is not finite: the file is damaged")

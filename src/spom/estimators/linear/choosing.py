@@ -167,12 +167,12 @@ class Choosing(TakesPenalty, LinearModel):
             or isinstance(self.penalty_, Zero)
         ):
             return
-        nothing = "the features say nothing about the target"
+        nothing = "the features do not predict the target"
         if is_auto(self.penalty):
-            what = f"{nothing} by a linear model; `penalty=` takes a penalty of your own"
+            what = f"{nothing} in a linear model; to choose a penalty yourself, set penalty="
         else:
             what = f"{self.penalty_!r} is too strong for these data, or {nothing}"
-            what += "; lower its strength, or take penalty='auto', which chooses one"
+            what += "; lower its strength, or use penalty='auto', which chooses one"
         warnings.warn(f"every weight is zero: {what}", UserWarning, stacklevel=5)
 
 

@@ -210,16 +210,16 @@ class OnlineClassifier(Online, LinearClassifier):
     def _announced(self, classes: ArrayLike | None, new: bool) -> NDArray[Any]:
         """Return the classes of a block: they are announced in the first call, and stay the same."""
         if new and classes is None:
-            raise ValueError("classes must be passed on the first call to partial_fit: all labels that can come")
+            raise ValueError("classes must be passed on the first call to partial_fit: all labels that can occur")
         found = self.classes_ if classes is None else check_classes(classes)
         if not new and not np.array_equal(found, self.classes_):
-            raise ValueError(f"classes={found.tolist()} are not those of the first call: {self.classes_.tolist()}")
+            raise ValueError(f"classes={found.tolist()} differ from those of the first call: {self.classes_.tolist()}")
         return found
 
     def _stream_weights(self) -> Floats | None:
         if self.class_weight == "balanced":
             raise ValueError(
-                "class_weight='balanced' needs to see all labels at once; in a stream give the weights as a dict"
+                "class_weight='balanced' needs to see all labels at once; for a stream, pass the weights as a dict"
             )
         return class_weights(self.class_weight, self.classes_, self.classes_)
 

@@ -126,7 +126,9 @@ class Online(TakesCallbacks, Choosing):
         X, y, weight = data
         start = self._point() if self.warm_start and hasattr(self, "coef_") else None
         if start is not None and start.shape != _shape(X, self.fit_intercept, outputs):
-            raise ValueError(f"warm_start needs the same features and classes as before: theta is {start.shape}")
+            raise ValueError(
+                f"warm_start needs the same features and classes as before: the weights have shape {start.shape}"
+            )
         trainer = self._trainer(watch, lambda: self._contents(data, watch["dev"]))
         seed = trainer.seed(self._seed)
         if self.shuffle and X.shape[0] <= FEW_ROWS:

@@ -212,7 +212,7 @@ class MKLClassifier(ClassifierMixin, KernelEstimator):  # type: ignore[misc]  # 
         """
         check_is_fitted(self)
         if self.loss == "log":
-            raise Unsupported("loss='log' gives probabilities as it is: there is nothing to calibrate")
+            raise Unsupported("loss='log' gives probabilities by itself: there is nothing to calibrate")
         index = encode(check_labels(y), self.classes_)
         weight = np.ones(index.size) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
         self.calibration_ = calibrated(self._scores(X), index, weight)[0]
@@ -251,10 +251,10 @@ class MKLClassifier(ClassifierMixin, KernelEstimator):  # type: ignore[misc]  # 
     def _fit_grams(self, X: Any, y: Any, sample_weight: ArrayLike | None, trainer: Trainer, dev: Any) -> None:
         blocks = grams_of(list(X))
         if not blocks.grams:
-            raise DataError("X must be a list of one or more Gram matrices: kernels='precomputed'")
+            raise DataError("X must be a list of one or more Gram matrices, because kernels='precomputed'")
         sizes = [gram.n for gram in blocks.grams]
         if len(set(sizes)) > 1:
-            raise DataError(f"the Gram matrices must be of the same size; theirs are {sizes}")
+            raise DataError(f"the Gram matrices must have the same size; their sizes are {sizes}")
         like = np.empty((sizes[0], 0))
         index, weight = self._labels(y, like, check_weights(sample_weight, like))
         self.n_features_in_ = sizes[0]
@@ -442,7 +442,7 @@ class MKLClassifier(ClassifierMixin, KernelEstimator):  # type: ignore[misc]  # 
         unknown = ~np.isin(labels, self.classes_)
         if unknown.any():
             at = int(np.flatnonzero(unknown)[0])
-            raise DataError(f"y has the label {labels.tolist()[at]!r} at entry {at}, which was not there in fit")
+            raise DataError(f"y has the label {labels.tolist()[at]!r} at entry {at}, which was not seen in fit")
         weight: Any = sample_weight
         return float(np.average(self.predict(X) == labels, weights=weight))
 

@@ -136,7 +136,7 @@ class KernelModel:
         if coef.shape[1] != columns.size or coef.shape[0] != kept.size:
             raise ModelFileError("the coefficients do not fit the support: the file is damaged")
         if not isinstance(state["kernels"], list) or not all(isinstance(k, Kernel) for k in state["kernels"]):
-            raise ModelFileError("the kernels of the model are none: the file is damaged")
+            raise ModelFileError("the kernels of the model are not kernels: the file is damaged")
         if len(state["kernels"]) not in (0, kept.size) or bool((kept < 0).any() or (columns < 0).any()):
             raise ModelFileError("the kernels do not fit their coefficients: the file is damaged")
         support = None
@@ -198,7 +198,7 @@ def _map(arrays: dict[str, Any], prefix: str, form: Any, width: int) -> Any:
     phi.map_ = take(arrays, f"{prefix}map", "f", 2)
     if name == "Nystroem":
         if not isinstance(own, Kernel):
-            raise ModelFileError("the kernel of explicit features is none: the file is damaged")
+            raise ModelFileError("the kernel of explicit features is not a kernel: the file is damaged")
         shape = (phi.map_.shape[0], width)
         phi.kernel_, phi.landmarks_ = own, check_shape(take(arrays, f"{prefix}landmarks", "f", 2), shape, "landmarks")
     else:

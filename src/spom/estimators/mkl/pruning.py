@@ -35,7 +35,9 @@ def pruned(prune: Any, blocks: Blocks, X: Any, targets: Floats, seed: int) -> tu
         raise ValueError(f"prune must be {{'false_discovery_rate': a number between 0 and 1}} or None; it is {prune!r}")
     rate = asked_rate(prune)
     if blocks.explicit:
-        raise Unsupported("prune= chooses among kernels, and these are explicit features: give more memory, or None")
+        raise Unsupported(
+            "prune= chooses among kernels, and these are explicit features: give more memory, or set prune=None"
+        )
 
     def block(m: int, rows: Ints) -> Any:
         return blocks.block(m, X, rows, rows)

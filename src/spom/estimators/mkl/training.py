@@ -54,7 +54,7 @@ def as_kernels(given: Any) -> list[Kernel]:
 
     listed = list(given) if isinstance(given, (list, tuple)) else [given]
     if not listed:
-        raise ValueError("kernels must have at least one kernel")
+        raise ValueError("kernels must contain at least one kernel")
     names = {entry.name for entry in registry.entries("kernel")}
     found: list[Kernel] = []
     for kernel in listed:
@@ -193,7 +193,7 @@ class Options:
         if self.update not in ("auto", *UPDATES):
             raise Unsupported(f"update must be one of auto, {', '.join(UPDATES)}; it is {self.update!r}")
         if solver == "frank-wolfe" and self.loss != "hinge":
-            raise Unsupported(f"solver='frank-wolfe' takes loss='hinge', not {self.loss!r}; solver='online' takes all")
+            raise Unsupported(f"solver='frank-wolfe' needs loss='hinge', not {self.loss!r}; use solver='online'")
         numbered = isinstance(self.step, str) and self.step == "auto"
         plain = "dual-averaging" if self.loss == "hinge" and numbered else "forward-backward"
         update = plain if self.update == "auto" else self.update

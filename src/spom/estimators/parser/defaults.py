@@ -114,7 +114,7 @@ def chosen_update(given: str, penalty: Any, loss: str, count: int) -> str:
     ('dual-averaging', 'select')
     """
     if given not in UPDATES:
-        raise Unsupported(f"there is no update {given!r} for parsers; the updates are: {', '.join(UPDATES)}")
+        raise Unsupported(f"unknown update {given!r} for parsers; available: {', '.join(UPDATES)}")
     if given in ("select", "dual-averaging") and penalty is None:
         what = "templates, such as GroupLasso(0.1)" if given == "select" else "single weights, such as L1(1e-3)"
         raise ValueError(f"update={given!r} needs a penalty of {what}, or a name")
@@ -124,22 +124,20 @@ def chosen_update(given: str, penalty: Any, loss: str, count: int) -> str:
             return "dual-averaging"
         return "forward-backward" if blocks and (penalty is None or elastic is not None or loss == "log") else "select"
     if given == "dual-averaging" and elastic is None:
-        raise Unsupported(f"update='dual-averaging' of parsers is for penalties of single weights, not {penalty!r}")
+        raise Unsupported(f"update='dual-averaging' needs a penalty of single weights, not {penalty!r}")
     if given == "forward-backward" and not blocks:
         other = "select" if elastic is None else "dual-averaging"
-        raise Unsupported(f"{penalty!r} is no penalty of block norms: it needs update={other!r}")
+        raise Unsupported(f"{penalty!r} is not a penalty of block norms: it needs update={other!r}")
     return given
 
 
 def check_batch(parser: Any, penalty: Any) -> None:
     """Raise an error for settings that the batch solver does not support."""
     if parser.solver != "batch":
-        raise Unsupported(f"there is no solver {parser.solver!r} for parsers; there are: online, batch")
+        raise Unsupported(f"unknown solver {parser.solver!r} for parsers; available: online, batch")
     if parser.loss != "log":
         raise Unsupported(f"solver='batch' minimises the log loss; loss is {parser.loss!r}")
     if penalty is None:
-        raise ValueError(
-            "solver='batch' goes to the optimum of a penalty, such as L1(0.01) or GroupLasso(0.1); give one"
-        )
+        raise ValueError("solver='batch' needs a penalty, such as L1(0.01) or GroupLasso(0.1)")
     if parser.update == "select" or parser.prune == "auto":
-        raise Unsupported("solver='batch' goes to the optimum: leave update='select' and prune='auto' out")
+        raise Unsupported("solver='batch' does not support update='select' or prune='auto': leave them out")

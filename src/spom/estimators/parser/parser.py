@@ -507,8 +507,8 @@ class DependencyParser(TakesPenalty, TakesCallbacks, SavingParser, BaseEstimator
         if self.order not in (1, 2):
             raise ValueError(f"order must be 1 or 2; it is {self.order!r}")
         if self.order == 2 and (self.loss == "log" or learnt_with is not None):
-            what = "a penalty but for one of templates alone, by update='select'"
-            raise Unsupported(f"order=2 does not go with loss='log', or with {what}")
+            what = "a penalty, except one of templates alone with update='select'"
+            raise Unsupported(f"order=2 does not support loss='log' or {what}")
         settings = {"loss": self.loss, "penalty": learnt_with, "step": self.step, "cost": self.cost}
         settings |= {"projective": projective, "seed": seed}
         return Stages(settings, trainer, int(effective_n_jobs(self.n_jobs)), penalty, update)
@@ -521,7 +521,7 @@ class DependencyParser(TakesPenalty, TakesCallbacks, SavingParser, BaseEstimator
 
 def _trees(X: Any, name: str) -> Treebank:
     if not isinstance(X, Treebank):
-        raise TypeError(f"{name} must be a Treebank, such as read_conllu gives, not {type(X).__name__}")
+        raise TypeError(f"{name} must be a Treebank, as returned by read_conllu, not {type(X).__name__}")
     if len(X) == 0:
         raise DataError(f"{name} has no sentences", X.columns.source or None)
     X.check_trees()

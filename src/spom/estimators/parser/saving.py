@@ -72,7 +72,7 @@ class SavingParser(Saving):
                 f"the stages of a parser are arcs, second or parts, labels, not {stages}: it is damaged"
             )
         if not all(isinstance(name, str) for name in names) or ("labels" in stages) != bool(names):
-            raise ModelFileError("the relations of the parser are no names, or there are none: the file is damaged")
+            raise ModelFileError("the relations of the parser are missing, or are not names: the file is damaged")
         root = int(state["root"])
         if not -1 <= root < max(1, len(names)):
             raise ModelFileError(f"there is no relation {root} for the root: the file is damaged")

@@ -208,7 +208,7 @@ def gold_relations(bank: Treebank, names: tuple[str, ...], codes: ArcCodes) -> I
     unknown = [bank.relation_names[k] for k in np.unique(bank.relations) if bank.relation_names[k] not in index]
     if unknown:
         raise ValueError(
-            f"the relation {unknown[0]!r} was not there at the first call: announce all of them then, with relations="
+            f"the relation {unknown[0]!r} was not seen at the first call: pass all relations there, with relations="
         )
     table = np.array([index.get(name, 0) for name in bank.relation_names], dtype=np.int64)
     return with_roots(table[bank.relations], codes)

@@ -125,6 +125,8 @@ def fit_stream(parser: Any, stream: Stream, dev: Any, relations: Iterable[str] |
 def checked(bank: Any) -> Treebank:
     """Return the trees of a window, checked."""
     if not isinstance(bank, Treebank):
-        raise TypeError(f"parsers learn from streams of trees, such as iter_conllu gives, not of {type(bank).__name__}")
+        raise TypeError(
+            f"parsers learn from streams of trees, as returned by iter_conllu, not of {type(bank).__name__}"
+        )
     bank.check_trees()
     return bank

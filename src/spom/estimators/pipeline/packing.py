@@ -57,7 +57,7 @@ def unpack(told: dict[str, list[Any]], packed: Arrays) -> Arrays:
             found[name] = np.array(lines, dtype=object)
             continue
         if kind not in _KINDS or narrow not in _KINDS or not 0 <= count <= _MOST:
-            raise ModelFileError(f"the packed array {name!r} is of no known kind: the file is damaged")
+            raise ModelFileError(f"the packed array {name!r} has an unknown type: the file is damaged")
         width = np.dtype(narrow).itemsize
         raw = np.frombuffer(_inflated(packed[name], count * width), dtype=np.uint8)
         flat = np.ascontiguousarray(raw.reshape(width, -1).T).reshape(-1).view(narrow) if count else raw.view(narrow)
@@ -87,5 +87,5 @@ def _inflated(array: Any, size: int) -> bytes:
     except zlib.error as error:
         raise ModelFileError(f"a packed array cannot be read ({error}): the file is damaged") from None
     if len(raw) != size:
-        raise ModelFileError("a packed array has another size than was told: the file is damaged")
+        raise ModelFileError("a packed array does not have the recorded size: the file is damaged")
     return raw

@@ -267,7 +267,7 @@ def with_gold(gold: Treebank, predicted: Treebank, most: int = BOTH) -> Treebank
 
 def _checked(bank: Any) -> Treebank:
     if not isinstance(bank, Treebank):
-        raise TypeError(f"expected a Treebank, such as read_conllu gives, not {type(bank).__name__}")
+        raise TypeError(f"expected a Treebank, as returned by read_conllu, not {type(bank).__name__}")
     if bank.n_words == 0:
         raise DataError("there are no words to learn from: the treebank is empty", bank.columns.source or None)
     return bank

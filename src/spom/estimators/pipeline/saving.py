@@ -50,7 +50,7 @@ class SavingPipeline(Saving):
         """Return the pipeline restored from a model file."""
         found = state.get("version", 1)
         if not OLDEST <= found <= VERSION:
-            raise ModelFileError(f"a pipeline of version {found}, not {VERSION}: train it again with this spom")
+            raise ModelFileError(f"a pipeline of version {found}, not {VERSION}: train it again")
         every = unpack(state["packed"], arrays)
         names = [tuple(str(text) for text in name) for name in state["tags"]]
         held: dict[str, Any] = {"segmenter_": Segmenter.from_arrays(under(every, "characters."))}

@@ -146,8 +146,8 @@ def report_broken(found: Allowed, known: bool = True) -> None:
         where = f" (the first is sentence {int(found.broken[0])})" if known else ""
         many = "1 sentence has" if found.broken.size == 1 else f"{found.broken.size} sentences have"
         warnings.warn(
-            f"{many} gold labels that break {found.scheme}{where}: they are "
-            "learnt from as they are, and constraints hold in tagging alone",
+            f"{many} gold labels that break {found.scheme}{where}: these are "
+            "learnt as they are, and the constraints apply only to predictions",
             stacklevel=5,
         )
 
@@ -158,7 +158,7 @@ def report_broken(found: Allowed, known: bool = True) -> None:
 def metric(scoring: str, classes: Sequence[Any]) -> str:
     """Return the metric: `"auto"` is the F1 of phrases for labels of a scheme such as BIO, else token accuracy."""
     if scoring not in ("auto", "f1", "accuracy"):
-        raise Unsupported(f"there is no scoring {scoring!r} for taggers; there are: auto, f1, accuracy")
+        raise Unsupported(f"unknown scoring {scoring!r} for taggers; available: auto, f1, accuracy")
     if scoring != "auto":
         return scoring
     return "f1" if has_phrases([str(label) for label in classes]) else "accuracy"

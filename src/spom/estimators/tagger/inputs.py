@@ -144,7 +144,7 @@ def check_labels_fit(labels: int, features: int) -> None:
 
     Pairs of labels have sums, squares, scores, forbidden pairs and the best chain; features have sums and squares.
     """
-    todo = "take fewer labels, or split them"
+    todo = "use fewer labels, or split them"
     check_room(labels + 2, labels, 6, f"the tables of {labels:,} labels by {labels:,} labels", todo)
     check_room(features, labels, 2, f"the weights of {labels:,} labels and {features:,} features", todo)
 
@@ -181,7 +181,7 @@ def _some_codes(flat: list[Any], offsets: Ints) -> tuple[Ints, Names]:
     known = np.array([label is not None for label in flat], dtype=bool)
     labels = [label for label in flat if label is not None]
     if not labels:
-        raise DataError("no label is known: y has nothing but None")
+        raise DataError("no label is known: all entries of y are None")
     _check_present(["" if label is None else label for label in flat], offsets)
     found = np.full(known.size, -1, dtype=np.int64)
     found[known], names = label_codes([labels], np.array([0, len(labels)]))
@@ -222,7 +222,7 @@ def recode(codes: Ints, labels: Names, classes: Names, offsets: Ints) -> Ints:
         t = int(unknown[0])
         i = int(np.searchsorted(offsets, t, side="right")) - 1
         where, label = f"sentence {i}, token {t - int(offsets[i])}", labels.tolist()[codes[t]]
-        what = f"has the label {label!r}, which is not among the classes: announce new labels with classes="
+        what = f"has the label {label!r}, which is not among the classes: pass new labels with classes="
         raise DataError(f"{where} {what}")
     return found
 
@@ -252,7 +252,7 @@ class TaggerParts:
         classes, kind = np.asarray(state["classes_"]), state["kind"]
         made = features_of(kind)
         if made is None:
-            raise ModelFileError(f"there are no features of the kind {kind!r} in this spom")
+            raise ModelFileError(f"this version of spom has no features of the kind {kind!r}")
         features, k = made.from_arrays(under(arrays, "features.")), classes.size
         count = features.blocks.total
         values = take(arrays, "weights.values", "f")
@@ -274,7 +274,7 @@ class TaggerParts:
         chain = check_shape(take(arrays, "chain", "f", 2), (k + 2, k), "chain")
         forbidden = check_shape(take(arrays, "forbidden", "f", 2, finite=False), (k + 2, k), "forbidden")
         if not bool(((forbidden == 0.0) | (forbidden == -np.inf)).all()):
-            raise ModelFileError("the array 'forbidden' has entries besides 0 and -inf: the file is damaged")
+            raise ModelFileError("the array 'forbidden' has entries other than 0 and -inf: the file is damaged")
         return cls(features, weights, np.array(chain), np.array(forbidden), classes)
 
     def packed(self) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -115,7 +115,7 @@ class KernelScores:
         """Read the arrays that `arrays()` returns."""
         spec = json.loads(np.asarray(arrays["spec"]).tobytes())
         if spec["version"] > 1:
-            raise ModelFileError(f"kernels of version {spec['version']} need a newer spom")
+            raise ModelFileError(f"kernels of version {spec['version']} need a newer version of spom")
         state = {name: decode(value, arrays) for name, value in spec["state"].items()}
         model = KernelModel.unpacked(state, under(arrays, "model."))
         if "kind" not in spec:
@@ -153,7 +153,7 @@ def stacked(parts: Any) -> tuple[Any, Ints]:
         shape = part.shape if hasattr(part, "shape") else _shape(part)
         if len(shape) != 2:
             raise DataError(
-                f"sentence {i}: kernels take a matrix with a vector for each token, not {type(part).__name__}; "
+                f"sentence {i}: kernels need a matrix with a vector for each token, not {type(part).__name__}; "
                 "features of other kinds go beside them, as a pair (sentences, matrices)"
             )
     listed = [part if hasattr(part, "shape") else np.asarray(part, dtype=np.float64) for part in listed]
@@ -204,12 +204,12 @@ def template_blocks(rows: Rows, blocks: Blocks) -> list[ExplicitBlock]:
 def check_options_of_kernels(tagger: Any) -> None:
     """Raise an error for settings that have no meaning with kernels."""
     if tagger.solver not in ("auto", *SOLVERS):
-        raise Unsupported(f"there is no solver {tagger.solver!r} for kernels; there are: {', '.join(SOLVERS)}")
+        raise Unsupported(f"unknown solver {tagger.solver!r} for kernels; available: {', '.join(SOLVERS)}")
     for name in ("prune", "max_weights"):
         if getattr(tagger, name, None) is not None:
-            raise Unsupported(f"{name}= is for templates alone: with kernels the penalty chooses blocks")
+            raise Unsupported(f"{name}= is for templates only: with kernels the penalty chooses blocks")
     if tagger.update not in ("auto", *UPDATES):
-        raise Unsupported(f"there is no update {tagger.update!r} for kernels; there are: {', '.join(UPDATES)}")
+        raise Unsupported(f"unknown update {tagger.update!r} for kernels; available: {', '.join(UPDATES)}")
 
 
 def fit_with_kernels(tagger: Any, data: tuple[Any, Any, Any], classes: Any, dev: Any, watch: dict[str, Any]) -> None:
@@ -225,7 +225,7 @@ def fit_with_kernels(tagger: Any, data: tuple[Any, Any, Any], classes: Any, dev:
         raise DataError("there are no tokens to learn from: X has no sentence with one")
     codes, labels = tagger._labels(y, offsets, classes)
     if (codes < 0).any():
-        raise Unsupported("unknown labels (None) are for templates alone: with kernels every label must be known")
+        raise Unsupported("unknown labels (None) are for templates only: with kernels every label must be known")
     weight = _weights(sample_weight, offsets)
     tagger.classes_, k = labels, labels.size
     check_labels_fit(k, vectors.shape[0])
@@ -279,7 +279,7 @@ def _weights(sample_weight: Any, offsets: Ints) -> Floats | None:
         return None
     found = check_sample_weight(sample_weight, offsets)
     if is_per_token(found):
-        raise Unsupported("weights of single tokens are for templates alone: with kernels give one for each sentence")
+        raise Unsupported("weights of single tokens are for templates only: with kernels give one for each sentence")
     return check_sentence_weights(sentence_weights(found), len(found))
 
 

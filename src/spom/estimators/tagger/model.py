@@ -160,7 +160,7 @@ class TaggerModel(Saving, BaseEstimator):  # type: ignore[misc]  # scikit-learn 
         W = self.weights_[:, : self.classes_.size]
         names = self.classes_.tolist()
         if label is not None and label not in names:
-            raise ValueError(f"there is no label {label!r}; there are: {', '.join(map(str, names))}")
+            raise ValueError(f"unknown label {label!r}; available: {', '.join(map(str, names))}")
         rows, columns = W.nonzero()
         if label is not None:
             own = columns == names.index(label)

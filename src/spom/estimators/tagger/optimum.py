@@ -40,15 +40,13 @@ def check_options_of_batch(tagger: Any) -> None:
     if tagger.loss not in ("auto", "log"):
         raise Unsupported(f"solver='batch' minimises the log loss; loss is {tagger.loss!r}")
     if tagger.update == "select" or tagger.max_weights is not None:
-        raise Unsupported(
-            "solver='batch' goes to the optimum of the penalty: leave update='select' and max_weights out"
-        )
+        raise Unsupported("solver='batch' does not support update='select' or max_weights: leave them out")
 
 
 def batch_solver(tagger: Any, task: Task, start: Any, penalty: Any = None) -> BatchChain:
     """Return the batch solver for a task; `penalty` replaces that of the tagger."""
     if task.weight is not None or (task.y.size and task.y.min() < 0):
-        raise Unsupported("solver='batch' takes no sample weights and no unknown labels: use solver='online'")
+        raise Unsupported("solver='batch' does not support sample weights or unknown labels: use solver='online'")
     return BatchChain(
         task.tokens,
         task.y,
@@ -149,5 +147,5 @@ def strengths_of(solver: BatchChain, count: int, ratio: float) -> Floats:
         if part.norms is not None or part.elastic.l1 > 0.0
     )
     if not np.isfinite(most):
-        raise Unsupported("no finite strength of this penalty gives zero weights: give strengths= yourself")
+        raise Unsupported("no finite strength of this penalty gives zero weights: set strengths= yourself")
     return np.geomspace(most, ratio * most, count)

@@ -90,13 +90,13 @@ def chosen_pruning(tagger: Any, task: Task) -> Pruning | None:
     if how is None:
         return None
     if task.weight is not None or task.y.min() < 0:
-        raise Unsupported("prune= takes sentences whose labels are all known and count the same: set prune=None")
+        raise Unsupported("prune= needs sentences whose labels are all known and have equal weights: set prune=None")
     if how == "auto":
         return pruned_on_held_out(trial_of(tagger, task), tagger._seed())
     if isinstance(how, dict):
         return _discovery(tagger, task)
     if not isinstance(how, (str, float)) and how > len(blocks):
-        raise ValueError(f"prune={how} is more than the {len(blocks)} templates there are")
+        raise ValueError(f"prune={how} is more than the number of templates, {len(blocks)}")
     found = select(
         task.tokens,
         task.y,

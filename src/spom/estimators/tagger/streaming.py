@@ -87,7 +87,7 @@ def fit_stream(tagger: Any, stream: Stream, classes: Any, dev: Any, watch: dict[
 def labelled(window: Any) -> tuple[Any, Any]:
     """Return (sentences, labels) of a window."""
     if isinstance(window, tuple) and len(window) == 3 and window[2] is not None:
-        raise Unsupported("streams of sentences take no sample weights: leave them out")
+        raise Unsupported("streams of sentences do not support sample weights: leave them out")
     found: tuple[Any, Any] = split_labels(*window[:2]) if isinstance(window, tuple) else split_labels(window, None)
     return found
 

@@ -278,7 +278,7 @@ class SequenceTagger(TakesPenalty, TakesCallbacks, TaggerModel):
         if self.kernels is not None:
             check_options_of_kernels(self)
         elif self.solver not in ("auto", "online", "batch"):
-            raise Unsupported(f"there is no solver {self.solver!r} for taggers; there are: online, batch")
+            raise Unsupported(f"unknown solver {self.solver!r} for taggers; available: online, batch")
         if self.tol is not None and not (isinstance(self.tol, (int, float, np.number)) and self.tol >= 0.0):
             raise ValueError(f"tol must be a number >= 0 or None; it is {self.tol!r}")
         if self.solver == "batch":
@@ -312,7 +312,7 @@ class SequenceTagger(TakesPenalty, TakesCallbacks, TaggerModel):
         if len(rows) == 0 or rows.n_tokens == 0:
             raise DataError("there are no tokens to learn from: X has no sentence with one")
         if labels.size == 1:
-            warnings.warn(f"y has one label alone, {str(labels[0])!r}: every token will get it", stacklevel=3)
+            warnings.warn(f"y has only one label, {str(labels[0])!r}: every token will get it", stacklevel=3)
         task = self._task(found, rows, codes, labels)
         self.blocks_ = tuple(found.blocks.names)
         phrases = metric("auto", labels.tolist()) == "f1"
@@ -436,7 +436,7 @@ class SequenceTagger(TakesPenalty, TakesCallbacks, TaggerModel):
         def again(start: State | None) -> OnlineChain:
             solver = self._solver(fewer, self.epochs_, seed, start)
             if not isinstance(solver.engine, AdaptiveEngine):
-                raise Unsupported("max_weights takes dual averaging of single weights: a penalty such as L1, or none")
+                raise Unsupported("max_weights needs dual averaging of single weights: a penalty such as L1, or none")
             solver.engine.learn_only(support[used])
             return solver
 
@@ -566,9 +566,9 @@ class SequenceTagger(TakesPenalty, TakesCallbacks, TaggerModel):
             used, W = compacted(W)
             self._features = task.features.compact(used if task.ids is None else task.ids[used])
         if self.classes_.size > 1 and not entries(W, 0, W.shape[0]).any():
-            todo = "" if defaults.is_auto(self.penalty) else ": lower its strength, or take penalty='auto'"
+            todo = "" if defaults.is_auto(self.penalty) else ": lower its strength, or use penalty='auto'"
             warnings.warn(
-                f"every weight is zero: the features say nothing about the labels, or {self.penalty_!r} is too "
+                f"every weight is zero: the features do not predict the labels, or {self.penalty_!r} is too "
                 f"strong{todo}",
                 stacklevel=3,
             )

@@ -122,7 +122,7 @@ def check_same_run(path: Any, kept: Fingerprint, now: Fingerprint) -> None:
     if found:
         more = f"; and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
         raise DataError(
-            f"the checkpoint is of another run: {'; '.join(found[:SHOWN])}{more}. Resume with the same data and "
+            f"the checkpoint is from another run: {'; '.join(found[:SHOWN])}{more}. Resume with the same data and "
             "parameters, or start without resume",
             str(path),
         )

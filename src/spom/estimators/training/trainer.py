@@ -235,15 +235,15 @@ class Trainer:
             self._fingerprint = fingerprint_of(self._estimator, self._contents)
             check_same_run(path, kept.fingerprint, self._fingerprint)
             if any(name not in entry for entry in kept.history for name in learner.columns):
-                raise ModelFileError(f"{path}: the history is not whole: the checkpoint is damaged")
+                raise ModelFileError(f"{path}: the history is incomplete: the checkpoint is damaged")
         if kept.stage == stage and kept.state is not None:
             self._resumed = None
             best = None if kept.best is None else check_like(kept.best, learner.like(kept.state), path)
             return _Stage(stage, kept.state, best, kept.best_score, kept.bad, kept.epochs)
         if stage not in kept.done:
-            raise DataError(f"the checkpoint has nothing of the stage {stage!r}; start without resume", str(path))
+            raise DataError(f"the checkpoint does not have the stage {stage!r}; start without resume", str(path))
         if kept.asked.get(stage) != learner.epochs:
-            what = f"the stage {stage!r} is over, with {kept.asked.get(stage)} epochs"
+            what = f"the stage {stage!r} has ended after {kept.asked.get(stage)} epochs"
             raise DataError(f"{what}; it cannot continue to {learner.epochs}: start without resume", str(path))
         self._asked[stage] = learner.epochs
         self._done[stage] = check_like(kept.done[stage], learner.like(None), path)

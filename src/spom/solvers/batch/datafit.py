@@ -185,7 +185,7 @@ class LinearSmooth:
             raise Unsupported(
                 f"{type(self.loss).__name__} has no Lipschitz derivative (Hoelder exponent {exponent:g}); "
                 "smooth losses are Squared, Logistic, MulticlassLogistic and PowerHinge with q = 2; "
-                "OnlineClassifier and OnlineRegressor take the others"
+                "OnlineClassifier and OnlineRegressor support the others"
             )
         return float(constant)
 

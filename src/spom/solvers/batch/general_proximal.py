@@ -103,7 +103,7 @@ class GeneralProximal:
         if len(self.smooth.shape) != 1 or self.smooth.penalised != slice(0, self.smooth.shape[0]):
             raise Unsupported(
                 "GeneralProximal works on one vector of weights without an intercept: centre X and y, or use "
-                "BatchProximal, which takes intercepts and several outputs"
+                "BatchProximal, which supports intercepts and several outputs"
             )
         if self.tau not in (0, 1):
             raise ValueError(f"tau must be 0 or 1; it is {self.tau!r}")
@@ -182,7 +182,7 @@ class GeneralProximal:
             if L / first > _MOST_GROWTH:
                 raise SpomError(
                     f"backtracking raised L from {first:.3g} to {L:.3g} without success: the gradient does not "
-                    "belong to the value, or is not Lipschitz"
+                    "match the value, or is not Lipschitz"
                 )
 
     def _at(self, y: Floats) -> tuple[float, Floats]:
@@ -221,7 +221,7 @@ class GeneralProximal:
                 if good:
                     break
                 if L > 1e300:
-                    what = "the gradient does not belong to the value, or is not Lipschitz"
+                    what = "the gradient does not match the value, or is not Lipschitz"
                     raise SpomError(f"backtracking found no L: {what}")
                 L *= 2.0
             e.add(alpha, step, self.tau, self.strong_convexity)
@@ -268,7 +268,7 @@ class Estimate:
         # The first two are infinite if beta0 is. Otherwise they are small enough for products of them to be finite.
         good = scalars.shape == (3,) and scalars.dtype.kind == "f" and bool((scalars[:2] > 0).all() and scalars[2] >= 0)
         if not good or bool((scalars[np.isfinite(scalars)] > 1e100).any()):
-            raise ModelFileError("the saved state has no numbers of an estimate: it is damaged")
+            raise ModelFileError("the saved state has no estimate: it is damaged")
         found.beta, found.B, found.G = (float(v) for v in scalars)
         return found
 

@@ -113,7 +113,7 @@ class InNorm:
     ) -> None:
         if smooth.outputs is not None and penalty.elastic() is None:
             raise Unsupported(
-                f"solver='gpm' with several classes takes penalties of single weights such as L1; {penalty!r} is none: "
+                f"solver='gpm' with several classes needs a penalty of single weights such as L1, not {penalty!r}: "
                 "use solver='fista'"
             )
         self.smooth, self.penalty, self.norm, self.accelerated = smooth, penalty, norm, accelerated

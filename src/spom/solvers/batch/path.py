@@ -73,9 +73,7 @@ def strength_grid(smooth: LinearSmooth, penalty: Any, n_strengths: int = 100, ra
         raise ValueError(f"ratio must be above 0 and at most 1; it is {ratio!r}")
     top = float(penalty.max_strength(gradient_at_zero(smooth)))
     if not np.isfinite(top):
-        raise Unsupported(
-            f"no finite strength of {type(penalty).__name__} gives zero weights: give strengths= yourself"
-        )
+        raise Unsupported(f"no finite strength of {type(penalty).__name__} gives zero weights: set strengths= yourself")
     # The top is 0 if there is nothing to learn from the data; then every strength of a positive grid gives zero
     # weights.
     return np.geomspace(1.0, ratio, n_strengths) * (top if top > 0.0 else 1.0)

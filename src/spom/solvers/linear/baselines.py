@@ -212,11 +212,11 @@ class Subgradient(OnlineProximal):
         run |= {"sample_weight": sample_weight, "objective": True}
         super().__init__(X, y, loss=loss, penalty=penalty, step=step, **run)
         if self.loss.target == "class":
-            raise Unsupported("this baseline has one score per example; OnlineProximal takes several")
+            raise Unsupported("this baseline has one score per example; OnlineProximal supports several")
         if self.penalty.elastic() is None:
             raise Unsupported(f"Subgradient works with l1 and squared l2 penalties, not with {self.penalty!r}")
         if self.step.mode:
-            raise Unsupported("Subgradient takes a plain step: a number, 'sqrt', 'epoch' or a function")
+            raise Unsupported("Subgradient needs a plain step: a number, 'sqrt', 'epoch' or a function")
 
     def _engine(self, problem: Problem, rows: Rows) -> Engine:
         return SubgradientRounds(rows.columns, self.loss, self.penalty.elastic())

@@ -29,7 +29,7 @@ UPDATES = ("auto", "forward-backward", "dual-averaging", "proximal-point")
 def engine_for(problem: Problem, rows: Rows) -> Engine:
     """Return the engine for this problem and data."""
     if problem.update not in UPDATES:
-        raise Unsupported(f"there is no update {problem.update!r}; the updates are: {', '.join(UPDATES)}")
+        raise Unsupported(f"unknown update {problem.update!r}; available: {', '.join(UPDATES)}")
     if problem.update == "proximal-point" or (problem.update == "auto" and _fits_proximal_point(problem) is None):
         return _proximal_point(problem, rows)
     _check_table(problem)
@@ -50,7 +50,7 @@ def _check_table(problem: Problem) -> None:
 def _fits_proximal_point(problem: Problem) -> str | None:
     """Return the reason why the proximal point method does not apply, or None."""
     reasons = [
-        (not isinstance(problem.step, Auto), "it takes no step: leave step='auto'"),
+        (not isinstance(problem.step, Auto), "it has no step: leave step='auto'"),
         (problem.mirror is not None, "it has a metric of its own: leave mirror=None"),
         (problem.projection is not None, "it does not project"),
         (
@@ -58,7 +58,7 @@ def _fits_proximal_point(problem: Problem) -> str | None:
             "for several scores it needs the data in memory and a smooth loss",
         ),
         (_kind(problem) is None, "it works with l1 and squared l2 penalties, and with rows of a matrix"),
-        (problem.batch != 1, "it takes one example per round"),
+        (problem.batch != 1, "it processes one example per round"),
         (problem.averages, "its output is the last iterate"),
     ]
     return next((why for bad, why in reasons if bad), None)
@@ -152,5 +152,5 @@ def resolve_projection(projection: Any, loss: Any, penalty: Any, rows: Rows, out
     if isinstance(projection, (int, float, np.integer, np.floating)) and not isinstance(projection, bool):
         return L2Ball(float(projection))
     if not getattr(projection, "indicator", False):
-        raise Unsupported(f"a projection must be onto a set, as L2Ball or Box; {projection!r} is none")
+        raise Unsupported(f"a projection must be onto a set, such as L2Ball or Box; {projection!r} is not a set")
     return projection

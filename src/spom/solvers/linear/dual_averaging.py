@@ -233,7 +233,7 @@ def dual_averaging(problem: Problem, rows: Rows) -> Engine:
     """Return the engine for a problem with `update="dual-averaging"`."""
     p, form = problem, problem.penalty.elastic()
     if p.mirror is not None or p.projection is not None:
-        raise Unsupported("dual averaging is Euclidean and does not project; take update='forward-backward'")
+        raise Unsupported("dual averaging is Euclidean and does not project; use update='forward-backward'")
     if not p.penalty.exact:
         raise Unsupported(f"dual averaging needs the exact prox of the whole penalty, and {p.penalty!r} has none")
     if form is not None and len(p.shape) == 1 and not p.averages and p.lazy is not False:

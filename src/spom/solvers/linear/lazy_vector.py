@@ -304,7 +304,7 @@ class LazyVector(Lazy):
     def __init__(self, problem: Problem, form: Elastic) -> None:
         if problem.step.mode != PLAIN and form.l2 > 0:
             raise Unsupported(
-                "adaptive steps have no lazy update with a squared l2 term; take update='dual-averaging', a plain "
+                "adaptive steps have no lazy update with a squared l2 term; use update='dual-averaging', a plain "
                 "step, or lazy=False"
             )
         super().__init__(problem, *form, columns=8)

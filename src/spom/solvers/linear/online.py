@@ -148,7 +148,7 @@ class OnlineProximal:
 
     def _check(self) -> None:
         if self.output not in OUTPUTS:
-            raise Unsupported(f"there is no output {self.output!r}; the outputs are: {', '.join(OUTPUTS)}")
+            raise Unsupported(f"unknown output {self.output!r}; available: {', '.join(OUTPUTS)}")
         for name, value, least in (("epochs", self.epochs, 0), ("n_jobs", self.n_jobs, 1)):
             if not isinstance(value, (int, np.integer)) or value < least:
                 raise ValueError(f"{name} must be an integer >= {least}; it is {value!r}")
@@ -254,7 +254,7 @@ class Run:
         largest = int(rows.y.max()) + 1
         wanted = self.solver.outputs if self.solver.outputs is not None else max(2, largest)
         if largest > wanted:
-            raise DataError(f"y has the class {largest - 1}, but there are {wanted} outputs: announce all classes")
+            raise DataError(f"y has the class {largest - 1}, but there are {wanted} outputs: pass all classes")
         return wanted
 
     def _restore(self, engine: Engine, rows: Rows, shape: tuple[int, ...]) -> None:
@@ -291,7 +291,7 @@ class Run:
         if self.start is not None and "order" in self.start.internal:
             left = check_range(self.start.internal["order"], 0, len(rows), "order")
             if left.ndim != 1 or left.dtype != np.int64:
-                raise DataError("the saved state has an order of rows that is no list of integers: it is damaged")
+                raise DataError("the saved state has an order of rows that is not a list of integers: it is damaged")
         while self.epoch < self.solver.epochs or left.size:
             if left.size:
                 order = left
@@ -418,5 +418,5 @@ def _numbers(theta: Any) -> Floats:
 def _infinite(rounds: int) -> Diverged:
     return Diverged(
         f"theta became infinite in round {rounds}: the step is too large for these data; scale X, lower the step, or "
-        "take step='auto'"
+        "use step='auto'"
     )

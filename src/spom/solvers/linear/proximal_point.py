@@ -160,7 +160,7 @@ class ProximalPoint(Passes):
         if self.metric.size == 0:
             self._prepare(rows)
         elif self.slopes.shape[0] != len(rows) or self.metric.size != self.anchor.shape[0]:
-            raise DataError(f"the saved state is of {self.slopes.shape[0]} rows, and there are {len(rows)}")
+            raise DataError(f"the saved state is for {self.slopes.shape[0]} rows, but there are {len(rows)}")
         elif self.passes == 1:
             # The first pass is always kept, and its loss is only needed now.
             self.kept += self._sampled(rows, self.anchor)

@@ -181,7 +181,7 @@ class ProximalPointRows(Passes):
 
     def _make_slopes(self, n: int) -> None:
         k = self.shape[1]
-        todo = "take update='forward-backward', or fewer classes"
+        todo = "use update='forward-backward', or fewer classes"
         check_room(n, k, 1, f"a number for each of {n:,} rows and {k:,} classes", todo)
         self.slopes = np.zeros((n, k))
 
@@ -201,7 +201,7 @@ class ProximalPointRows(Passes):
         if self.metric.size == 0:
             self._prepare(rows)
         elif self.slopes.shape[0] != len(rows) or self.metric.size != self.features + 1:
-            raise DataError(f"the saved state is of {self.slopes.shape[0]} rows, and there are {len(rows)}")
+            raise DataError(f"the saved state is for {self.slopes.shape[0]} rows, but there are {len(rows)}")
         metric = self.scale * self.metric
         inverse = 1.0 / (metric + self.row_penalty.l2)
         inverse[-1] = 1.0 / metric[-1]

@@ -153,7 +153,7 @@ class KernelProblem:
         given = None if offsets is None else np.ascontiguousarray(offsets, dtype=np.int64)
         bounds = np.arange(labels.size + 1, dtype=np.int64) if given is None else given
         if bounds.size < 1 or bounds[0] != 0 or bounds[-1] != labels.size or (np.diff(bounds) < 0).any():
-            raise DataError(f"offsets must rise from 0 to the number of tokens, {labels.size}")
+            raise DataError(f"offsets must increase from 0 to the number of tokens, {labels.size}")
         found = tuple(as_gram(g, f"the Gram matrix of kernel {m}", check=check) for m, g in enumerate(grams))
         for m, gram in enumerate(found):
             if gram.n != labels.size:
@@ -193,7 +193,7 @@ def on_norms(penalty: Any, count: int) -> Any:
     found = given.on_rows(count)
     if found is None:
         what = "SparseMKL, GroupLasso, LqMKL, ElasticNetMKL, SquaredL2, L2, Zero"
-        raise Unsupported(f"blocks of kernels take a penalty of their norms ({what}, ...), not {penalty!r}")
+        raise Unsupported(f"blocks of kernels need a penalty of their norms ({what}, ...), not {penalty!r}")
     return found
 
 

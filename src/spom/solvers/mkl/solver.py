@@ -106,4 +106,4 @@ class KernelSolver:
         found = state.internal.get("settings", np.zeros(0, dtype=np.uint8)).tobytes()
         if found != self._settings().tobytes():
             text = found.decode(errors="replace")
-            raise DataError(f"the state to start from is of another run: {text or 'no kernels'}")
+            raise DataError(f"the state to start from is from another run: {text or 'no kernels'}")

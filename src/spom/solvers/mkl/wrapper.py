@@ -169,7 +169,7 @@ class WrapperMKL:
         self.learnt = transitions == "learnt" and problem.transitions
         self.blocks = block_penalty(self.penalty, problem.n_blocks + self.learnt)
         if method == "simple" and not (isinstance(self.blocks, SquaredSum) and self.blocks.ratio == 1.0):
-            raise Unsupported(f"method='simple' has kernel weights on a simplex: it takes SparseMKL, not {penalty!r}")
+            raise Unsupported(f"method='simple' has kernel weights on a simplex: it needs SparseMKL, not {penalty!r}")
         self.epochs, self.first, self.later = int(epochs), int(first), int(later)
         self.offset = check_positive(offset, "offset")
         self.cost, self.random_state = check_positive(cost, "cost", zero=False), random_state

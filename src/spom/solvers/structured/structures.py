@@ -68,7 +68,7 @@ def loss_code(name: Any, names: Sequence[str], what: str) -> int:
     True
     """
     if not isinstance(name, str) or name not in names:
-        raise Unsupported(f"there is no loss {name!r} for {what}; the losses are: {', '.join(names)}")
+        raise Unsupported(f"unknown loss {name!r} for {what}; available: {', '.join(names)}")
     return LOSSES[name]
 
 

@@ -228,7 +228,7 @@ def test_same_seed_same_bits_and_learns() -> None:
 
 
 def test_unknown_losses_are_refused() -> None:
-    with pytest.raises(Unsupported, match="no loss 'hinge' for many labels"):
+    with pytest.raises(Unsupported, match="unknown loss 'hinge' for many labels"):
         SparseChain(sentences(0, [2], 3, 1), [0, 1], 2, features=3, loss="hinge")
 
 

@@ -239,9 +239,9 @@ def test_every_epoch_and_a_restart_are_those_of_plain_python(loss: str, tmp_path
 
 def test_what_is_not_there_is_said() -> None:
     bank = random_bank(11)
-    with pytest.raises(Unsupported, match="no loss 'squared'"):
+    with pytest.raises(Unsupported, match="unknown loss 'squared'"):
         solver_for(bank, SOME, loss="squared")
-    with pytest.raises(Unsupported, match=r"L1 is no penalty on block norms.*SparseArcSolver"):
+    with pytest.raises(Unsupported, match=r"L1 is not a penalty of block norms.*SparseArcSolver"):
         solver_for(bank, SOME, penalty=L1(1.0))
     with pytest.raises(ValueError, match="step must be"):
         solver_for(bank, SOME, step=0.0)

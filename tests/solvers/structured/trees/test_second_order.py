@@ -260,13 +260,13 @@ def test_names_and_limits_are_checked() -> None:
     templates = ArcTemplates(["h.upos m.upos"], min_count=1)
     codes = templates.fit(bank)
     gold = with_roots(bank.heads, codes)
-    with pytest.raises(DataError, match="no attribute of a part"):
+    with pytest.raises(DataError, match="not an attribute of a part"):
         _ = PartTemplates(templates, ("g.lemma m.upos",)).size
     with pytest.raises(Unsupported, match="second order"):
         SecondOrderSolver(
             templates, codes, gold, kept=np.full((gold.size, 1), -1, dtype=np.int16), parts=("g.upos",), loss="log"
         )
-    with pytest.raises(Unsupported, match="no penalty"):
+    with pytest.raises(Unsupported, match="support a penalty"):
         SecondOrderSolver(
             templates,
             codes,

@@ -134,7 +134,7 @@ def test_a_state_has_the_iterate_and_resumes_to_the_same_bits(tmp_path: Path) ->
 
 
 def test_what_is_not_there_is_said() -> None:
-    with pytest.raises(Unsupported, match="no penalty of single weights"):
+    with pytest.raises(Unsupported, match="not a penalty of single weights"):
         sparse_for(tagged_bank(3), NAMES, GroupLasso(0.1))
 
 
@@ -204,7 +204,7 @@ def test_which_update_a_penalty_takes() -> None:
         parser(GroupLasso(0.1), update="dual-averaging").fit(trees)
     with pytest.raises(ValueError, match="single weights, such as L1"):
         parser(None, update="dual-averaging").fit(trees)
-    with pytest.raises(Unsupported, match="order=2 does not go"):
+    with pytest.raises(Unsupported, match="order=2 does not support"):
         parser(SparseGroupLasso(0.1), order=2).fit(trees)
     tree = TreeGroupLasso(0.01, groups=[[0, 1, 2, 3, 4], [0, 1]])
     assert parser(tree, loss="log").fit(trees).selection_ is not None

@@ -71,7 +71,7 @@ def test_other_penalties_of_templates_and_what_is_refused() -> None:
         parser(penalty=GroupLasso(100.0)).fit(bank(20))
     with pytest.raises(ValueError, match="needs a penalty"):
         parser(penalty=None).fit(bank(20))
-    with pytest.raises(Unsupported, match="there is no update 'newton'"):
+    with pytest.raises(Unsupported, match="unknown update 'newton'"):
         parser(update="newton").fit(bank(20))
     with pytest.raises(Unsupported, match="all sentences at once"):
         parser().partial_fit(bank(20))

@@ -202,7 +202,7 @@ def row_blocks(penalty: Penalty, rows: int) -> PenalisedBlocks:
 def _unsupported(penalty: Penalty) -> Unsupported:
     return Unsupported(
         "a working set needs a penalty that is separable by blocks (L1, ElasticNet, GroupLasso, SparseGroupLasso, "
-        f'their sums; of a matrix with groups="rows"), not {penalty!r}; solver="fista" takes any penalty with a prox'
+        f'their sums; of a matrix with groups="rows"), not {penalty!r}; solver="fista" supports any penalty with a prox'
     )
 
 

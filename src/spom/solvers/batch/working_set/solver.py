@@ -66,8 +66,8 @@ class WorkingSet:
         if type(smooth.loss) not in losses:
             names = " and ".join(loss.__name__ for loss in losses)
             raise Unsupported(
-                f"a working set of {'a matrix' if several else 'one score'} takes the losses {names}, not "
-                f'{type(smooth.loss).__name__}; solver="fista" takes any smooth loss'
+                f"a working set of {'a matrix' if several else 'one score'} supports the losses {names}, not "
+                f'{type(smooth.loss).__name__}; solver="fista" supports any smooth loss'
             )
         self.smooth, self.penalty, self.first, self.store = smooth, penalty, first, store
         theta = start.theta if isinstance(start, State) else start

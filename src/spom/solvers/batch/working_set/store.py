@@ -117,7 +117,7 @@ def sparse_columns(smooth: LinearSmooth) -> Any:
     if smooth.fit_intercept:
         X = sparse.hstack([X, np.ones((X.shape[0], 1))], format="csc")
     if X.nnz > np.iinfo(np.int32).max:
-        raise Unsupported(f'a working set takes at most 2^31 - 1 non-zeros, X has {X.nnz}; solver="fista" takes more')
+        raise Unsupported(f'a working set allows at most 2^31 - 1 non-zeros, X has {X.nnz}; solver="fista" allows more')
     if not X.has_canonical_format or not all(a.flags.writeable for a in (X.data, X.indices, X.indptr)):
         X = X.copy()
         X.sum_duplicates()

@@ -26,8 +26,8 @@ class Mixture:
         n = problem.n_tokens
         if n > MOST_TOKENS:
             raise Unsupported(
-                f"solver='frank-wolfe' keeps the sum of the kernels, here {n} x {n}, and takes at most {MOST_TOKENS} "
-                "tokens: take solver='online', or fewer tokens"
+                f"solver='frank-wolfe' keeps the sum of the kernels, here {n} x {n}, and allows at most {MOST_TOKENS} "
+                "tokens: use solver='online', or fewer tokens"
             )
         stored = [g.dtype for g in self.grams if isinstance(g, DenseGram)]
         self.dtype: Any = (

@@ -186,7 +186,7 @@ def block_penalty(penalty: Any, count: int) -> BlockPenalty:
     if isinstance(penalty, LqMKL) and penalty.q < 2.0:
         return Powers(penalty, count, float(penalty.q))
     raise Unsupported(
-        "solver='frank-wolfe' takes SparseMKL, LqMKL with q < 2, ElasticNetMKL, GroupLasso and SquaredL2, "
+        "solver='frank-wolfe' supports SparseMKL, LqMKL with q < 2, ElasticNetMKL, GroupLasso and SquaredL2, "
         f"not {penalty!r}"
     )
 

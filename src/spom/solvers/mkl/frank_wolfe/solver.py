@@ -264,7 +264,7 @@ class FrankWolfeMKL:
         return (
             f"{self._epochs} passes ended at a gap of {gap:.2g} times the objective, not {self.tol:g}; most of it is "
             f"due to {part}. The kernels' mean diagonals are {min(diagonal):.2g} to {max(diagonal):.2g}, and the "
-            f"strength is {strength:.2g}: normalise the kernels, take a larger strength (a smaller C), a larger tol, "
+            f"strength is {strength:.2g}: normalise the kernels, use a larger strength (a smaller C), a larger tol, "
             "or more max_epochs"
         )
 

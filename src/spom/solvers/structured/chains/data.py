@@ -173,7 +173,7 @@ def as_blocks(blocks: Any, features: int | None = None) -> Blocks:
         return Blocks(("features",), np.array([0, features or 0], dtype=np.int64))
     starts = np.ascontiguousarray(blocks.starts, dtype=np.int64)
     if starts.size < 1 or starts[0] != 0 or (np.diff(starts) < 0).any():
-        raise DataError("starts of blocks must begin with 0 and not fall")
+        raise DataError("starts of blocks must begin with 0 and not decrease")
     names = tuple(getattr(blocks, "names", ()))
     if len(names) != starts.size - 1:
         names = tuple(str(m) for m in range(starts.size - 1))

@@ -243,7 +243,7 @@ class OnlineChain:
         elastic, step, data = self.penalty.elastic(), self.step, (self.tokens, self.y)
         if self.update != "dual-averaging" or elastic is None or not isinstance(step, AdaGrad):
             raise Unsupported(
-                "many labels take dual averaging of single weights by AdaGrad: a penalty such as L1, or none"
+                "many labels need dual averaging of single weights by AdaGrad: a penalty such as L1, or none"
             )
         if self._kind == "partial-chain":
             raise Unsupported("with so many labels every token must have one: leave sentences with unknown labels out")
@@ -395,10 +395,10 @@ def chain_step(step: Any, penalty: Any, update: str, loss: str, epochs: int) -> 
         found = LinearDecay(found.eta0, epochs)
     if isinstance(found, AdaGrad) and not single:
         raise Unsupported(
-            "AdaGrad on chains takes update='dual-averaging' and a penalty of single weights, such as L1 or ElasticNet"
+            "AdaGrad on chains needs update='dual-averaging' and a penalty of single weights, such as L1 or ElasticNet"
         )
     if found.mode not in (PLAIN, DIAGONAL) or isinstance(found, Theory):
-        raise Unsupported(f"{found!r} is no step for chains: take 'adagrad', 'linear', 'sqrt', 'epoch' or a number")
+        raise Unsupported(f"{found!r} is not a step for chains: use 'adagrad', 'linear', 'sqrt', 'epoch' or a number")
     return found
 
 
@@ -408,7 +408,7 @@ def chain_update(update: str, penalty: Any, count: int) -> str:
     `"auto"` takes a selection for penalties of both, and of groups of blocks.
     """
     if update not in UPDATES:
-        raise Unsupported(f"there is no update {update!r} for chains; the updates are: {', '.join(UPDATES)}")
+        raise Unsupported(f"unknown update {update!r} for chains; available: {', '.join(UPDATES)}")
     single = penalty.elastic() is not None
     if update == "auto" and single:
         return "dual-averaging"
@@ -418,8 +418,8 @@ def chain_update(update: str, penalty: Any, count: int) -> str:
         return "select"
     if not single and not blocks:
         raise Unsupported(
-            f"update={update!r} takes penalties of single weights or of the norms of blocks without groups=; for "
-            f"{penalty!r} take update='select'"
+            f"update={update!r} supports penalties of single weights or of the norms of blocks without groups=; for "
+            f"{penalty!r} use update='select'"
         )
     if update == "auto":
         return "forward-backward"

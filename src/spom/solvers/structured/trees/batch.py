@@ -67,7 +67,7 @@ class BatchArcs:
     ) -> None:
         form = penalty.split(len(templates.blocks))
         if form is None:
-            raise Unsupported(f"{penalty!r} is no exact sum of penalties of single weights and of block norms")
+            raise Unsupported(f"{penalty!r} is not an exact sum of penalties of single weights and of block norms")
         self.form: Split = form
         self.templates, self.layout = templates, templates.layout()
         self.limits = arc_limits(templates, codes, gold, limits)

@@ -85,7 +85,7 @@ def tree_gap(model: ArcModel, codes: ArcCodes, gold: Ints, penalty: Any, project
     """
     form = penalty.split(len(model.templates.blocks))
     if form is None:
-        raise Unsupported(f"{penalty!r} is no penalty of the norms of templates and of single weights")
+        raise Unsupported(f"{penalty!r} is not a penalty of the norms of templates and of single weights")
     found = TreeField(model.templates, codes, gold, model.limits, projective=projective).at(model.weights)
     part = _part(model, replace(model, stored=found.gradient), form, max(1, found.losses.size))
     return certify(found.losses, found.entropies, [part])

@@ -119,7 +119,7 @@ class ArcSolver(TreeLearner):
     def epoch(self, only: Ints | None = None) -> State:
         """Make one pass over all sentences, or over some, in a new random order."""
         if self.templates.guided and self.guides is None:
-            raise Unsupported("templates of a second stage need the tree of a first one: second_stage=True has its own")
+            raise Unsupported("templates of a second stage need the tree of a first stage: use second_stage=True")
         begin = time.perf_counter()
         chosen = np.arange(self.codes.first.size) if only is None else np.asarray(only, dtype=np.int64)
         order = self.random.permutation(chosen) if self.shuffle else chosen
@@ -192,7 +192,7 @@ def _on_norms(penalty: Any, count: int) -> Any:
     if found is None:
         name = type(penalty).__name__
         raise Unsupported(
-            f"{name} is no penalty on block norms; for trees take SparseMKL, GroupLasso or the like, for penalties of "
+            f"{name} is not a penalty of block norms; use SparseMKL, GroupLasso or similar, or for penalties of "
             "single weights SparseArcSolver"
         )
     return found

@@ -194,7 +194,7 @@ class SparseArcSolver(ArcSolver):
         super().__init__(templates, codes, gold, **more)
         found = penalty.elastic()
         if found is None:
-            raise Unsupported(f"{penalty!r} is no penalty of single weights, such as L1 or ElasticNet")
+            raise Unsupported(f"{penalty!r} is not a penalty of single weights, such as L1 or ElasticNet")
         self.penalty, self.elastic = penalty, Elastic(float(found.l1), float(found.l2))
         self.passed = np.array([0.0, 0.0, 1.0])
         if start is not None:

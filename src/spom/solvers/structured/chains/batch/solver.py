@@ -247,7 +247,7 @@ class BatchChain:
     def _accelerated(self) -> None:
         n, k, rows = max(1, len(self.tokens)), self.labels, self.blocks.total
         if self.transitions is not None and not self.bounded:
-            raise Unsupported("the chain needs a penalty: take transitions='learnt', or a penalty with a squared part")
+            raise Unsupported("the chain needs a penalty: use transitions='learnt', or a penalty with a squared part")
 
         def loss(theta: Floats) -> tuple[float, Floats]:
             found = self._at(theta[:rows], theta[rows:])

@@ -45,7 +45,7 @@ class PairEngine:
         self, seen: tuple[Tokens, Ints], blocks: Blocks, forbidden: Floats, rates: Rates, asked: Candidates, loss: str
     ) -> None:
         if loss not in LOSSES:
-            raise Unsupported(f"there is no loss {loss!r} for many labels; the losses are: {', '.join(LOSSES)}")
+            raise Unsupported(f"unknown loss {loss!r} for many labels; available: {', '.join(LOSSES)}")
         self.blocks, self.k, self.rates, self.asked = blocks, forbidden.shape[1], rates, asked
         parts, shape = checked_parts(asked.parts, self.k), (self.k + 2, self.k)
         self.margin, self.total = loss == "softmax-margin", part_count(parts)

@@ -69,7 +69,7 @@ class SecondOrderSolver(ArcSolver):
         super().__init__(templates, codes, gold, step=step, **{**more, "projective": True})
         loss_code(self.loss, LOSSES, "trees of second order")
         if self.penalty is not None:
-            raise Unsupported("trees of second order take no penalty: leave it out, or use update='select'")
+            raise Unsupported("trees of second order do not support a penalty: leave it out, or use update='select'")
         self.kept, self.parts = kept, PartTemplates(templates, parts)
         self.step = STEPS[self.loss] / (len(self.places) + len(parts)) if step is None else self.step
         self.weights = aligned_singles(self.layout.size + self.parts.size)

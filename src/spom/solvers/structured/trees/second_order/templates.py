@@ -112,10 +112,10 @@ def parse_part(name: str, columns: Sequence[str] = COLUMNS) -> list[tuple[tuple[
         found = _ATOM.fullmatch(part)
         if found is None or found[3] not in columns:
             raise DataError(
-                f"template {name!r}: {part!r} is no attribute of a part, such as g.upos, s.lemma or m+1.upos"
+                f"template {name!r}: {part!r} is not an attribute of a part, such as g.upos, s.lemma or m+1.upos"
             )
         thirds |= {found[1]} & {"g", "s"}
         sides["third" if found[1] in "gs" else found[1]].append((found[3], int(found[2] or 0)))
     if len(thirds) != 1:
-        raise DataError(f"template {name!r}: a part has a grandparent g or a sibling s, and one of them")
+        raise DataError(f"template {name!r}: a part has either a grandparent g or a sibling s")
     return [tuple(side) for side in sides.values()]
