@@ -67,7 +67,7 @@ class Table:
         except (TypeError, ValueError):
             at = next(i for i, v in enumerate(values) if not _is_number(v))
             what = f"expected a number in column {name!r}, found {values[at]!r}"
-            hint = "leave the column out, or convert it to numbers"
+            hint = "leave such rows or the column out, or convert it to numbers"
             raise DataError(f"{what}; {hint}", self.source, self.lines[at]) from None
 
 
