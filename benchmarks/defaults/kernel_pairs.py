@@ -149,6 +149,10 @@ def taken(found: Scores, rule: tuple[str, float, float]) -> Key:
     return best if surely_better(high, low, found.weight, errors) else (name, cost)
 
 
+def _rounded(number: float) -> float:
+    return round(float(number), 4)
+
+
 def main() -> None:
     """Run all problems, and print and store the means of families for each rule."""
     warnings.simplefilter("ignore")
@@ -164,8 +168,8 @@ def main() -> None:
     rows = [
         {
             "rule": rule,
-            "families": means[:, k].mean(),
-            "worst": means[:, k].min(),
+            "families": _rounded(means[:, k].mean()),
+            "worst": _rounded(means[:, k].min()),
             "behind": int((every[:, k] < -0.005).sum()),
         }
         for k, rule in enumerate(RULES)
@@ -174,12 +178,12 @@ def main() -> None:
     chosen = {}
     for f, family in enumerate(gaps):
         k = own[int(np.delete(means, f, axis=0)[:, own].mean(axis=0).argmax())]
-        chosen[family] = {"rule": RULES[k], "left out": means[f, k]}
+        chosen[family] = {"rule": RULES[k], "left out": _rounded(means[f, k])}
     for row in sorted(rows, key=lambda row: -row["families"]):
         print(f"  {row['rule']}: {row['families']:+.4f}, worst family {row['worst']:+.4f}, behind {row['behind']}")
     print(f"  left out: {np.mean([one['left out'] for one in chosen.values()]):+.4f}")
     figures = {"problems": len(every), "rules": rows, "left out": chosen}
-    OUT.write_text(json.dumps(figures, indent=1, default=lambda x: round(float(x), 5)) + "\n")
+    OUT.write_text(json.dumps(figures, indent=1) + "\n")
 
 
 if __name__ == "__main__":
