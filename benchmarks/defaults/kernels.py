@@ -25,7 +25,8 @@ MOST, MOST_TEST = 2000, 4000
 PEER = "SVC, best kernel"
 
 
-def _peer() -> Any:
+def peer() -> Any:
+    """`SVC` on the best of three kernels and three C."""
     costs = [1.0, 10.0, 100.0]
     grid = [
         {"kernel": ["linear"], "C": costs},
@@ -49,7 +50,7 @@ def run(kind: str, sets: str = "", learner: str = "") -> Iterator[Row]:
                 ours = label != PEER
                 if not label.startswith(learner) or is_stored(kind, name, label, seed, ours):
                     continue
-                model = spom.MKLClassifier(random_state=seed, verbose=0) if ours else _peer()
+                model = spom.MKLClassifier(random_state=seed, verbose=0) if ours else peer()
                 fitted, seconds = timed(lambda model=model, X=X, y=y: model.fit(X, y))
                 note = str(np.round(fitted.block_weights_, 3).tolist()) if ours else str(fitted.best_params_)
                 size = int(fitted.n_support_ if ours else fitted.best_estimator_.n_support_.sum())

@@ -8,7 +8,8 @@ from scipy import sparse
 
 from spom import MKLClassifier
 from spom.estimators.mkl import choosing
-from spom.estimators.mkl.choosing import COSTS, DEFAULT
+from spom.estimators.mkl.choosing import COSTS
+from spom.estimators.mkl.pairs import DEFAULT
 from spom.kernels import Gaussian, Laplacian, Linear, Polynomial
 from spom.penalties import GroupLasso, SparseMKL
 

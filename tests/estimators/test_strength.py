@@ -347,3 +347,30 @@ def test_least_squares_leave_out_each_row_where_data_are_dense(model):
         clone(model).fit(smooth, y).penalty_.strength
         < 1e-3 * clone(model).fit(smooth, RNG.permutation(y)).penalty_.strength
     )
+
+
+@named(CLASSIFIERS)
+@pytest.mark.parametrize("y", [TWO, THREE], ids=["two", "three"])
+@pytest.mark.parametrize("penalty", ["auto", "l1", "group-lasso"])
+def test_columns_without_entries_change_neither_the_choice_nor_the_weights(model, y, penalty):
+    rng = np.random.default_rng(4)
+    words = sparse.csr_matrix(np.where(rng.random((240, 40)) < 0.2, np.abs(np.tile(X, 5)), 0.0))
+    empty = sparse.csr_matrix((240, 260))
+    model = clone(model).set_params(penalty=penalty)
+    few = model.fit(sparse.hstack([words, empty]).tocsr(), y)
+    strength, loss, coef = few.penalty_.strength, repr(few.loss_), few.coef_
+    # Empty columns in front: the others are found at their own places.
+    many = clone(model).fit(sparse.hstack([empty, empty, words, empty]).tocsr(), y)
+    assert (many.penalty_.strength, repr(many.loss_)) == (strength, loss)
+    np.testing.assert_allclose(many.coef_[:, 520:560], coef[:, :40], rtol=1e-2, atol=1e-3)
+    assert not many.coef_[:, :520].any()
+    assert not many.coef_[:, 560:].any()
+
+
+def test_online_passes_end_at_the_optimum_where_columns_are_nearly_collinear():
+    rng = np.random.default_rng(5)
+    x = rng.standard_normal((80, 3)) @ rng.standard_normal((3, 40)) + 1e-3 * rng.standard_normal((80, 40))
+    y = x @ rng.standard_normal(40) + 0.01 * rng.standard_normal(80)
+    online, batch = OnlineRegressor(random_state=0).fit(x, y), ProximalRegressor(tol=1e-10).fit(x, y)
+    assert repr(online.penalty_) == repr(batch.penalty_)
+    np.testing.assert_allclose(online.predict(x), batch.predict(x), rtol=1e-4, atol=1e-4 * y.std())

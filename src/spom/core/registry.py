@@ -24,6 +24,13 @@ def keep(instance: Any, values: dict[str, Any]) -> None:
     vars(instance).update({name: value for name, value in values.items() if name not in ("self", "__class__")})
 
 
+@cache
+def _defaults_of(constructor: Callable[..., None]) -> dict[str, Any]:
+    if constructor is object.__init__:
+        return {}
+    return {a.name: a.default for a in list(inspect.signature(constructor).parameters.values())[1:]}
+
+
 class Parameters:
     """An object defined by its constructor's arguments, each stored under its own name, unchanged.
 
@@ -34,9 +41,7 @@ class Parameters:
     @classmethod
     def _defaults(cls) -> dict[str, Any]:
         """Return the constructor's arguments by name, with their defaults."""
-        if cls.__init__ is object.__init__:
-            return {}
-        return {a.name: a.default for a in list(inspect.signature(cls.__init__).parameters.values())[1:]}
+        return _defaults_of(cls.__init__)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the parameters by name; with `deep`, also those of nested objects, as `outer__inner`."""

@@ -163,7 +163,7 @@ def choose(examples: Examples, losses: list[Any], penalty: Any, seed: int, path:
         # There are no rows to calibrate scores on: a likelihood needs no calibration.
         loss = next((loss for loss in losses if loss.probabilistic), losses[0])
         return Choice(_strong(penalty, grid_of(penalty, examples, loss)[2], examples, loss), loss, 1.0, 0)
-    judges = Judges.of(examples, parts)
+    judges = Judges.of(_compact(examples, penalty), parts)
     weight = judges.rows.weights
     found: list[tuple[Trial, Any, list[Trial]]] = []
     for loss in losses:
@@ -241,6 +241,18 @@ def grid_of(penalty: Any, examples: Examples, loss: Any) -> tuple[float, tuple[f
 def is_wide(X: Any) -> bool:
     """Tell whether data are sparse with at least as many features as rows, as texts have."""
     return bool(sparse.issparse(X) and X.shape[1] >= X.shape[0])
+
+
+def _compact(examples: Examples, penalty: Any) -> Examples:
+    """Drop columns without entries if these are half of all: their weights stay zero.
+
+    A penalty of groups names its columns, and keeps all of them.
+    """
+    X = examples.X
+    if not sparse.issparse(X) or "groups" in penalty.get_params(deep=False):
+        return examples
+    used = np.flatnonzero(np.bincount(X.indices, minlength=X.shape[1]))
+    return replace(examples, X=X[:, used]) if 0 < 2 * used.size <= X.shape[1] else examples
 
 
 def _slope(examples: Examples) -> Floats:

@@ -3,7 +3,8 @@
 The penalty weighs kernels by how well they fit the training rows, and a kernel that fits these less well may do better
 on others. So three folds of the rows compare the weights learnt with the penalty, equal weights, and each kernel
 alone, each at several values of C, by a support vector machine for each pair of classes (`solvers.mkl.pairs`).
-The penalty's weights at the default C are kept unless another choice is right more often by more than a standard error.
+The penalty's weights at the default C are kept unless another choice is right more often by more than 1.5 standard
+errors.
 """
 
 from __future__ import annotations
@@ -14,13 +15,11 @@ import numpy as np
 
 from spom.core.arrays import Floats, Ints
 from spom.estimators.linear.strength import surely_better
-from spom.estimators.mkl.choosing import DEFAULT
 from spom.estimators.mkl.model import KernelModel
 from spom.solvers.mkl.pairs import duels, pair_machines, votes
 
-# Values of C from strong to weak, and the standard errors that it takes to leave the default: see docs, defaults.
-# Values of C from strong to weak, and the number of standard errors needed to leave the default: see docs, defaults.
-COSTS, ERRORS = (0.125, 0.5, 2.0, 8.0, 32.0, 128.0), 1.0
+# Values of C from strong to weak, the default, and the standard errors needed to leave it (see docs, defaults).
+COSTS, DEFAULT, ERRORS = (0.125, 0.5, 2.0, 8.0, 32.0, 128.0), 2.0, 1.5
 # The maximum number of rows for the choice, and the number of folds; with fewer rows than `FEW` there is no choice.
 MOST, FOLDS, FEW = 2000, 3, 10
 # With more classes than this the table of pairs would be too large.

@@ -120,6 +120,10 @@ class Rows:
 
     def matrix(self) -> Any:
         """Return the features as a dense or CSR matrix, without a copy."""
+        return self._matrix
+
+    @cached_property
+    def _matrix(self) -> Any:
         if self.dense:
             return self.data.reshape(len(self), self.columns)
         return sparse.csr_matrix((self.data, self.indices, self.indptr), shape=(len(self), self.columns))

@@ -249,7 +249,9 @@ class ProximalPointRows(Passes):
     def _value(self, rows: Rows, order: Ints, point: Floats) -> float:
         """Return the objective on the rows in `order`."""
         w = np.ascontiguousarray(point[: self.features])
-        scores = rows.matrix()[order] @ w + (point[-1] if self.intercept else 0.0)
+        # `order` rises: where it has all rows, none needs to be picked.
+        X = rows.matrix() if order.size == len(rows) else rows.matrix()[order]
+        scores = X @ w + (point[-1] if self.intercept else 0.0)
         weight = rows.weight[order]
         values = self.loss.value(rows.y[order].astype(np.int64), np.ascontiguousarray(scores))
         return float(weight @ values) / max(float(weight.sum()), 1e-300) + float(self.penalty.value(w))
