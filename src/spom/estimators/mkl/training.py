@@ -19,7 +19,7 @@ from spom.kernels.base import Kernel
 from spom.kernels.building import build, computed
 from spom.kernels.features import Features, Nystroem
 from spom.kernels.function import Function
-from spom.kernels.gram import DenseGram, Gram, SparseGram
+from spom.kernels.gram import DenseGram, Gram, SparseGram, as_gram
 from spom.kernels.memory import plan
 from spom.penalties.base import block_weights
 from spom.solvers.mkl.online.solver import OnlineKernels
@@ -336,13 +336,11 @@ def _settled(history: list[dict[str, Any]], tol: float) -> bool:
     return bool(abs(before - after) <= tol * max(1.0, before))
 
 
-def grams_of(given: Sequence[Any], names: str = "Gram matrix") -> Blocks:
+def grams_of(given: Sequence[Any]) -> Blocks:
     """Return precomputed Gram matrices as blocks."""
-    from spom.kernels.gram import as_gram
-
-    grams = [as_gram(gram, f"{names} {m}", among=len(given)) for m, gram in enumerate(_one_array(given))]
+    grams = [as_gram(gram, f"Gram matrix {m}", among=len(given)) for m, gram in enumerate(_one_array(given))]
     single = [g for g in grams if isinstance(g, (DenseGram, SparseGram))]
-    return Blocks([], list(single), [], [], list(range(len(single))), None, f"{len(single)} precomputed Gram matrices")
+    return Blocks([], [*single], [], [], [*range(len(single))], None, f"{len(single)} precomputed Gram matrices")
 
 
 def _one_array(given: Sequence[Any]) -> Sequence[Any]:
