@@ -112,11 +112,10 @@ class Store:
         for e, block in enumerate(blocks):
             size = int(block.indptr[-1])
             ptr[e] = block.indptr + at
-            dense = block.indices.size == 0 and size > 0
-            skipped += size if dense else 0
-            shapes[e] = (skipped, feature, dense, block.n_features)
-            if not dense:
-                indices.append(block.indices)
+            skipped += size if block.dense else 0
+            shapes[e] = (skipped, feature, block.dense, block.n_features)
+            # Dense rows have none.
+            indices.append(block.indices)
             values.append(np.asarray(block.values if block.values.size else np.ones(size), dtype=self.dtype))
             at, feature = at + size, feature + block.n_features
         return Explicit(ptr, joined(indices, np.int32), joined(values, np.float64), shapes)
@@ -127,8 +126,8 @@ class Store:
         lengths = np.diff(offsets)
         starts = np.concatenate([[0], np.cumsum(lengths**2)]).astype(np.int64)
         local = np.zeros((self.problem.n_blocks, int(starts[-1])))
-        rows = np.repeat(np.arange(offsets[-1]), np.repeat(lengths, lengths))
-        columns = columns_within(offsets, lengths)
+        each = np.repeat(lengths, lengths)
+        rows, columns = np.repeat(np.arange(offsets[-1]), each), runs(np.repeat(offsets[:-1], lengths), each)
         for m, gram in enumerate(self.problem.grams):
             local[m] = pairs_within(gram, rows, columns, offsets)
         for e, block in enumerate(self.problem.explicit):
@@ -169,7 +168,7 @@ class Store:
         """Return tokens with missing rows among the first of these sequences, as many as may be of use."""
         offsets = self.problem.offsets
         some = order[: max(1, 8 * BATCH // self.longest)]
-        tokens = np.concatenate([np.arange(offsets[q], offsets[q + 1]) for q in some])
+        tokens = runs(offsets[some], offsets[some + 1] - offsets[some])
         return np.asarray(tokens[(self.data.grams.slots[:, tokens] < 0).any(axis=0)])
 
 
@@ -201,11 +200,14 @@ def joined(parts: list[Any], dtype: Any) -> Any:
     return np.ascontiguousarray(np.concatenate(parts), dtype=dtype) if parts else np.zeros(0, dtype=dtype)
 
 
-def columns_within(offsets: Ints, lengths: Ints) -> Ints:
-    """Return all tokens of the sequence, for each of its tokens in turn."""
-    first = np.repeat(offsets[:-1], lengths**2)
-    inside = np.arange(first.size) - np.repeat(np.concatenate([[0], np.cumsum(lengths**2)[:-1]]), lengths**2)
-    return np.asarray(first + inside % np.maximum(np.repeat(lengths, lengths**2), 1), dtype=np.int64)
+def runs(starts: Ints, counts: Ints) -> Ints:
+    """Return starts[i], starts[i] + 1, ..., which are counts[i] numbers, for each i in turn.
+
+    >>> runs(np.array([5, 0]), np.array([2, 3]))
+    array([5, 6, 0, 1, 2])
+    """
+    before = np.cumsum(counts) - counts
+    return np.asarray(np.arange(int(counts.sum())) + np.repeat(starts - before, counts))
 
 
 def pairs_within(gram: Gram, rows: Ints, columns: Ints, offsets: Ints) -> Floats:
