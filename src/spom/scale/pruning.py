@@ -16,7 +16,6 @@ from spom.core.arrays import Ints
 from spom.errors import Unsupported
 from spom.estimators.tagger.inputs import Features, label_codes, recode
 from spom.estimators.tagger.pruning import Pruning
-from spom.features.rows import Blocks
 from spom.scale.team import Team
 from spom.solvers.structured.chains.data import Tokens, as_blocks, as_tokens, restricted
 from spom.solvers.structured.chains.select import LEAST, SHARE, select
@@ -68,11 +67,7 @@ def pruned(estimator: Any, team: Team, features: Features, total: int, sentences
         raise ValueError(f"prune={how!r} leaves no template: give a smaller strength")
     estimator.pruning_ = Pruning(blocks.names, found, np.diff(blocks.starts))
     ids = blocks.ids(found.kept)
-    return features.compact(ids), _features_of(tokens, blocks, ids)
-
-
-def _features_of(tokens: Tokens, blocks: Blocks, ids: Ints) -> float:
-    return restricted(tokens, blocks, ids)[0].indices.size / max(1, tokens.total)
+    return features.compact(ids), restricted(tokens, blocks, ids)[0].indices.size / max(1, tokens.total)
 
 
 def _joined(parts: list[Tokens]) -> Tokens:
