@@ -8,8 +8,9 @@ from typing import Any, cast
 
 import numpy as np
 
-from spom.core.arrays import Ints, Singles
+from spom.core.arrays import Ints, Singles, offsets_of
 from spom.core.state import State
+from spom.data.columns import gather
 from spom.data.treebank import Treebank
 from spom.errors import DataError, Unsupported
 from spom.estimators.parser.defaults import CROSSING, SAMPLE, chosen_penalty, crossing_share
@@ -106,10 +107,8 @@ class ParserLesson:
         """Return a share of the sentences and their heads."""
         codes, count = trees.codes, trees.codes.first.size
         chosen = np.sort(random.permutation(count)[: int(np.ceil(share * count))])
-        spans = zip(codes.first[chosen].tolist(), codes.sizes[chosen].tolist(), strict=True)
-        places = np.concatenate([np.arange(a, a + n + 1) for a, n in spans])
-        first = np.cumsum(np.append(0, codes.sizes[chosen] + 1))[:-1]
-        return ArcCodes(codes.codes[:, places], codes.kinds[places], first, codes.sizes[chosen]), trees.gold[places]
+        places, ends = gather(offsets_of(codes.sizes + 1), chosen)
+        return ArcCodes(codes.codes[:, places], codes.kinds[places], ends[:-1], codes.sizes[chosen]), trees.gold[places]
 
     def _arcs(self, trees: Trees, kept: State, random: Any) -> Averaged:
         solver = self._begun(kept) or ArcSolver(
@@ -270,12 +269,12 @@ def _pruned(run: Stages, templates: ArcTemplates, prune: Any, team: Team, total:
     """Return the templates to keep, ranked as on one machine, by sentences drawn from all shards."""
     parts: list[tuple[ArcCodes, Ints]] = list(team.learn(("draw", min(1.0, MOST / total)), (0, 1)))
     codes = [part for part, _ in parts]
-    begin = np.cumsum([0, *(part.kinds.size for part in codes)])
+    sizes = np.concatenate([part.sizes for part in codes])
     whole = ArcCodes(
         np.ascontiguousarray(np.concatenate([part.codes for part in codes], axis=1)),
         np.concatenate([part.kinds for part in codes]),
-        np.concatenate([part.first + a for part, a in zip(codes, begin[:-1].tolist(), strict=True)]),
-        np.concatenate([part.sizes for part in codes]),
+        offsets_of(sizes + 1)[:-1],
+        sizes,
     )
     return select_templates(run, templates, whole, np.concatenate([heads for _, heads in parts]), prune, (0, False))
 

@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from spom.core.arrays import Ints
+from spom.core.arrays import Ints, offsets_of
+from spom.data.columns import gather
 from spom.errors import Unsupported
 from spom.estimators.tagger.inputs import Features, label_codes, recode
 from spom.estimators.tagger.pruning import Pruning
@@ -42,8 +43,7 @@ class DrawingLesson:
         tokens = as_tokens(rows, as_blocks(self.features.blocks).total)
         count = int(np.ceil(self.share * len(tokens)))
         chosen = np.sort(np.random.default_rng([self.seed, place]).permutation(len(tokens))[:count])
-        places = np.concatenate([np.arange(tokens.offsets[i], tokens.offsets[i + 1]) for i in chosen]).astype(np.int64)
-        return tokens.part(chosen), codes[places]
+        return tokens.part(chosen), codes[gather(tokens.offsets, chosen)[0]]
 
 
 def pruned(estimator: Any, team: Team, features: Features, total: int, sentences: Any) -> tuple[Features, float]:
@@ -72,12 +72,9 @@ def pruned(estimator: Any, team: Team, features: Features, total: int, sentences
 
 def _joined(parts: list[Tokens]) -> Tokens:
     """Join the sentences of several parts."""
-    entries = np.cumsum([0, *(part.indices.size for part in parts)])
-    before = np.cumsum([0, *(part.total for part in parts)])
-    zero = np.zeros(1, dtype=np.int64)
     return Tokens(
-        np.concatenate([zero, *(part.indptr[1:] + e for part, e in zip(parts, entries, strict=False))]),
+        offsets_of(np.concatenate([np.diff(part.indptr) for part in parts])),
         np.concatenate([part.indices for part in parts]),
         np.concatenate([part.values for part in parts]),
-        np.concatenate([zero, *(part.offsets[1:] + b for part, b in zip(parts, before, strict=False))]),
+        offsets_of(np.concatenate([np.diff(part.offsets) for part in parts])),
     )

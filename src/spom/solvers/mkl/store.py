@@ -7,7 +7,8 @@ from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
-from spom.core.arrays import Floats, Ints
+from spom.core.arrays import Floats, Ints, offsets_of
+from spom.data.columns import gather
 from spom.errors import DataError
 from spom.kernels.building import row_maker
 from spom.kernels.gram import DenseGram, Gram, Reals, RowGram, SparseGram
@@ -72,7 +73,7 @@ class Store:
         kinds[sparse], places[sparse] = SPARSE, np.arange(len(sparse))
         places[kinds == EXPLICIT] = np.arange(len(self.problem.explicit))
         matrices = [grams[m].matrix for m in sparse]  # type: ignore[attr-defined]  # the sparse ones have it
-        ends = np.cumsum([0, *(matrix.nnz for matrix in matrices)])
+        ends = offsets_of([matrix.nnz for matrix in matrices])
         pointers = [matrix.indptr.astype(np.int64) + end for matrix, end in zip(matrices, ends, strict=False)]
         where = self._place_rows(slots)
         return Grams(
@@ -124,10 +125,11 @@ class Store:
         """Return K_m(a, b) for tokens of the same sequence, and the start of each sequence's square."""
         offsets = self.problem.offsets
         lengths = np.diff(offsets)
-        starts = np.concatenate([[0], np.cumsum(lengths**2)]).astype(np.int64)
+        starts = offsets_of(lengths**2)
         local = np.zeros((self.problem.n_blocks, int(starts[-1])))
-        each = np.repeat(lengths, lengths)
-        rows, columns = np.repeat(np.arange(offsets[-1]), each), runs(np.repeat(offsets[:-1], lengths), each)
+        # All tokens of its sequence, for each token in turn.
+        columns, ends = gather(offsets, np.repeat(np.arange(lengths.size), lengths))
+        rows = np.repeat(np.arange(offsets[-1]), np.diff(ends))
         for m, gram in enumerate(self.problem.grams):
             local[m] = pairs_within(gram, rows, columns, offsets)
         for e, block in enumerate(self.problem.explicit):
@@ -168,7 +170,7 @@ class Store:
         """Return tokens with missing rows among the first of these sequences, as many as may be of use."""
         offsets = self.problem.offsets
         some = order[: max(1, 8 * BATCH // self.longest)]
-        tokens = runs(offsets[some], offsets[some + 1] - offsets[some])
+        tokens, _ = gather(offsets, some)
         return np.asarray(tokens[(self.data.grams.slots[:, tokens] < 0).any(axis=0)])
 
 
@@ -198,16 +200,6 @@ def stacked(grams: list[Gram], n: int, dtype: Any) -> Reals:
 def joined(parts: list[Any], dtype: Any) -> Any:
     """Return the parts one after another, as one array of this type."""
     return np.ascontiguousarray(np.concatenate(parts), dtype=dtype) if parts else np.zeros(0, dtype=dtype)
-
-
-def runs(starts: Ints, counts: Ints) -> Ints:
-    """Return starts[i], starts[i] + 1, ..., which are counts[i] numbers, for each i in turn.
-
-    >>> runs(np.array([5, 0]), np.array([2, 3]))
-    array([5, 6, 0, 1, 2])
-    """
-    before = np.cumsum(counts) - counts
-    return np.asarray(np.arange(int(counts.sum())) + np.repeat(starts - before, counts))
 
 
 def pairs_within(gram: Gram, rows: Ints, columns: Ints, offsets: Ints) -> Floats:

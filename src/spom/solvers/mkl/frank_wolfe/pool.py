@@ -6,10 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from spom.core.arrays import Floats, Ints, check_range, check_restored
+from spom.core.arrays import Floats, Ints, check_range, check_restored, offsets_of
 from spom.errors import ModelFileError
 from spom.solvers.mkl.frank_wolfe.passes import DECODES, Outputs
-from spom.solvers.mkl.store import runs
 
 
 class Pool:
@@ -26,7 +25,7 @@ class Pool:
     def _lay(self, space: Ints) -> None:
         self.space = space
         size = space * self.lengths
-        self.slots, self.places = np.cumsum(space) - space, np.cumsum(size) - size
+        self.slots, self.places = offsets_of(space)[:-1], offsets_of(size)[:-1]
         self.labels = np.zeros(int(size.sum()), dtype=np.int32)
         self.weights = np.zeros(int(space.sum()))
         self.ages = np.zeros(int(space.sum()), dtype=np.int64)
@@ -72,4 +71,10 @@ class Pool:
 
     def _used(self) -> tuple[Ints, Ints]:
         """Return the slots of the outputs in use, and the places of their labels."""
-        return runs(self.slots, self.counts), runs(self.places, self.counts * self.lengths)
+        return _runs(self.slots, self.counts), _runs(self.places, self.counts * self.lengths)
+
+
+def _runs(starts: Ints, counts: Ints) -> Ints:
+    """Return starts[i], starts[i] + 1, ..., which are counts[i] numbers, for each i in turn."""
+    before = offsets_of(counts)
+    return np.arange(before[-1]) + np.repeat(starts - before[:-1], counts)
