@@ -193,7 +193,7 @@ def fit_batch(estimator: Any, team: Team, dev: Any, watch: dict[str, Any], class
         K = None if rows.classes is None or estimator.loss_.target != "class" else int(rows.classes.size)
         labels = described(getattr(estimator, "classes_", None))
         trainer = Trainer(estimator, lambda: {"shards": list(team.stamps), "labels": labels}, **watch)
-        choose_from_shards(estimator, team, seen, (rows, K, trainer.seed(lambda: 0)))
+        choose_from_shards(estimator, team, seen, rows, K, trainer.seed(lambda: 0))
         intercept = bool(estimator.fit_intercept)
         team.teach(BatchLesson(scaled(rows, estimator), estimator.loss_, intercept, K))
         size = rows.features + intercept

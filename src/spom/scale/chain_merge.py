@@ -37,15 +37,6 @@ class Change:
     loss: float
 
 
-@dataclass(frozen=True)
-class Merged:
-    """The merged tables, the number of sentences of all shards, and the sum of their losses."""
-
-    arrays: Arrays
-    sentences: int
-    loss: float
-
-
 # The tables that have a row per feature.
 LARGE = ("table", "average")
 
@@ -63,10 +54,11 @@ def change_of(engine: Any, before: Arrays, sentences: int, loss: float) -> Chang
     return Change(rows, sent, now, sentences, loss)
 
 
-def merge_changes(solver: Any, before: Arrays, parts: Iterator[Change]) -> Merged:
+def merge_changes(solver: Any, before: Arrays, parts: Iterator[Change]) -> tuple[Arrays, int, float]:
     """Average the weights, weighted by sentences, then apply the prox of the blocks' norms.
 
-    If the engine averages iterates, their sums are averaged as well.
+    If the engine averages iterates, their sums are averaged as well. Return (the merged tables, the number of sentences
+    of all shards, the sum of their losses).
     """
     engine = solver.engine
     if not isinstance(engine, BlockEngine) or engine.rule.dual:
@@ -102,7 +94,7 @@ def merge_changes(solver: Any, before: Arrays, parts: Iterator[Change]) -> Merge
         "numbers": _norms(numbers, W, chain, engine.blocks.starts),
         "rounds": np.array(rounds),
     }
-    return Merged(found, sentences, loss)
+    return found, sentences, loss
 
 
 def _shrunk(solver: Any, W: Floats, chain: Floats) -> tuple[Floats, Floats]:

@@ -82,14 +82,10 @@ def listed(paths: str | Path | Sequence[str | Path]) -> list[str]:
     found: list[str] = []
     for path in [paths] if isinstance(paths, (str, Path)) else paths:
         text = str(path)
-        if "://" in text and glob.has_magic(text):
-            matches = _listed_by_fsspec(text)
-            if not matches:
-                raise DataError("no file matches this pattern", text)
-            found.extend(matches)
-        elif "://" in text or not glob.has_magic(text) or os.path.exists(text):
+        address = "://" in text
+        if not glob.has_magic(text) or (not address and os.path.exists(text)):
             found.append(text)
-        elif matches := sorted(glob.glob(text, recursive=True)):
+        elif matches := _listed_by_fsspec(text) if address else sorted(glob.glob(text, recursive=True)):
             found.extend(matches)
         else:
             raise DataError("no file matches this pattern", text)
@@ -115,7 +111,7 @@ def pieces_of(paths: Sequence[str], count: int, ends: Sequence[bytes], skip: boo
             middle = (before + size / 2) * count / max(total, 1)
             runs[min(count - 1, int(middle))].append(Piece(path, 0, None))
         elif size:
-            _cut(path, size, (before, total, count), (tuple(ends), skip), runs)
+            _cut(path, size, before, total, ends, skip, runs)
         before += size
     return [tuple(run) for run in runs]
 
@@ -129,10 +125,10 @@ def _measure(path: str) -> tuple[int, bool]:
 
 
 def _cut(
-    path: str, size: int, place: tuple[int, int, int], how: tuple[tuple[bytes, ...], bool], runs: list[list[Piece]]
+    path: str, size: int, before: int, total: int, ends: Sequence[bytes], skip: bool, runs: list[list[Piece]]
 ) -> None:
     """Add the pieces of one file, which begins `before` bytes into all of them, to the runs."""
-    (before, total, count), (ends, skip) = place, how
+    count = len(runs)
     with open_file(path) as file:
         begin = _next_end(file, 0, size, (b"\n",)) if skip else 0
         for k in range(before * count // total, count):
@@ -145,7 +141,7 @@ def _cut(
                 return
 
 
-def _next_end(file: Any, at: int, size: int, ends: tuple[bytes, ...]) -> int:
+def _next_end(file: Any, at: int, size: int, ends: Sequence[bytes]) -> int:
     """Return where the first of `ends` at or after byte `at` stops, or the size of the file if there is none."""
     longest = max(map(len, ends))
     # An end marker may begin before `at`.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -74,7 +74,7 @@ def fit_online(estimator: Any, team: Team, dev: Any, watch: dict[str, Any], clas
             {**watch, "checkpoint_every": watch["every"]}, lambda: _contents(estimator, team, dev)
         )
         seed = trainer.seed(estimator._seed)
-        choose_from_shards(estimator, team, seen, (rows, outputs, seed))
+        choose_from_shards(estimator, team, seen, rows, outputs, seed)
         worker = fresh(estimator)
         for name in ("loss_", "penalty_", "mirror_"):
             setattr(worker, name, getattr(estimator, name))
@@ -84,7 +84,8 @@ def fit_online(estimator: Any, team: Team, dev: Any, watch: dict[str, Any], clas
             state = start
             for epoch in range(done, estimator.epochs):
                 state = merge(worker, state, team.learn(state, [seed, epoch]), shape)
-                yield _noted(state, epoch + 1)
+                state.internal["epoch"] = np.array(epoch + 1)
+                yield state
 
         held = None if dev is None else Dev(estimator, dev)
         estimator._learn(trainer, LinearLearner(estimator, trainer, passes, estimator.epochs, held))
@@ -118,12 +119,13 @@ def prepared(
     return seen, Preparation(features, found, by_class, None, estimator.loss_.target)
 
 
-def choose_from_shards(estimator: Any, team: Team, seen: list[Seen], how: tuple[Preparation, int | None, int]) -> None:
+def choose_from_shards(
+    estimator: Any, team: Team, seen: list[Seen], rows: Preparation, outputs: int | None, seed: int
+) -> None:
     """Choose the scale from all shards, the strength from the first that has rows; set `penalty_`, `loss_`, `scale_`.
 
     The strength of a squared penalty is proportional to one over the number of rows, and is converted to all rows.
     """
-    rows, outputs, seed = how
     penalty, left = estimator._given_penalty(estimator._kind() if hasattr(estimator, "_kind") else SquaredL2(1.0))
     wanted = left if is_auto(estimator.scale) else bool(estimator.scale)
     moments, real = [part.moments for part in seen if part.moments is not None], estimator.loss_.target == "real"
@@ -140,7 +142,7 @@ def choose_from_shards(estimator: Any, team: Team, seen: list[Seen], how: tuple[
     for choice, count in (found for k in range(len(team.shards)) for found in team.ask("choose", [k])):
         if not np.isfinite(float(with_strength(penalty, 1.0).max_strength(np.ones(rows.features)))):
             strength = choice.penalty.strength * count / sum(part.rows for part in seen)
-            choice = Choice(with_strength(choice.penalty, strength), choice.loss, choice.calibration, choice.held)
+            choice = replace(choice, penalty=with_strength(choice.penalty, strength))
         estimator._take(choice)
         return
 
@@ -165,12 +167,7 @@ class ChoosingLesson:
 
 def scaled(rows: Preparation, estimator: Any) -> Preparation:
     """Return the preparation with the scaling and the loss that were chosen."""
-    return Preparation(rows.features, rows.classes, rows.by_class, estimator._scaling, estimator.loss_.target)
-
-
-def _noted(state: State, epoch: int) -> State:
-    state.internal["epoch"] = np.array(epoch)
-    return state
+    return replace(rows, scaling=estimator._scaling, target=estimator.loss_.target)
 
 
 def _contents(estimator: Any, team: Team, dev: Any) -> dict[str, Any]:

@@ -172,24 +172,16 @@ def summed(base: Arrays, parts: Iterable[Arrays]) -> Arrays:
 def mixed(parts: Iterable[tuple[Arrays, float]]) -> Arrays:
     """Return the weighted mean of each array; integer arrays, such as counts of rounds, become the maximum."""
     total: Arrays = {}
-    first: Arrays = {}
+    kinds: dict[str, Any] = {}
     mass = 0.0
     for part, weight in parts:
         mass += weight
-        if not first:
-            first = part
-            total = {name: _begun(a, weight) for name, a in part.items()}
-            continue
         for name, a in part.items():
-            if a.dtype.kind == "f":
+            kinds.setdefault(name, a.dtype)
+            if a.dtype.kind != "f":
+                total[name] = np.asarray(np.maximum(total.get(name, a), a))
+            elif name in total:
                 total[name] += weight * a.astype(np.float64)
             else:
-                total[name] = np.maximum(total[name], a)
-    done = {
-        name: (a / mass).astype(first[name].dtype) if first[name].dtype.kind == "f" else a for name, a in total.items()
-    }
-    return {name: np.asarray(a) for name, a in done.items()}
-
-
-def _begun(a: np.ndarray[Any, Any], weight: float) -> np.ndarray[Any, Any]:
-    return np.asarray(weight * a.astype(np.float64)) if a.dtype.kind == "f" else a.copy()
+                total[name] = np.asarray(weight * a.astype(np.float64))
+    return {name: np.asarray(a / mass, kinds[name]) if kinds[name].kind == "f" else a for name, a in total.items()}

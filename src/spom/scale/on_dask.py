@@ -62,10 +62,6 @@ class Dask:
         key = f"spom-state-{self._fit}-{next(self._count)}"
         return self._sent(key, _same, (key, packed(value, self.moved)))
 
-    def _home(self, number: int) -> str | None:
-        """Return the worker that should take the tasks of a shard, since it has read it; idle workers may take them."""
-        return self._workers[number % len(self._workers)] if self._workers else None
-
     def _sent(self, key: str, function: Callable[..., Any], *arguments: Any, near: str | None = None) -> Any:
         """Submit a task under its own key; raise an error if the scheduler is gone."""
         where = {} if near is None else {"workers": [near], "allow_other_workers": True}
@@ -89,7 +85,9 @@ class Dask:
         """Start a task; the dashboard shows its name."""
         key = f"{name}-{self._fit}-{next(self._count)}"
         call = packed((function, arguments), self.moved)
-        self._waiting[key] = self._sent(key, with_frames, call, place.apart, *held, near=self._home(place.number))
+        # The worker that has read the shard should take its tasks; idle workers may.
+        near = self._workers[place.number % len(self._workers)] if self._workers else None
+        self._waiting[key] = self._sent(key, with_frames, call, place.apart, *held, near=near)
         return self._waiting[key]
 
     def gather(self, handles: Sequence[Any]) -> Iterator[Any]:

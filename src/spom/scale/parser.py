@@ -8,8 +8,9 @@ from typing import Any, cast
 
 import numpy as np
 
-from spom.core.arrays import Ints, Singles
+from spom.core.arrays import Ints, Singles, offsets_of
 from spom.core.state import State
+from spom.data.columns import gather
 from spom.data.treebank import Treebank
 from spom.errors import DataError, Unsupported
 from spom.estimators.parser.defaults import CROSSING, SAMPLE, chosen_penalty, crossing_share
@@ -106,10 +107,8 @@ class ParserLesson:
         """Return a share of the sentences and their heads."""
         codes, count = trees.codes, trees.codes.first.size
         chosen = np.sort(random.permutation(count)[: int(np.ceil(share * count))])
-        spans = zip(codes.first[chosen].tolist(), codes.sizes[chosen].tolist(), strict=True)
-        places = np.concatenate([np.arange(a, a + n + 1) for a, n in spans])
-        first = np.cumsum(np.append(0, codes.sizes[chosen] + 1))[:-1]
-        return ArcCodes(codes.codes[:, places], codes.kinds[places], first, codes.sizes[chosen]), trees.gold[places]
+        places, ends = gather(offsets_of(codes.sizes + 1), chosen)
+        return ArcCodes(codes.codes[:, places], codes.kinds[places], ends[:-1], codes.sizes[chosen]), trees.gold[places]
 
     def _arcs(self, trees: Trees, kept: State, random: Any) -> Averaged:
         solver = self._begun(kept) or ArcSolver(
@@ -241,11 +240,11 @@ def fit_parser(estimator: Any, team: Team, dev: Any, watch: dict[str, Any], clas
     team.teach(ParserLesson(templates, labels, relations, settings, limits))
     pruning = None
     if estimator.prune is not None:
-        templates, pruning = _pruned(run, templates, estimator.prune, (team, total))
+        templates, pruning = _pruned(run, templates, estimator.prune, team, total)
         team.teach(ParserLesson(templates, labels, relations, settings, limits))
     with run.trainer.running():
-        arcs = _arcs(run, templates, limits, (estimator, team, dev))
-        model = _relations(run, labels, relations, (estimator, team)) if estimator.labels else None
+        arcs = _arcs(run, templates, limits, estimator.epochs, team, dev)
+        model = _relations(run, labels, relations, estimator.label_epochs, team) if estimator.labels else None
     estimator.__dict__.update(
         {
             **{"arcs_": arcs, "second_": None, "labels_": model, "relations_": relations, "pruning_": pruning},
@@ -266,17 +265,16 @@ def _check(estimator: Any) -> None:
         )
 
 
-def _pruned(run: Stages, templates: ArcTemplates, prune: Any, of: tuple[Team, int]) -> tuple[ArcTemplates, Pruning]:
+def _pruned(run: Stages, templates: ArcTemplates, prune: Any, team: Team, total: int) -> tuple[ArcTemplates, Pruning]:
     """Return the templates to keep, ranked as on one machine, by sentences drawn from all shards."""
-    team, total = of
     parts: list[tuple[ArcCodes, Ints]] = list(team.learn(("draw", min(1.0, MOST / total)), (0, 1)))
     codes = [part for part, _ in parts]
-    begin = np.cumsum([0, *(part.kinds.size for part in codes)])
+    sizes = np.concatenate([part.sizes for part in codes])
     whole = ArcCodes(
         np.ascontiguousarray(np.concatenate([part.codes for part in codes], axis=1)),
         np.concatenate([part.kinds for part in codes]),
-        np.concatenate([part.first + a for part, a in zip(codes, begin[:-1].tolist(), strict=True)]),
-        np.concatenate([part.sizes for part in codes]),
+        offsets_of(sizes + 1)[:-1],
+        sizes,
     )
     return select_templates(run, templates, whole, np.concatenate([heads for _, heads in parts]), prune, (0, False))
 
@@ -301,24 +299,22 @@ def _projective(given: Any, seen: list[SeenTrees]) -> tuple[bool, str]:
     return projective, f"{'projective' if projective else 'all'} trees: {100 * found:.1f} % have crossing arcs"
 
 
-def _arcs(run: Stages, templates: ArcTemplates, limits: Any, how: tuple[Any, Team, Any]) -> ArcModel:
+def _arcs(run: Stages, templates: ArcTemplates, limits: Any, epochs: int, team: Team, dev: Any) -> ArcModel:
     """Run the stage of arcs."""
-    estimator, team, dev = how
     codes = templates.transform(Treebank.from_sentences([]))
     solver = run.solver(templates, codes, np.zeros(0, dtype=np.int64), limits=limits)
     held: Held | None = None if dev is None else (dev, templates.transform(dev), None)
-    learner = ShardedArcs(solver, estimator.epochs, "arcs", None if held is None else lambda m: run.score(m, held))
+    learner = ShardedArcs(solver, epochs, "arcs", None if held is None else lambda m: run.score(m, held))
     learner.team, learner.seed = team, run.settings["seed"]
     found = run.trainer.run(learner, "arcs")
     model: ArcModel = solver.model_of(found.model["weights"])
     return model
 
 
-def _relations(run: Stages, labels: ArcTemplates, names: tuple[str, ...], how: tuple[Any, Team]) -> LabelModel:
+def _relations(run: Stages, labels: ArcTemplates, names: tuple[str, ...], epochs: int, team: Team) -> LabelModel:
     """Run the stage of relations."""
-    estimator, team = how
     learner = LabelLearner(labels, names, run.settings["seed"], copies=False)
-    stage = ShardedRelations(learner, estimator.label_epochs)
+    stage = ShardedRelations(learner, epochs)
     stage.team, stage.seed = team, run.settings["seed"]
     found = run.trainer.run(stage, "relations")
     return learner.model_of(found.model["weights"], int(found.model["root"]))

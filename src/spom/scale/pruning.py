@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from spom.core.arrays import Ints
+from spom.core.arrays import Ints, offsets_of
+from spom.data.columns import gather
 from spom.errors import Unsupported
 from spom.estimators.tagger.inputs import Features, label_codes, recode
 from spom.estimators.tagger.pruning import Pruning
-from spom.features.rows import Blocks
 from spom.scale.team import Team
 from spom.solvers.structured.chains.data import Tokens, as_blocks, as_tokens, restricted
 from spom.solvers.structured.chains.select import LEAST, SHARE, select
@@ -43,8 +43,7 @@ class DrawingLesson:
         tokens = as_tokens(rows, as_blocks(self.features.blocks).total)
         count = int(np.ceil(self.share * len(tokens)))
         chosen = np.sort(np.random.default_rng([self.seed, place]).permutation(len(tokens))[:count])
-        places = np.concatenate([np.arange(tokens.offsets[i], tokens.offsets[i + 1]) for i in chosen]).astype(np.int64)
-        return tokens.part(chosen), codes[places]
+        return tokens.part(chosen), codes[gather(tokens.offsets, chosen)[0]]
 
 
 def pruned(estimator: Any, team: Team, features: Features, total: int, sentences: Any) -> tuple[Features, float]:
@@ -68,21 +67,14 @@ def pruned(estimator: Any, team: Team, features: Features, total: int, sentences
         raise ValueError(f"prune={how!r} leaves no template: give a smaller strength")
     estimator.pruning_ = Pruning(blocks.names, found, np.diff(blocks.starts))
     ids = blocks.ids(found.kept)
-    return features.compact(ids), _features_of(tokens, blocks, ids)
-
-
-def _features_of(tokens: Tokens, blocks: Blocks, ids: Ints) -> float:
-    return restricted(tokens, blocks, ids)[0].indices.size / max(1, tokens.total)
+    return features.compact(ids), restricted(tokens, blocks, ids)[0].indices.size / max(1, tokens.total)
 
 
 def _joined(parts: list[Tokens]) -> Tokens:
     """Join the sentences of several parts."""
-    entries = np.cumsum([0, *(part.indices.size for part in parts)])
-    before = np.cumsum([0, *(part.total for part in parts)])
-    zero = np.zeros(1, dtype=np.int64)
     return Tokens(
-        np.concatenate([zero, *(part.indptr[1:] + e for part, e in zip(parts, entries, strict=False))]),
+        offsets_of(np.concatenate([np.diff(part.indptr) for part in parts])),
         np.concatenate([part.indices for part in parts]),
         np.concatenate([part.values for part in parts]),
-        np.concatenate([zero, *(part.offsets[1:] + b for part, b in zip(parts, before, strict=False))]),
+        offsets_of(np.concatenate([np.diff(part.offsets) for part in parts])),
     )

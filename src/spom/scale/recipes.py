@@ -96,7 +96,10 @@ class TextShard:
 
     def stamp(self, loaded: Loaded) -> str:
         """Return a hash of the bytes."""
-        return _hash(*(piece.read() for piece in self.pieces))
+        found = hashlib.sha256()
+        for piece in self.pieces:
+            found.update(piece.read())
+        return found.hexdigest()[:32]
 
 
 @dataclass(frozen=True)
@@ -156,15 +159,13 @@ class DelayedShard:
         """Compute the partition in this thread."""
         import dask
 
-        found = dask.compute(self.part, self.y if self.kind == "array" else None, scheduler="synchronous")
-        part = found[0]
-        if self.kind == "array":
-            X, y, weight = part, found[1], None
-        elif self.kind == "frame":
-            X, y, weight = part.drop(columns=[self.y]), part[self.y].to_numpy(), None
+        part, y = dask.compute(self.part, self.y if self.kind == "array" else None, scheduler="synchronous")
+        X, weight = part, None
+        if self.kind == "frame":
+            X, y = part.drop(columns=[self.y]), part[self.y].to_numpy()
         elif self.kind == "bag":
-            X, y, weight = [item[0] for item in part], [item[1] for item in part], None
-        else:
+            X, y = [item[0] for item in part], [item[1] for item in part]
+        elif self.kind == "pair":
             X, y, weight = (*part, None, None)[:3]
         size = X.shape[0] if hasattr(X, "shape") else len(X)
         return (X, y, weight) if size else EMPTY
@@ -190,13 +191,6 @@ def _plain(part: Any) -> Any:
     if isinstance(part, (list, tuple)) and any(hasattr(one, "shape") for one in part):
         return [digest(one) for one in part]
     return part
-
-
-def _hash(*parts: bytes) -> str:
-    found = hashlib.sha256()
-    for part in parts:
-        found.update(part)
-    return found.hexdigest()[:32]
 
 
 # --- text ---------------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from sklearn.base import clone
 from sklearn.model_selection import ParameterGrid
 
 from spom.errors import DataError, Unsupported
@@ -74,7 +75,7 @@ def search(
                 resumes = rung > 0 and not hasattr(estimator, "label_epochs")
                 path = None if hasattr(estimator, "label_epochs") else Path(folder) / str(k)
                 watch: dict[str, Any] = {"checkpoint": path, "checkpoint_every": 1, "resume": resumes}
-                models[k] = _made(estimator, candidates[k], epochs)
+                models[k] = clone(estimator).set_params(**candidates[k]).set_params(epochs=epochs)
                 fit(models[k], shards, dev=dev, client=client, n_jobs=n_jobs, timeout=timeout, **watch)
                 scores[k] = float(models[k].score(*dev) if isinstance(dev, tuple) else models[k].score(dev))
                 trials.append({"params": candidates[k], "epochs": epochs, "score": scores[k]})
@@ -89,9 +90,3 @@ def _passes(estimator: Any) -> int:
     if not isinstance(epochs, int):
         raise Unsupported(f"search needs a number of passes: set epochs= (it is {epochs!r})")
     return epochs
-
-
-def _made(estimator: Any, params: dict[str, Any], epochs: int) -> Any:
-    from sklearn.base import clone
-
-    return clone(estimator).set_params(**params).set_params(epochs=epochs)

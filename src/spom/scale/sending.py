@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import io
 import pickle
 import threading
@@ -66,26 +67,22 @@ def weight(frames: Frames) -> int:
     return sum(memoryview(frame).nbytes for frame in frames)
 
 
+@functools.cache
 def _pickler() -> Any:
     """Return a pickler class for functions, also those of scripts, which leaves out the zeros of arrays."""
-    if not _PICKLERS:
-        try:
-            from cloudpickle import Pickler
-        except ImportError:
-            # Missing with older versions of joblib; only functions defined in a script need it.
-            Pickler = pickle.Pickler
-        other = getattr(Pickler, "reducer_override", lambda self, value: NotImplemented)
+    try:
+        from cloudpickle import Pickler
+    except ImportError:
+        # Missing with older versions of joblib; only functions defined in a script need it.
+        Pickler = pickle.Pickler
+    other = getattr(Pickler, "reducer_override", lambda self, value: NotImplemented)
 
-        class Sparse(Pickler):  # type: ignore[misc]  # cloudpickle has no types
-            def reducer_override(self, value: Any) -> Any:
-                found = _without_zeros(value) if type(value) is np.ndarray else None
-                return other(self, value) if found is None else found
+    class Sparse(Pickler):  # type: ignore[misc]  # cloudpickle has no types
+        def reducer_override(self, value: Any) -> Any:
+            found = _without_zeros(value) if type(value) is np.ndarray else None
+            return other(self, value) if found is None else found
 
-        _PICKLERS.append(Sparse)
-    return _PICKLERS[0]
-
-
-_PICKLERS: list[Any] = []
+    return Sparse
 
 
 def _without_zeros(a: Any) -> Any:

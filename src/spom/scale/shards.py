@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from spom.errors import DataError, Unsupported
+from spom.estimators.training.streams import some
 from spom.scale.cutting import listed, open_file, pieces_of
 from spom.scale.recipes import ArrayShard, DelayedShard, ParquetShard, Shard, TextShard
 
@@ -70,18 +71,12 @@ class Shards:
         count = X.shape[0] if hasattr(X, "shape") else len(X)
         if n < 1:
             raise ValueError(f"the number of shards must be at least 1; it is {n!r}")
-        cuts = [k * count // n for k in range(n + 1)]
 
-        def part(values: Any, a: int, b: int) -> Any:
-            # The name or number of a column of labels is the same for all parts.
-            return values if values is None or isinstance(values, (str, int)) else values[a:b]
+        def part(a: int, b: int) -> ArrayShard:
+            # The name or number of a column of labels is the same for all parts: `some` keeps it.
+            return ArrayShard(f"items {a} to {b - 1}", *(some(given, slice(a, b)) for given in (X, y, sample_weight)))
 
-        return cls(
-            [
-                ArrayShard(f"items {a} to {b - 1}", part(X, a, b), part(y, a, b), part(sample_weight, a, b))
-                for a, b in pairwise(cuts)
-            ]
-        )
+        return cls([part(a, b) for a, b in pairwise(k * count // n for k in range(n + 1))])
 
     @classmethod
     def conll(cls, paths: Paths, n: int = 8, *, y: Any = None, **options: Any) -> Shards:

@@ -194,9 +194,8 @@ class ShardedChain(ChainLearner):
             if summing is not None:
                 sentences, loss = summing.add(parts)
             else:
-                found = merge_changes(solver, arrays, parts)
-                engine.unpack(found.arrays)
-                sentences, loss = found.sentences, found.loss
+                merged, sentences, loss = merge_changes(solver, arrays, parts)
+                engine.unpack(merged)
             solver.done, solver.rounds = solver.done + 1, solver.rounds + sentences
             solver.seconds += time.perf_counter() - begin
             yield loss / max(1, sentences)

@@ -12,7 +12,7 @@ from typing import Any
 from spom.errors import DataError, SpomError
 from spom.scale.executor import Executor, NoWorkers, Place, Processes, Threads, WorkerLost
 from spom.scale.sending import Apart
-from spom.scale.worker import Common, Unread, ask, forget, learn, look, run, version
+from spom.scale.worker import Common, Done, Unread, ask, forget, learn, look, run, version
 
 
 class Team:
@@ -33,7 +33,6 @@ class Team:
         self.total = len(self.shards)
         self.fit, self.lesson = uuid.uuid4().hex, 0
         self.stamps: list[str | None] = []
-        self.skipped: list[Unread] = []
         self.report: list[dict[str, Any]] = []
         # The last lesson, and the held value that contains it.
         self.taught: Any = None
@@ -69,22 +68,21 @@ class Team:
 
     def look(self) -> list[Any]:
         """Return the lesson's `look` at each shard, None for empty ones; keep the stamps, and drop skipped shards."""
-        found, kept, numbers = [], [], []
+        found, kept, numbers, skipped = [], [], [], list[Unread]()
         results = self.each("look", look, None, lost_is_unread=True)
         for number, shard, result in zip(self.numbers, self.shards, results, strict=True):
             if isinstance(result, Unread):
                 if self.on_error == "raise":
                     raise DataError(f"{result.why}; on_error='skip' would leave this shard out", None)
-                self.skipped.append(result)
+                skipped.append(result)
                 continue
             self.stamps.append(result[0])
             found.append(result[1])
             kept.append(shard)
             numbers.append(number)
         self.shards, self.numbers = kept, numbers
-        if self.skipped:
-            first = self.skipped[0]
-            count = f"{len(self.skipped)} of {len(self.skipped) + len(kept)} shards"
+        if skipped:
+            count, first = f"{len(skipped)} of {len(skipped) + len(kept)} shards", skipped[0]
             warnings.warn(
                 f"{count} could not be read and were left out; the first is {first.where}: {first.why}", stacklevel=4
             )
@@ -120,11 +118,11 @@ class Team:
             sent = self.executor.moved.bytes - before.bytes
             for place, k in enumerate(chosen):
                 since = time.perf_counter()
-                result = self._result(handles[place], k, lost_is_unread)
+                done = self._done(handles[place], k, lost_is_unread)
                 waited += time.perf_counter() - since
-                spent += result[1]
-                self._seconds[self.numbers[k]] = result[1]
-                yield result[0]
+                spent += done.seconds
+                self._seconds[self.numbers[k]] = done.seconds
+                yield done.result
         except NoWorkers as error:
             raise NoWorkers(f"{error}, in the phase {phase!r}; {self._to_do()}") from None
         finally:
@@ -159,14 +157,14 @@ class Team:
             self._apart[number] = self.executor.hold(shard)
         return Apart(str(shard)), self._apart[number]
 
-    def _result(self, handle: Any, k: int, lost_is_unread: bool) -> tuple[Any, float]:
+    def _done(self, handle: Any, k: int, lost_is_unread: bool) -> Done:
         where = f"shard {self.numbers[k] + 1} of {self.total} ({self.shards[k]})"
         try:
-            done = next(iter(self.executor.gather([handle])))
-            return done.result, done.seconds
+            done: Done = next(iter(self.executor.gather([handle])))
+            return done
         except WorkerLost as error:
             if lost_is_unread and self.on_error == "skip":
-                return Unread(str(self.shards[k]), str(error)), 0.0
+                return Done(Unread(str(self.shards[k]), str(error)), 0.0)
             raise WorkerLost(f"{where}: {error}; check this shard, or leave it out") from None
         except NoWorkers:
             raise

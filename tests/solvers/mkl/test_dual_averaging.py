@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 from spom.core.state import State
-from spom.errors import Unsupported
 from spom.kernels import Gaussian, RowGram
-from spom.penalties import L1, L2, ElasticNetMKL, GroupLasso, LqMKL, SparseMKL, SquaredL2, TreeGroupLasso, Zero
+from spom.penalties import L2, ElasticNetMKL, GroupLasso, LqMKL, SparseMKL, SquaredL2, TreeGroupLasso, Zero
 from spom.solvers.iterate import last, take
 from spom.solvers.mkl.dual_averaging.rounds import READ, SCALE, SPREAD, SQUARE
 from spom.solvers.mkl.dual_averaging.solver import DualAveragingKernels
@@ -204,27 +203,6 @@ def test_sizes_are_mean_squared_lengths() -> None:
     ones = ExplicitBlock(np.array([0, 3, 4]), np.array([0, 1, 2, 2], dtype=np.int32), 3)
     problem = KernelProblem.of([np.diag([1.0, 3.0])], [0, 1], explicit=[ExplicitBlock.of_matrix(X), ones])
     np.testing.assert_allclose(DualAveragingKernels(problem).sizes, [2.0, 13.0, 2.0, 1.0])
-
-
-def test_bad_input_has_one_clear_error() -> None:
-    with pytest.raises(ValueError, match="radius must be finite and > 0; it is 0"):
-        DualAveragingKernels(wide()[0], radius=0)
-    problem = problem_of("dense")
-    with pytest.raises(Unsupported, match="penalty of their norms"):
-        DualAveragingKernels(problem, penalty=L1(0.1))
-    with pytest.raises(Unsupported, match="loss must be one of"):
-        DualAveragingKernels(problem, loss="squared")
-    with pytest.raises(Unsupported, match="transitions must be"):
-        DualAveragingKernels(problem, transitions="none")
-    with pytest.raises(Unsupported, match="output must be"):
-        DualAveragingKernels(problem, output="best")
-    with pytest.raises(ValueError, match="epochs must be"):
-        DualAveragingKernels(problem, epochs=0)
-
-
-def test_empty_sequences_count_as_rounds() -> None:
-    problem = KernelProblem.of([np.eye(2)], [0, 1], 2, [0, 0, 1, 1, 2, 2])
-    assert last(DualAveragingKernels(problem, epochs=2, random_state=0)).loss >= 0.0
 
 
 def test_after_choosing_the_blocks_that_are_left_are_learnt_from_zero() -> None:

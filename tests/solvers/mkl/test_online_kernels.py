@@ -15,6 +15,7 @@ from spom.errors import DataError, Unsupported
 from spom.kernels import DenseGram, Linear, RowGram, SparseGram
 from spom.penalties import L1, L2, ElasticNetMKL, GroupLasso, LqMKL, SparseMKL, SquaredL2, Zero
 from spom.solvers.iterate import last, take
+from spom.solvers.mkl.dual_averaging.solver import DualAveragingKernels
 from spom.solvers.mkl.online.solver import OnlineKernels
 from spom.solvers.mkl.problem import ExplicitBlock, KernelProblem
 from spom.solvers.steps import InverseSqrt
@@ -24,6 +25,7 @@ Array = np.ndarray[Any, Any]
 K, EPOCHS, SIZES = 3, 3, (4, 2, 5)
 LENGTHS = np.array([3, 1, 2, 4, 1, 3, 2, 2, 1, 3])
 OFFSETS = np.concatenate([[0], np.cumsum(LENGTHS)])
+SOLVERS = [OnlineKernels, DualAveragingKernels]
 PENALTIES = [
     SparseMKL(0.02),
     SparseMKL(0.8),
@@ -263,18 +265,24 @@ def test_single_precision_is_close() -> None:
     np.testing.assert_allclose(last(single).theta, last(double).theta, atol=1e-4)
 
 
-def test_bad_input_has_one_clear_error() -> None:
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_bad_parameters_have_one_clear_error(solver: Any) -> None:
     problem = problem_of("dense")
+    with pytest.raises(ValueError, match="radius must be finite and > 0; it is 0"):
+        solver(problem, radius=0)
     with pytest.raises(Unsupported, match="penalty of their norms"):
-        OnlineKernels(problem, penalty=L1(0.1))
+        solver(problem, penalty=L1(0.1))
     with pytest.raises(Unsupported, match="loss must be one of"):
-        OnlineKernels(problem, loss="squared")
+        solver(problem, loss="squared")
     with pytest.raises(Unsupported, match="transitions must be"):
-        OnlineKernels(problem, transitions="none")
+        solver(problem, transitions="none")
     with pytest.raises(Unsupported, match="output must be"):
-        OnlineKernels(problem, output="best")
+        solver(problem, output="best")
     with pytest.raises(ValueError, match="epochs must be"):
-        OnlineKernels(problem, epochs=0)
+        solver(problem, epochs=0)
+
+
+def test_a_bad_problem_has_one_clear_error() -> None:
     with pytest.raises(DataError, match="must be square"):
         KernelProblem.of([np.ones((2, 3))], [0, 1])
     with pytest.raises(DataError, match="for 2 tokens, but y has 3"):
@@ -287,6 +295,7 @@ def test_bad_input_has_one_clear_error() -> None:
         KernelProblem.of([np.eye(3)], [0, 1, 2], n_labels=2)
 
 
-def test_empty_sequences_are_passed_over() -> None:
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_empty_sequences_are_passed_over(solver: Any) -> None:
     problem = KernelProblem.of([np.eye(2)], [0, 1], 2, [0, 0, 1, 1, 2, 2])
-    assert last(OnlineKernels(problem, penalty=SparseMKL(0.01), epochs=2, random_state=0)).loss >= 0.0
+    assert last(solver(problem, penalty=SparseMKL(0.01), epochs=2, random_state=0)).loss >= 0.0

@@ -76,7 +76,8 @@ def chosen_on_held_out(model: Any, grams: Grams, y: Ints, weight: Floats, seed: 
     if not parts:
         return Chosen(_rounded(at_cost(model.penalty, count, float(weight.sum()), DEFAULT)), 0, [])
     pairs = [(np.delete(some, part), some[part]) for part in parts]
-    machines = [(train, test, _whole(grams, train), grams(test, train)) for train, test in pairs]
+    # Parts of checked matrices need no check.
+    machines = [(a, b, [as_gram(gram, check=False) for gram in grams(a, a)], grams(b, a)) for a, b in pairs]
     share = weight[np.concatenate([test for _, test in pairs])]
     trials = list(_trials(model, machines, y, weight))
     best, only = best_trial(trials, DEFAULT, share, ERRORS), None
@@ -100,17 +101,12 @@ def _one(machines: list[Any], m: int) -> list[Any]:
     return [(train, test, learnt[m : m + 1], blocks[m : m + 1]) for train, test, learnt, blocks in machines]
 
 
-def _whole(grams: Grams, rows: Ints) -> list[Any]:
-    """Return the Gram matrices of some rows; parts of checked matrices need no check."""
-    return [as_gram(gram, check=False) for gram in grams(rows, rows)]
-
-
 def _trials(model: Any, parts: list[Any], y: Ints, weight: Floats, costs: tuple[float, ...] = COSTS) -> Iterator[Trial]:
     """Yield the result of each C on the held-out rows, until it gets worse twice in a row."""
     least, worse = np.inf, 0
     rows = np.concatenate([part[1] for part in parts])
     for cost in costs:
-        scores = np.concatenate([_scores(model, part, (y, weight), cost) for part in parts])
+        scores = np.concatenate([_scores(model, part, y, weight, cost) for part in parts])
         factor, losses = calibrated(scores, y[rows], weight[rows])
         yield Trial(cost, losses, (scores.argmax(axis=1) == y[rows]).astype(np.float64), factor)
         mean = float(np.average(losses, weights=weight[rows]))
@@ -120,9 +116,9 @@ def _trials(model: Any, parts: list[Any], y: Ints, weight: Floats, costs: tuple[
             return
 
 
-def _scores(model: Any, part: Any, data: tuple[Ints, Floats], cost: float) -> Floats:
+def _scores(model: Any, part: Any, y: Ints, weight: Floats, cost: float) -> Floats:
     """Return the scores of the held-out rows of a part; a class without training rows gets the lowest score."""
-    (train, _, learnt, blocks), (y, weight) = part, data
+    train, _, learnt, blocks = part
     machine = clone(model).set_params(kernels="precomputed", callbacks=None, verbose=0, class_weight=None)
     epochs = EPOCHS if isinstance(model.epochs, str) else min(EPOCHS, model.epochs)
     machine.set_params(probability=False, prune=None, patience=None, solver="auto", random_state=0, epochs=epochs)

@@ -244,9 +244,8 @@ class MKLClassifier(ClassifierMixin, KernelEstimator):  # type: ignore[misc]  # 
             # Equal rows become one with a weight, so a weight is equivalent to repetition.
             X, index, weight = merged(X, index, weight)
         blocks = blocks_of(given, X, Making.of(self, self.classes_.size))
-        problem = self._problem(blocks.grams, blocks.explicit, index, weight)
         self.blocks_ = list(given)
-        self._keep(self._run(blocks, problem, (X, total), trainer, dev))
+        self._keep(self._run(blocks, index, weight, X, total, trainer, dev))
 
     def _fit_grams(self, X: Any, y: Any, sample_weight: ArrayLike | None, trainer: Trainer, dev: Any) -> None:
         blocks = grams_of(list(X))
@@ -260,8 +259,7 @@ class MKLClassifier(ClassifierMixin, KernelEstimator):  # type: ignore[misc]  # 
         self.n_features_in_ = sizes[0]
         self.blocks_ = list(range(len(sizes)))
         total = float(sizes[0] if weight is None else weight.sum())
-        problem = self._problem(blocks.grams, [], index, weight)
-        self._keep(self._run(blocks, problem, (None, total), trainer, dev))
+        self._keep(self._run(blocks, index, weight, None, total, trainer, dev))
 
     def _given(self, count: int, version: int = DEFAULT_KERNELS) -> Any:
         """Return the kernels, or the first `count` default ones, which differ in version 1."""
@@ -282,22 +280,20 @@ class MKLClassifier(ClassifierMixin, KernelEstimator):  # type: ignore[misc]  # 
         index = encode(labels, self.classes_)
         return index, combined_weights(weight, class_weights(self.class_weight, self.classes_, labels), index)
 
-    def _problem(self, grams: Any, explicit: Any, index: Ints, weight: Floats | None) -> KernelProblem:
-        if weight is not None:
-            weight = weight * (weight.size / weight.sum())
-        return KernelProblem.of(grams, index, self.classes_.size, explicit=explicit, weight=weight, check=False)
-
     def _run(
-        self, blocks: Any, problem: KernelProblem, data: tuple[Any, float], trainer: Trainer, dev: Any
+        self, blocks: Any, index: Ints, weight: Floats | None, X: Any, total: float, trainer: Trainer, dev: Any
     ) -> KernelFit:
         """Learn from rows (or None) of this total weight."""
-        X, total = data
-        weight = np.full(problem.n_tokens, 1.0) if not problem.weight.size else problem.weight
+        if weight is not None:
+            weight = weight * (weight.size / weight.sum())
+        options: dict[str, Any] = {"explicit": blocks.explicit, "weight": weight, "check": False}
+        problem = KernelProblem.of(blocks.grams, index, self.classes_.size, **options)
+        weight = np.ones(index.size) if weight is None else weight
         weight = weight * (total / weight.sum())
         blocks, self.pruning_ = pruned(self.prune, blocks, X, self._targets(problem.y, weight), self._seed(trainer))
         problem = replace(problem, grams=tuple(blocks.grams))
         if self._takes_pairs(blocks) and dev is None:
-            return self._run_pairs(blocks, problem, (X, weight), trainer)
+            return self._run_pairs(blocks, problem, X, weight, trainer)
         if isinstance(self.penalty, str):
             blocked = partial(blocks.part, X)
             alone = self.penalty == "auto" and not blocks.explicit
@@ -334,11 +330,10 @@ class MKLClassifier(ClassifierMixin, KernelEstimator):  # type: ignore[misc]  # 
         whole = not blocks.explicit and all(isinstance(gram, DenseGram) for gram in blocks.grams)
         return plain and whole and len(blocks.grams) <= MANY and self.classes_.size <= MANY_CLASSES
 
-    def _run_pairs(self, blocks: Any, problem: KernelProblem, data: tuple[Any, Floats], trainer: Trainer) -> KernelFit:
+    def _run_pairs(self, blocks: Any, problem: KernelProblem, X: Any, weight: Floats, trainer: Trainer) -> KernelFit:
         """Learn the weights of the kernels with the penalty, then the machine chosen on held-out rows."""
-        (X, weight), count = data, problem.n_blocks
         total = float(weight.sum())
-        self.penalty_ = at_cost("auto", count, total, DEFAULT)
+        self.penalty_ = at_cost("auto", problem.n_blocks, total, DEFAULT)
         own, among = np.array(blocks.order), len(self.blocks_)
         found = fit_kernels(blocks, problem, X, trainer, self._options(blocks, trainer), among=among)
         sizes = np.asarray(problem.mean_squares())

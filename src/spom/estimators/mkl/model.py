@@ -205,15 +205,3 @@ def _map(arrays: dict[str, Any], prefix: str, form: Any, width: int) -> Any:
         check_shape(phi.map_, (width, phi.map_.shape[1]), f"{prefix}map")
         phi.shift_ = check_shape(take(arrays, f"{prefix}shift", "f"), (phi.map_.shape[1],), f"{prefix}shift")
     return phi
-
-
-def model_of(
-    kernels: Sequence[Kernel], A: Floats, X: Any, features: list[Features], weights: list[Floats]
-) -> KernelModel:
-    """Return the model with the kernels that have weight, and the training rows that carry some of it."""
-    kept = np.flatnonzero([a.any() for a in A]) if len(A) else np.zeros(0, dtype=np.int64)
-    columns = np.flatnonzero(A[kept].any(axis=(0, 2))) if kept.size else np.zeros(0, dtype=np.int64)
-    coef = np.ascontiguousarray(A[kept][:, columns]) if len(A) else A[:, :0]
-    support = None if X is None else X[columns]
-    chosen = [kernels[m] for m in kept.tolist()] if kernels else []
-    return KernelModel(kept.astype(np.int64), chosen, coef, support, columns.astype(np.int64), features, weights)

@@ -66,7 +66,7 @@ def chosen_machine(rows: Rows, learnt: Floats, seed: int) -> Machine:
     names = _candidates(learnt, rows.sizes)
     right: dict[tuple[str, float], Floats] = {}
     for name, weights in names.items():
-        own = _right(_sum(grams, weights, rows.sizes), (y, weight, folds), COSTS)
+        own = _right(_sum(grams, weights, rows.sizes), y, weight, folds)
         right |= {(name, cost): found for cost, found in zip(COSTS, own, strict=True)}
     default = ("learnt", DEFAULT)
     shares = {key: float(np.average(own, weights=weight)) for key, own in right.items()}
@@ -103,14 +103,13 @@ def _sum(grams: list[Any], weights: Floats, sizes: Floats) -> Any:
     return found
 
 
-def _right(K: Any, data: tuple[Ints, Floats, Ints], costs: tuple[float, ...]) -> Floats:
+def _right(K: Any, y: Ints, weight: Floats, folds: Ints) -> Floats:
     """Return (costs, rows): whether each row is right at each C, by a machine learnt without it."""
-    y, weight, folds = data
-    found = np.zeros((len(costs), y.size))
+    found = np.zeros((len(COSTS), y.size))
     for fold in range(FOLDS):
         train, test = np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)
         block = K[np.ix_(test, train)]
-        for c, alpha in enumerate(pair_machines(K[np.ix_(train, train)], y[train], weight[train], costs)):
+        for c, alpha in enumerate(pair_machines(K[np.ix_(train, train)], y[train], weight[train], COSTS)):
             f, shift = duels(block, alpha, y[train]), _shift(alpha, y[train])
             found[c, test] = votes(f + shift - shift.T).argmax(axis=1) == y[test]
     return found

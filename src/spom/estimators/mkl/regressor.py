@@ -27,7 +27,7 @@ from spom.estimators.checking import (
 from spom.estimators.explanation import Explanation, explain_blocks
 from spom.estimators.linear.choosing import FEW_ROWS
 from spom.estimators.mkl.base import KernelEstimator
-from spom.estimators.mkl.model import KernelModel, model_of, named_blocks
+from spom.estimators.mkl.model import KernelModel, named_blocks
 from spom.estimators.mkl.pruning import pruned
 from spom.estimators.mkl.strength import MULTIPLES, Path, chosen_multiple
 from spom.estimators.mkl.training import Blocks, Making, as_kernels, blocks_of
@@ -174,9 +174,7 @@ class MKLRegressor(RegressorMixin, KernelEstimator):  # type: ignore[misc]  # sc
             np.ascontiguousarray((block.matrix().T @ a)[:, None])
             for block, a in zip(blocks.explicit, A[count:], strict=True)
         ]
-        self._model = model_of(blocks.kernels, A[:count, :, None], X, blocks.features, weights)
-        if blocks.kernels:
-            self._model.kept = np.asarray([blocks.order[m] for m in self._model.kept], dtype=np.int64)
+        self._model = blocks.model(A[:count, :, None], X, weights)
         self.n_support_ = int(self._model.columns.size)
         self.intercept_ = float(state["intercept"])
         self.block_norms_ = np.zeros(len(self.blocks_))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -13,13 +13,13 @@ import numpy as np
 from spom.core.arrays import Floats, Ints
 from spom.core.state import State
 from spom.errors import Unsupported
-from spom.estimators.mkl.model import KernelModel, model_of
+from spom.estimators.mkl.model import KernelModel
 from spom.estimators.training import Arrays, Learner, Trainer
 from spom.kernels.base import Kernel
 from spom.kernels.building import build, computed
 from spom.kernels.features import Features, Nystroem
 from spom.kernels.function import Function
-from spom.kernels.gram import DenseGram, Gram, SparseGram
+from spom.kernels.gram import DenseGram, Gram, SparseGram, as_gram
 from spom.kernels.memory import plan
 from spom.penalties.base import block_weights
 from spom.solvers.mkl.online.solver import OnlineKernels
@@ -39,9 +39,9 @@ class KernelFit:
     explicit_weights: list[Floats]
     block_norms: Floats
     block_weights: Floats
-    history: list[dict[str, Any]]
-    converged: bool
     message: str
+    history: list[dict[str, Any]] = field(default_factory=list)
+    converged: bool = False
 
 
 def as_kernels(given: Any) -> list[Kernel]:
@@ -103,6 +103,16 @@ class Blocks:
         if self.kernels:
             return self.kernels[m].block(X[rows], X[columns])
         return gram.matrix[rows][:, columns]  # type: ignore[attr-defined]  # a sparse matrix was given
+
+    def model(self, A: Floats, X: Any, weights: list[Floats]) -> KernelModel:
+        """Return the model with the kernels that have weight, and the training rows that carry some of it."""
+        kept = np.flatnonzero([a.any() for a in A])
+        columns = np.flatnonzero(A[kept].any(axis=(0, 2)))
+        support = None if X is None else X[columns]
+        chosen = [self.kernels[m] for m in kept.tolist()] if self.kernels else []
+        coef = np.ascontiguousarray(A[kept][:, columns])
+        places = np.array(self.order, dtype=np.int64)[kept]
+        return KernelModel(places, chosen, coef, support, columns, self.features, weights)
 
 
 @dataclass(frozen=True)
@@ -223,72 +233,69 @@ def fit_kernels(
     trainer: Trainer,
     options: Options,
     dev: Callable[[KernelFit], float] | None = None,
-    among: int | None = None,
+    among: int = 0,
 ) -> KernelFit:
     """Run a solver on a problem whose blocks are `blocks` (and perhaps more explicit ones at its end).
 
-    `dev` scores the current model on development data. `among` is the number of given blocks, if some were dropped.
+    `options` are the result of `Options.chosen`. `dev` scores the current model on development data. `among` is the
+    number of given blocks, if some were dropped.
     """
-    options = options.chosen()
-    solver, penalty, tol = options.solver, options.penalty, options.tol
-
-    def make(start: State | None) -> Any:
-        return options.make(problem, blocks.slots, start)
-
-    # The blocks of the problem are kernels first; users see their own order, with zeros for the others.
-    more = problem.n_blocks - len(blocks.order)
-    count = max([among or 0, *(m + 1 for m in blocks.order)])
-    places = [*blocks.order, *range(count, count + more)]
-
-    def in_order(norms: Any) -> Floats:
-        found = np.zeros(count + more)
-        found[places] = norms[: len(places)]
-        return found
-
-    def found(model: Arrays) -> KernelFit:
-        A, V, T = learner.parts(model)
-        norms = in_order(model["norms"])
-        ends = np.cumsum([block.n_features for block in problem.explicit])
-        parts = [np.ascontiguousarray(part) for part in np.split(V, ends[:-1])] if ends.size else []
-        own_maps = len(blocks.features)
-        kept = model_of(blocks.kernels, A, X, blocks.features, parts[:own_maps])
-        kept.kept = np.asarray([blocks.order[m] for m in kept.kept], dtype=np.int64)
-        weights = block_weights(norms, penalty)
-        return KernelFit(kept, T.copy(), parts[own_maps:], norms, weights, trainer.history, False, blocks.message)
-
-    def entry(state: State) -> dict[str, Any]:
-        return _entry(state, penalty, problem, in_order(state.block_norms))
-
-    learner = KernelLearner(make, options.epochs if solver == "online" else None, entry)
-    if dev is not None:
-        learner.scores, learner.dev = True, lambda model: dev(found(model))
-    fit = found(trainer.run(learner).model)
-    fit.converged = _settled(trainer.history, tol) if solver == "online" else bool(learner.solver.converged)
-    if fit.converged and solver != "online" and not trainer.over:
+    learner = KernelLearner(blocks, problem, X, options, dev, among)
+    fit = learner.fit(trainer.run(learner).model)
+    fit.history, online = trainer.history, options.solver == "online"
+    fit.converged = _settled(fit.history, options.tol) if online else bool(learner.solver.converged)
+    if fit.converged and not online and not trainer.over:
         trainer.stopped = "converged"
     return fit
 
 
 class KernelLearner(Learner):
-    """Passes of a solver with kernels: the model is theta, the norms of the blocks, and the other input of `parts`."""
+    """Passes of a solver with kernels: the model is theta, the norms of the blocks, and the other input of `parts`.
 
-    dev: Callable[[Arrays], float]
+    The blocks of the problem are kernels first; users see their own order, with zeros for dropped ones.
+    """
+
+    dev: Any
+    solver: Any
 
     def __init__(
-        self, make: Callable[[State | None], Any], epochs: int | None, entry: Callable[[State], dict[str, Any]]
+        self,
+        blocks: Blocks,
+        problem: KernelProblem,
+        X: Any,
+        options: Options,
+        dev: Callable[[KernelFit], float] | None,
+        among: int,
     ) -> None:
-        self.make, self.epochs, self._entry = make, epochs, entry
-        self.solver: Any = None
+        self.blocks, self.problem, self.X, self.options = blocks, problem, X, options
+        self.dev, self.scores, self.solver = dev, dev is not None, None
+        self.epochs = options.epochs if options.solver == "online" else None
+        count = max([among, *(m + 1 for m in blocks.order)])
+        self.count = count + problem.n_blocks - len(blocks.order)
+        self.places = [*blocks.order, *range(count, self.count)]
 
     def states(self, start: State | None, done: int) -> Iterable[State]:
         """Return the solver."""
-        self.solver = self.make(start)
+        self.solver = self.options.make(self.problem, self.blocks.slots, start)
         found: Iterable[State] = self.solver
         return found
 
     def entry(self, state: State) -> dict[str, Any]:
-        """Return an entry of `history_`."""
-        return self._entry(state)
+        """Return an entry of `history_`; norms are in the users' order, without the transitions."""
+        norms, p = self._in_order(state.block_norms), self.problem
+        tokens = state.counters.examples * p.n_tokens / max(1, p.n_sequences)
+        found = {
+            "epoch": state.k,
+            "objective": state.objective,
+            "loss": state.loss,
+            "blocks_kept": int(np.count_nonzero(norms)),
+            "per_second": tokens / max(state.seconds, 1e-9),
+            "block_norms": norms.tolist(),
+            "block_weights": block_weights(norms, self.options.penalty).tolist(),
+        }
+        if "relative_gap" in state.internal:
+            found["gap"] = float(state.internal["relative_gap"])
+        return found
 
     def model(self, state: State) -> Arrays:
         """Return the model of a state."""
@@ -297,31 +304,28 @@ class KernelLearner(Learner):
 
     def score(self, model: Arrays) -> float:
         """Return the score on development data."""
-        return self.dev(model)
+        return float(self.dev(self.fit(model)))
 
-    def parts(self, model: Arrays) -> tuple[Floats, Floats, Floats]:
-        """Return (coefficients of each kernel, weights of explicit blocks, transitions)."""
-        if "scale" in model:
-            return parts_of(self.solver.problem, model["theta"], model["scale"], model["transition"])
-        found: tuple[Floats, Floats, Floats] = self.solver.parts(model["theta"])
+    def fit(self, model: Arrays) -> KernelFit:
+        """Return the result with this model."""
+        A, V, T = self._parts(model)
+        norms, own = self._in_order(model["norms"]), len(self.blocks.features)
+        parts = [np.ascontiguousarray(V[part]) for part in self.problem.explicit_parts]
+        kept = self.blocks.model(A, self.X, parts[:own])
+        weights = block_weights(norms, self.options.penalty)
+        return KernelFit(kept, T.copy(), parts[own:], norms, weights, self.blocks.message)
+
+    def _in_order(self, norms: Any) -> Floats:
+        found = np.zeros(self.count)
+        found[self.places] = norms[: len(self.places)]
         return found
 
-
-def _entry(state: State, penalty: Any, problem: KernelProblem, norms: Floats) -> dict[str, Any]:
-    """Return an entry of the history; `norms` are in the users' order, without the transitions."""
-    tokens = state.counters.examples * problem.n_tokens / max(1, problem.n_sequences)
-    found = {
-        "epoch": state.k,
-        "objective": state.objective,
-        "loss": state.loss,
-        "blocks_kept": int(np.count_nonzero(norms)),
-        "per_second": tokens / max(state.seconds, 1e-9),
-        "block_norms": norms.tolist(),
-        "block_weights": block_weights(norms, penalty).tolist(),
-    }
-    if "relative_gap" in state.internal:
-        found["gap"] = float(state.internal["relative_gap"])
-    return found
+    def _parts(self, model: Arrays) -> tuple[Floats, Floats, Floats]:
+        """Return (coefficients of each kernel, weights of explicit blocks, transitions)."""
+        if "scale" in model:
+            return parts_of(self.problem, model["theta"], model["scale"], model["transition"])
+        found: tuple[Floats, Floats, Floats] = self.solver.parts(model["theta"])
+        return found
 
 
 def _settled(history: list[dict[str, Any]], tol: float) -> bool:
@@ -332,13 +336,11 @@ def _settled(history: list[dict[str, Any]], tol: float) -> bool:
     return bool(abs(before - after) <= tol * max(1.0, before))
 
 
-def grams_of(given: Sequence[Any], names: str = "Gram matrix") -> Blocks:
+def grams_of(given: Sequence[Any]) -> Blocks:
     """Return precomputed Gram matrices as blocks."""
-    from spom.kernels.gram import as_gram
-
-    grams = [as_gram(gram, f"{names} {m}", among=len(given)) for m, gram in enumerate(_one_array(given))]
+    grams = [as_gram(gram, f"Gram matrix {m}", among=len(given)) for m, gram in enumerate(_one_array(given))]
     single = [g for g in grams if isinstance(g, (DenseGram, SparseGram))]
-    return Blocks([], list(single), [], [], list(range(len(single))), None, f"{len(single)} precomputed Gram matrices")
+    return Blocks([], [*single], [], [], [*range(len(single))], None, f"{len(single)} precomputed Gram matrices")
 
 
 def _one_array(given: Sequence[Any]) -> Sequence[Any]:

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from spom.core.arrays import Floats, Ints
+from spom.core.arrays import Floats, Ints, offsets_of
 from spom.core.registry import make
 from spom.errors import DataError, Unsupported
 from spom.kernels.gram import Gram, as_gram
@@ -110,8 +110,8 @@ class KernelProblem:
     @cached_property
     def explicit_parts(self) -> list[slice]:
         """The places of the weights of each explicit block."""
-        ends = np.cumsum([0, *(block.n_features for block in self.explicit)]).tolist()
-        return [slice(a, b) for a, b in pairwise(ends)]
+        ends = offsets_of([block.n_features for block in self.explicit])
+        return [slice(a, b) for a, b in pairwise(ends.tolist())]
 
     def mean_squares(self, present: bool = False) -> list[float]:
         """Return the mean squared length of a token in each block; with `present`, of tokens with a feature of it.

@@ -129,6 +129,9 @@ class KernelRegression:
         left = self.residuals(point.f.sum(axis=0))
         return 0.5 * float(self.w @ left**2)
 
+    def _objective(self, point: _Point) -> float:
+        return float(self.h.value(point.norms())) + self._loss(point)
+
     def _products(self, r: Floats) -> Floats:
         self.products += len(self.grams)
         return np.array([product(gram, r) for gram in self.grams])
@@ -152,7 +155,7 @@ class KernelRegression:
             return np.nan
         some = self.w > 0
         dual = float((r[some] ** 2 / self.w[some]).sum()) * 0.5 * c * c + c * float(self.y @ r) + conjugate
-        return float(self.h.value(point.norms())) + self._loss(point) + dual
+        return self._objective(point) + dual
 
     # --- the run ---------------------------------------------------------------------------------------
 
@@ -199,12 +202,8 @@ class KernelRegression:
             if self.converged:
                 return
 
-    def _objective(self, point: _Point) -> float:
-        return float(self.h.value(point.norms())) + self._loss(point)
-
     def _state(self, x: _Point, k: int, step: float, seconds: float) -> State:
-        loss = self._loss(x)
-        norms = x.norms()
+        loss, norms = self._loss(x), x.norms()
         return State(
             k=k,
             theta=x.a.reshape(-1).copy(),

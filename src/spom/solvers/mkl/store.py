@@ -7,7 +7,8 @@ from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
-from spom.core.arrays import Floats, Ints
+from spom.core.arrays import Floats, Ints, offsets_of
+from spom.data.columns import gather
 from spom.errors import DataError
 from spom.kernels.building import row_maker
 from spom.kernels.gram import DenseGram, Gram, Reals, RowGram, SparseGram
@@ -72,7 +73,7 @@ class Store:
         kinds[sparse], places[sparse] = SPARSE, np.arange(len(sparse))
         places[kinds == EXPLICIT] = np.arange(len(self.problem.explicit))
         matrices = [grams[m].matrix for m in sparse]  # type: ignore[attr-defined]  # the sparse ones have it
-        ends = np.cumsum([0, *(matrix.nnz for matrix in matrices)])
+        ends = offsets_of([matrix.nnz for matrix in matrices])
         pointers = [matrix.indptr.astype(np.int64) + end for matrix, end in zip(matrices, ends, strict=False)]
         where = self._place_rows(slots)
         return Grams(
@@ -112,11 +113,10 @@ class Store:
         for e, block in enumerate(blocks):
             size = int(block.indptr[-1])
             ptr[e] = block.indptr + at
-            dense = block.indices.size == 0 and size > 0
-            skipped += size if dense else 0
-            shapes[e] = (skipped, feature, dense, block.n_features)
-            if not dense:
-                indices.append(block.indices)
+            skipped += size if block.dense else 0
+            shapes[e] = (skipped, feature, block.dense, block.n_features)
+            # Dense rows have none.
+            indices.append(block.indices)
             values.append(np.asarray(block.values if block.values.size else np.ones(size), dtype=self.dtype))
             at, feature = at + size, feature + block.n_features
         return Explicit(ptr, joined(indices, np.int32), joined(values, np.float64), shapes)
@@ -125,10 +125,11 @@ class Store:
         """Return K_m(a, b) for tokens of the same sequence, and the start of each sequence's square."""
         offsets = self.problem.offsets
         lengths = np.diff(offsets)
-        starts = np.concatenate([[0], np.cumsum(lengths**2)]).astype(np.int64)
+        starts = offsets_of(lengths**2)
         local = np.zeros((self.problem.n_blocks, int(starts[-1])))
-        rows = np.repeat(np.arange(offsets[-1]), np.repeat(lengths, lengths))
-        columns = columns_within(offsets, lengths)
+        # All tokens of its sequence, for each token in turn.
+        columns, ends = gather(offsets, np.repeat(np.arange(lengths.size), lengths))
+        rows = np.repeat(np.arange(offsets[-1]), np.diff(ends))
         for m, gram in enumerate(self.problem.grams):
             local[m] = pairs_within(gram, rows, columns, offsets)
         for e, block in enumerate(self.problem.explicit):
@@ -169,7 +170,7 @@ class Store:
         """Return tokens with missing rows among the first of these sequences, as many as may be of use."""
         offsets = self.problem.offsets
         some = order[: max(1, 8 * BATCH // self.longest)]
-        tokens = np.concatenate([np.arange(offsets[q], offsets[q + 1]) for q in some])
+        tokens, _ = gather(offsets, some)
         return np.asarray(tokens[(self.data.grams.slots[:, tokens] < 0).any(axis=0)])
 
 
@@ -199,13 +200,6 @@ def stacked(grams: list[Gram], n: int, dtype: Any) -> Reals:
 def joined(parts: list[Any], dtype: Any) -> Any:
     """Return the parts one after another, as one array of this type."""
     return np.ascontiguousarray(np.concatenate(parts), dtype=dtype) if parts else np.zeros(0, dtype=dtype)
-
-
-def columns_within(offsets: Ints, lengths: Ints) -> Ints:
-    """Return all tokens of the sequence, for each of its tokens in turn."""
-    first = np.repeat(offsets[:-1], lengths**2)
-    inside = np.arange(first.size) - np.repeat(np.concatenate([[0], np.cumsum(lengths**2)[:-1]]), lengths**2)
-    return np.asarray(first + inside % np.maximum(np.repeat(lengths, lengths**2), 1), dtype=np.int64)
 
 
 def pairs_within(gram: Gram, rows: Ints, columns: Ints, offsets: Ints) -> Floats:

@@ -37,7 +37,7 @@ from spom.solvers.structured.structures import is_sum
 # Rows of the table of blocks, whose last column is the transitions: for SQUARE and SPREAD see above. SCALE multiplies
 # F[m] (or V) in a score. Norms are divided by SIZE, the mean of the kernel's diagonal. NORM is the norm of the block.
 SQUARE, SPREAD, SCALE, SIZE, NORM = range(5)
-# Entries of `sums`: the sum of the weights of all rounds, and the sum of squared norms of their steps.
+# Entries of `sums`: the number of rounds, and the sum of squared norms of their steps.
 TOTAL, STEPS = range(2)
 
 
@@ -244,13 +244,12 @@ def take_step(F: Any, store: Any, data: Data, dual: Dual, work: Work, wrong: Wro
                 dual.T[p, y] += c * errors.moves[p, y]
 
 
-def _rounds(order: Ints, weights: Floats, F: Any, store: Any, data: Data, dual: Dual, rule: Rule, work: Work) -> float:
+def _rounds(order: Ints, F: Any, store: Any, data: Data, dual: Dual, rule: Rule, work: Work) -> float:
     """Run rounds from counts[AT] on, until counts[WANTED] is not zero; return the sum of losses."""
     counts, sequences, errors, total = dual.counts, data.sequences, work.errors, 0.0
     counts[WANTED] = 0
     while counts[AT] < order.size:
-        r = counts[AT]
-        q = order[r]
+        q = order[counts[AT]]
         a, b = sequences.offsets[q], sequences.offsets[q + 1]
         behind = find_scales(F, store, data, dual, rule, work.norms)
         if behind >= 0:
@@ -265,20 +264,19 @@ def _rounds(order: Ints, weights: Floats, F: Any, store: Any, data: Data, dual: 
                 counts[WANTED] = missing_rows(data.grams, dual.table[SCALE], wrong, counts[CLOCK], work.wanted)
                 if counts[WANTED] > 0:
                     return total
-                c = -weights[r] * w
                 inner_products(errors, count)
-                dual.sums[STEPS] += change_norms(F, data, dual, work, wrong, q, c)
-                take_step(F, store, data, dual, work, wrong, c)
+                dual.sums[STEPS] += change_norms(F, data, dual, work, wrong, q, -w)
+                take_step(F, store, data, dual, work, wrong, -w)
             total += w * loss
             counts[WRONG] += count
             counts[FAULTY] += 1 if count > 0 else 0
             counts[DECODED] += b - a
-        dual.sums[TOTAL] += weights[r]
+        dual.sums[TOTAL] += 1.0
         counts[AT] += 1
     behind = find_scales(F, store, data, dual, rule, work.norms)
     counts[WANTED] = -1 - behind if behind >= 0 else 0
     return total
 
 
-_ROUNDS = [f"float64(int64[::1], float64[::1], {f}[:, :, ::1], {f}[:, ::1], Data, Dual, Rule, Work)" for f in REALS]
+_ROUNDS = [f"float64(int64[::1], {f}[:, :, ::1], {f}[:, ::1], Data, Dual, Rule, Work)" for f in REALS]
 rounds_single, rounds_double = (kernel(s)(_rounds) for s in _ROUNDS)

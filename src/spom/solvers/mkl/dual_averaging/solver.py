@@ -69,8 +69,8 @@ class DualAverage:
         for m, own in self.scores.items():
             own += c * (F[m] / rounds - own)
 
-    def squares(self, m: int) -> float:
-        """Return the exact norm(G_m)^2 of the average, and set bounds[m] to its root."""
+    def _measure(self, m: int) -> None:
+        """Set bounds[m] to the exact norm(G_m) of the average."""
         grams = self.problem.grams
         if m < len(grams):
             if m not in self.scores:
@@ -82,7 +82,6 @@ class DualAverage:
         else:
             square = float(np.vdot(self.T, self.T))
         self.bounds[m] = np.sqrt(max(square, 0.0))
-        return square
 
     def scales(self, prox: Any, beta: float, sizes: Floats, count: int) -> tuple[Floats, Floats]:
         """Return (scale, norm) of each block by `prox(norms, step)`; exact norms only for blocks that may be on."""
@@ -94,7 +93,7 @@ class DualAverage:
             if new.size == 0:
                 break
             for m in new.tolist():
-                self.squares(m)
+                self._measure(m)
             exact[new] = True
         own = self.bounds[:count] * root[:count]
         scale = np.divide(norms, own, out=np.zeros(count), where=(norms > 0.0) & (own > 0.0))
@@ -238,7 +237,7 @@ class DualAveragingKernels(KernelSolver):
         rounds = rounds_single if self._F.dtype == np.float32 else rounds_double
         dual.counts[AT] = 0
         while True:
-            total += rounds(order, np.ones(order.size), self._F, store.rows, store.data, dual, rule, work)
+            total += rounds(order, self._F, store.rows, store.data, dual, rule, work)
             wanted = int(dual.counts[WANTED])
             if wanted == 0:
                 return total

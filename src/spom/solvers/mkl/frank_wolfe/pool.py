@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from spom.core.arrays import Floats, Ints, check_range, check_restored
+from spom.core.arrays import Floats, Ints, check_range, check_restored, offsets_of
 from spom.errors import ModelFileError
 from spom.solvers.mkl.frank_wolfe.passes import DECODES, Outputs
 
@@ -24,9 +24,9 @@ class Pool:
 
     def _lay(self, space: Ints) -> None:
         self.space = space
-        self.slots = np.concatenate([[0], np.cumsum(space)])[:-1]
-        self.places = np.concatenate([[0], np.cumsum(space * self.lengths)])[:-1]
-        self.labels = np.zeros(int((space * self.lengths).sum()), dtype=np.int32)
+        size = space * self.lengths
+        self.slots, self.places = offsets_of(space)[:-1], offsets_of(size)[:-1]
+        self.labels = np.zeros(int(size.sum()), dtype=np.int32)
         self.weights = np.zeros(int(space.sum()))
         self.ages = np.zeros(int(space.sum()), dtype=np.int64)
 
@@ -42,9 +42,7 @@ class Pool:
 
     def packed(self) -> dict[str, Any]:
         """Return the outputs, weights and ages in use, one sequence after another, and their numbers per sequence."""
-        slot = np.repeat(self.slots, self.counts) + _within(self.counts)
-        size = self.counts * self.lengths
-        place = np.repeat(self.places, size) + _within(size)
+        slot, place = self._used()
         return {
             "outputs": self.labels[place],
             "weights": self.weights[slot],
@@ -68,13 +66,15 @@ class Pool:
         """Restore the outputs from the result of `packed`."""
         self.counts = np.array(packed["counts"], dtype=np.int64)
         self._lay(np.maximum(4 * DECODES, 2 * self.counts) if space is None else space)
-        slot = np.repeat(self.slots, self.counts) + _within(self.counts)
-        size = self.counts * self.lengths
-        self.labels[np.repeat(self.places, size) + _within(size)] = packed["outputs"]
-        self.weights[slot], self.ages[slot] = packed["weights"], packed["ages"]
+        slot, place = self._used()
+        self.labels[place], self.weights[slot], self.ages[slot] = packed["outputs"], packed["weights"], packed["ages"]
+
+    def _used(self) -> tuple[Ints, Ints]:
+        """Return the slots of the outputs in use, and the places of their labels."""
+        return _runs(self.slots, self.counts), _runs(self.places, self.counts * self.lengths)
 
 
-def _within(counts: Ints) -> Ints:
-    """Return 0, 1, .., counts[0] - 1, 0, 1, .., counts[1] - 1, and so on."""
-    ends = np.cumsum(counts)
-    return np.asarray(np.arange(int(counts.sum())) - np.repeat(ends - counts, counts))
+def _runs(starts: Ints, counts: Ints) -> Ints:
+    """Return starts[i], starts[i] + 1, ..., which are counts[i] numbers, for each i in turn."""
+    before = offsets_of(counts)
+    return np.arange(before[-1]) + np.repeat(starts - before[:-1], counts)

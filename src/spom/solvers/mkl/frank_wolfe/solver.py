@@ -166,7 +166,7 @@ class FrankWolfeMKL:
         self._pool = Pool(p.offsets, p.y, weight)
         self._visited = np.flatnonzero(self._pool.counts)
         self.weights = KernelWeights(self.blocks)
-        self._A, self._V = np.zeros((k, n)), np.zeros((k, k))
+        self._dual = Dual(np.zeros((k, n)), np.zeros((k, n)), np.zeros((k, k)), np.zeros((k, k)))
         self._work = work_of(int(np.diff(p.offsets).max()), k)
         self._tally = self._work.tally
         self._random = np.random.default_rng(self.random_state)
@@ -174,7 +174,8 @@ class FrankWolfeMKL:
         self.objective, self.bound, self.gap, self.converged = np.inf, -np.inf, np.inf, False
         if self.start is not None:
             self._resume(self.start)
-        self._each = [np.zeros((k, n))] * p.n_blocks if not self._A.any() else self._mixture.products(self._A)
+        A = self._dual.A
+        self._each = self._mixture.products(A) if A.any() else [np.zeros((k, n))] * p.n_blocks
         self._rescale()
 
     def _rescale(self) -> None:
@@ -190,11 +191,12 @@ class FrankWolfeMKL:
 
     def _refresh(self) -> None:
         """Compute the scores from the products of each kernel, without the rounding of the pass."""
-        self._F = np.zeros_like(self._A)
+        _, F, V, T = self._dual
+        F[:] = 0.0
         for s, part in zip(self._scale, self._each, strict=True):
             if s:
-                self._F += s * part
-        self._T = self._pair * self._V
+                F += s * part
+        T[:] = self._pair * V
 
     def _pass(self) -> None:
         p, pool = self.problem, self._pool
@@ -205,12 +207,9 @@ class FrankWolfeMKL:
         sweep = sweep_single if K.dtype == np.float32 else sweep_double
         for order in self._orders():
             pool.make_space()
-            sweep(order, self._sequences, K, numbers, self._dual(), pool.outputs(), self._work)
+            sweep(order, self._sequences, K, numbers, self._dual, pool.outputs(), self._work)
         forget(p.offsets, pool.outputs(), PATIENCE)
         self._epochs += 1
-
-    def _dual(self) -> Dual:
-        return Dual(self._A, self._F, self._V, self._T)
 
     def _orders(self) -> Iterator[Ints]:
         """Yield the visits of a pass: each sequence once, or, in every other pass, those with the largest gaps.
@@ -223,17 +222,18 @@ class FrankWolfeMKL:
             return
         gaps = np.zeros(p.n_sequences)
         for part in np.array_split(np.arange(visits), min(PARTS, visits)):
-            find_gaps(self._sequences, self.cost, self._dual(), self._pool.outputs(), gaps)
+            find_gaps(self._sequences, self.cost, self._dual, self._pool.outputs(), gaps)
             most = np.argsort(-gaps[self._visited], kind="stable")[: part.size]
             yield self._random.permutation(self._visited[most])
 
     def _look(self) -> None:
         """Compute the certificate at these kernel weights, then update the weights."""
         p, N = self.problem, self.problem.n_sequences
-        self._each = self._mixture.products(self._A)
+        A, _, V, T = self._dual
+        self._each = self._mixture.products(A)
         self._refresh()
-        pairs = float(np.vdot(self._V, self._V))
-        squares = [float(np.vdot(self._A, part)) for part in self._each]
+        pairs = float(np.vdot(V, V))
+        squares = [float(np.vdot(A, part)) for part in self._each]
         norms = np.sqrt(np.maximum([*squares, pairs] if self.learnt else squares, 0.0)) / N
         free = 0.5 * pairs / (N * N * self.blocks.strength) if p.transitions and not self.learnt else 0.0
         b = self.weights.scales * norms
@@ -242,7 +242,7 @@ class FrankWolfeMKL:
         loss = self._lengthen(b, free)
         t = self._length
         self.block_norms = t * (b if self.learnt else np.append(b, self._pair * np.sqrt(pairs)))
-        self.scale, self.transition = t * self._scale, t * self._T
+        self.scale, self.transition = t * self._scale, t * T
         # The weights that match the norms: at the optimum they are those of the pass, and zero for a zero block.
         best = self.blocks.normalised(self.blocks.target(b))
         self.beta = best / best.sum() if best.any() else best
@@ -285,7 +285,7 @@ class FrankWolfeMKL:
             return max(start + t * slope for start, slope in tangents) + rest(t)
 
         for k in range(LENGTHS):
-            loss, slope = hinge_on_ray(self._sequences, self.cost, self._F, self._T, t)
+            loss, slope = hinge_on_ray(self._sequences, self.cost, self._dual.F, self._dual.T, t)
             loss, slope = float(loss) / self.problem.n_sequences, float(slope) / self.problem.n_sequences
             first = loss if k == 0 else first
             value = loss + rest(t)
@@ -303,7 +303,7 @@ class FrankWolfeMKL:
     @property
     def coef(self) -> Floats:
         """(tokens, labels): theta_m = scale[m] sum_t coef[t] phi_m(x_t)."""
-        return np.ascontiguousarray(self._A.T)
+        return np.ascontiguousarray(self._dual.A.T)
 
     def parts(self) -> tuple[Floats, Floats, Floats]:
         """Return (coefficients of each kernel, weights of explicit blocks, transitions), as the online solver does."""
@@ -312,7 +312,7 @@ class FrankWolfeMKL:
     @property
     def support(self) -> Ints:
         """The tokens whose row of `coef` is not zero."""
-        return np.flatnonzero(self._A.any(axis=0))
+        return np.flatnonzero(self._dual.A.any(axis=0))
 
     def _state(self) -> State:
         weights, pool = self.weights, self._pool.packed()
@@ -323,7 +323,7 @@ class FrankWolfeMKL:
             "beta": self.beta.copy(),
             "epochs": np.array(self._epochs),
             "numbers": numbers,
-            "pairs": self._V.copy(),
+            "pairs": self._dual.V.copy(),
             "tally": self._tally.copy(),
             "moved": np.array(self._moved),
             "scale": self.scale.copy(),
@@ -347,15 +347,15 @@ class FrankWolfeMKL:
 
     def _resume(self, state: State) -> None:
         """Resume from a state of a run on the same problem."""
-        kept, weights, labels = state.internal, self.weights, self.problem.n_labels
-        like = {"theta": self.coef, "pairs": self._V, "tally": self._tally, "scales": weights.scales}
+        kept, weights, V = state.internal, self.weights, self._dual.V
+        like = {"theta": self.coef, "pairs": V, "tally": self._tally, "scales": weights.scales}
         like |= {"pace": weights.pace, "before": weights.before, "epochs": np.array(0), "numbers": np.zeros(4)}
-        like |= {"scale": np.zeros(self.problem.n_blocks), "transition": self._V, "beta": weights.scales}
+        like |= {"scale": np.zeros(self.problem.n_blocks), "transition": V, "beta": weights.scales}
         like |= {"moved": np.array(True)} if "moved" in kept else {}
         check_restored({**kept, "theta": state.theta}, like)
-        self._A, self._V = np.ascontiguousarray(state.theta.T), kept["pairs"].copy()
+        self._dual.A[:], V[:] = state.theta.T, kept["pairs"]
         pool = {name: kept.get(f"pool.{name}", np.zeros(0)) for name in ("outputs", "weights", "ages", "counts")}
-        self._pool.restore(self._pool.checked(pool, labels))
+        self._pool.restore(self._pool.checked(pool, self.problem.n_labels))
         self.weights.scales, self.weights.pace = kept["scales"].copy(), kept["pace"].copy()
         self.weights.before = kept["before"].copy()
         self.gap, self.objective, self.bound, self.loss = (float(x) for x in kept["numbers"])

@@ -149,11 +149,9 @@ class OnlineKernels(KernelSolver):
 
     def penalty_value(self, norms: Floats) -> float:
         """Omega, from the norms of the blocks and, last, of the transitions."""
-        if not self.problem.transitions:
-            return float(self.penalty.value(norms[:-1])) if norms.size > 1 else 0.0
         if self.learnt:
             return float(self.penalty.value(norms))
-        own = 0.5 * self.strength * float(norms[-1]) ** 2
+        own = 0.5 * self.strength * float(norms[-1]) ** 2 if self.problem.transitions else 0.0
         return own + (float(self.penalty.value(norms[:-1])) if norms.size > 1 else 0.0)
 
     # --- states -----------------------------------------------------------------------------------------
