@@ -71,7 +71,7 @@ def test_tagging_imports_no_scikit_learn() -> None:
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_completion(shell: str) -> None:
-    """What the shells' scripts ask for: the words that may come next."""
+    """Check the words that shell scripts get as completions."""
     words = {
         "bash": {"COMP_WORDS": "spom train cl", "COMP_CWORD": "2"},
         "zsh": {"_TYPER_COMPLETE_ARGS": "spom train cl"},
@@ -92,13 +92,13 @@ def test_data_sets(spom: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert found["sets"]["mnist"]["here"] is False
     assert found["sets"]["mnist"]["licence"]
     assert "spom data fetch mnist" in spom.well("data", "list").out
-    assert "there is no data set 'nothing'" in spom.fails("data", "fetch", "nothing")
+    assert "unknown data set 'nothing'" in spom.fails("data", "fetch", "nothing")
 
 
 def test_a_report_needs_a_run(spom: Command, tmp_path: Path) -> None:
     assert "no such file" in spom.fails("report", tmp_path / "no.run.json")
     (tmp_path / "bad.run.json").write_text("{}")
-    assert "no record of a run" in spom.fails("report", tmp_path / "bad.run.json")
+    assert "not a record of a run" in spom.fails("report", tmp_path / "bad.run.json")
     (tmp_path / "new.run.json").write_text('{"run": 99, "spom": "9.9"}')
     assert "written by spom 9.9" in spom.fails("report", tmp_path / "new.run.json")
     assert "this is a folder" in spom.fails("report", tmp_path)

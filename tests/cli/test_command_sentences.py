@@ -30,7 +30,7 @@ def as_text(sentences: object, separator: str = " ") -> str:
 
 
 def tree(i: int) -> list[tuple[str, ...]]:
-    """A made-up sentence: determiner, noun, verb, determiner, noun; the second noun depends on the verb."""
+    """Return a made-up sentence: determiner, noun, verb, determiner, noun; the second noun depends on the verb."""
     nouns, verbs = ["dog", "cat", "bird", "cow"], ["sees", "hears", "likes"]
     words = ["the", nouns[i % 4], verbs[i % 3], "a", nouns[(i // 3) % 4]]
     tags, heads = ["DET", "NOUN", "VERB", "DET", "NOUN"], [2, 3, 0, 5, 3]
@@ -155,11 +155,11 @@ def test_templates_of_crfpp_and_pruning(spom: Command, here: Path, tmp_path: Pat
     assert sum(weight > 0 for weight in run["history"][-1]["block_weights"]) == 3
     assert "switched off" in spom.well("inspect", tmp_path / "m").out
     template.write_text("U00:%x[0,7]\nB\n")
-    assert "there is no column 7; there are 2: w, pos" in spom.fails(*words, "--templates", template)
+    assert "unknown column 7; available: w, pos" in spom.fails(*words, "--templates", template)
     template.write_text("w[0]\nnothing[0]\n")
-    assert "no column 'nothing'" in spom.fails(*words, "--templates", template)
-    assert "no set of templates 'magic'" in spom.fails(*words, "--templates", "magic")
-    assert "--prune takes" in spom.fails(*words, "--prune", "some")
+    assert "unknown column 'nothing'" in spom.fails(*words, "--templates", template)
+    assert "no set of templates and no file is named 'magic'" in spom.fails(*words, "--templates", "magic")
+    assert "--prune expects" in spom.fails(*words, "--prune", "some")
 
 
 def test_inspect_a_tagger(spom: Command, here: Path) -> None:
@@ -307,7 +307,7 @@ def test_columns_are_never_taken_by_position_in_silence(spom: Command, tmp_path:
     words = ["--columns", "w,pos,chunk", "--label", "pos", "--model", tmp_path / "m", "--quiet"]
     spom.well("train", "tagger", "--train", train, *words)
     (tmp_path / "two.txt").write_text("the DT\ncat NN\n\n")
-    assert "--columns NAMES" in spom.fails("predict", "--model", tmp_path / "m", tmp_path / "two.txt")
+    assert "with --columns" in spom.fails("predict", "--model", tmp_path / "m", tmp_path / "two.txt")
     (tmp_path / "swapped.txt").write_text("B-NP the\nI-NP cat\n\n")
     given = ["--columns", "chunk,w", "--only"]
     out = spom.well("predict", "--model", tmp_path / "m", tmp_path / "swapped.txt", *given).out
@@ -320,7 +320,7 @@ def test_numbers_that_mean_nothing_are_refused(spom: Command, here: Path, tmp_pa
     for task, data in (("tagger", "train.txt"), ("parser", "train.conllu")):
         words = ["train", task, "--train", here / data, "--model", tmp_path / "m"]
         assert "is not in the range x>=1" in spom.fails(*words, "--epochs", "0")
-        assert "it takes a number of threads" in spom.fails(*words, "--jobs", "0")
+        assert "expected a number of threads" in spom.fails(*words, "--jobs", "0")
 
 
 def test_names_of_other_tools_are_understood(spom: Command, here: Path, tmp_path: Path) -> None:
@@ -365,15 +365,15 @@ def test_bad_sentences_get_one_line(spom: Command, here: Path, tmp_path: Path) -
     assert "bad.txt, line 2: expected 3 columns, found 2" in fails("a b c\na b\n")
     assert "expected lines of tokens, found none" in fails("")
     assert "found one column" in fails("a\nb\n")
-    assert "there is no column 'z'" in fails("a b c\n", "--label", "z")
+    assert "unknown column 'z'" in fails("a b c\n", "--label", "z")
     assert "expected 2 columns (w, label), found 3" in fails("a b c\n", "--columns", "w,label")
-    assert "of another set" in fails("a b c\n", "--dev", here / "test.txt")
+    assert "share none with" in fails("a b c\n", "--dev", here / "test.txt")
     assert "no such file" in fails("a b c\n", "--dev", tmp_path / "none")
     assert "line 1: expected 10 columns" in fails("a b c\n", name="bad.conllu", task="parser")
     assert "expected sentences, found none" in fails("", name="bad.conllu", task="parser")
     loop = as_text([[("1", "a", "a", "X", "X", "_", "1", "dep", "_", "_")]], "\t")
     assert "bad.conllu, line 1" in fails(loop, name="bad.conllu", task="parser")
-    assert "no format 'items' here; the formats are: conllu" in fails(
+    assert "format 'items' is not supported here; available: conllu" in fails(
         loop, "--format", "items", name="bad.conllu", task="parser"
     )
 
@@ -383,7 +383,7 @@ def test_sentences_for_another_model(spom: Command, here: Path, tmp_path: Path) 
     four.write_text("a b c d\n")
     error = spom.fails("predict", "--model", here / "tagger.spom", four)
     assert "four.txt, line 1: expected 2 columns (w, shelf), or one more with labels; found 4" in error
-    assert "tagger.spom is a tagger, which takes sentences" in error
+    assert "tagger.spom is a tagger, which expects sentences" in error
     error = spom.fails("predict", "--model", here / "parser.spom", here / "test.txt")
     assert "line 1: expected 10 columns" in error
     assert "parser.spom is a parser" in error
@@ -391,10 +391,10 @@ def test_sentences_for_another_model(spom: Command, here: Path, tmp_path: Path) 
     assert "found none" in spom.fails("predict", "--model", here / "tagger.spom", "/dev/null")
     other = tmp_path / "other.txt"
     other.write_text("a 1 X\nb 2 Y\n")
-    assert "of another set" in spom.fails("evaluate", "--model", here / "tagger.spom", other)
+    assert "share none with" in spom.fails("evaluate", "--model", here / "tagger.spom", other)
     raw = (here / "tagger.spom").read_bytes()
     (tmp_path / "cut.spom").write_bytes(raw[:-100])
-    assert "only the beginning" in spom.fails("predict", "--model", tmp_path / "cut.spom", here / "test.txt")
+    assert "truncated" in spom.fails("predict", "--model", tmp_path / "cut.spom", here / "test.txt")
     out = tmp_path / "out.txt"
     broken = tmp_path / "broken.txt"
     broken.write_text((here / "test.txt").read_text() + "one two three four\n")

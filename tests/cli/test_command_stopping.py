@@ -57,10 +57,10 @@ def test_checkpoints(spom: Command, here: Path, tmp_path: Path) -> None:
     assert not (tmp_path / "c.previous").exists()
     spom.well("train", "classifier", "--train", here / "train.svm", "--model", tmp_path / "n", "--epochs", "4")
     assert (tmp_path / "m").read_bytes() == (tmp_path / "n").read_bytes()
-    assert "takes a time such as 60s" in spom.fails(*words[:6], "--checkpoint-every", "soon")
+    assert "expected a time such as 60s" in spom.fails(*words[:6], "--checkpoint-every", "soon")
     assert "there is no checkpoint to resume from" in spom.fails(*words, "--resume")
     (tmp_path / "c").write_text("no state")
-    assert "no model file" in spom.fails(*words, "--epochs", "9", "--resume")
+    assert "not a model file" in spom.fails(*words, "--epochs", "9", "--resume")
 
 
 def test_control_c_keeps_the_best_model_so_far(here: Path, tmp_path: Path) -> None:

@@ -92,7 +92,7 @@ def test_several_files_and_patterns(spom: Command, model: Path, tmp_path: Path) 
         write(tmp_path / f"part-{k}.csv", rows(k, 5))
     each = [spom.well("predict", "--model", model, tmp_path / f"part-{k}.csv", "--only").out for k in range(3)]
     assert spom.well("predict", "--model", model, tmp_path / "part-*.csv", "--only").out == "".join(each)
-    assert "no file has a name of this pattern" in spom.fails("predict", "--model", model, tmp_path / "none-*.csv")
+    assert "no file matches this pattern" in spom.fails("predict", "--model", model, tmp_path / "none-*.csv")
 
 
 def test_a_file_without_header_and_in_another_encoding(spom: Command, tmp_path: Path) -> None:
@@ -128,7 +128,7 @@ def test_indices_from_zero_are_found(spom: Command, tmp_path: Path) -> None:
     assert library.load_model(tmp_path / "m").n_features_in_ == 2
     assert spom.well("predict", "--model", tmp_path / "m", path, "--only").out.split() == ["1", "2"] * 20
     fails = spom.fails("train", "classifier", "--train", path, "--model", tmp_path / "n", "--zero-based", "no")
-    assert "zero.svm, line 1: expected indices from 1 on" in fails
+    assert "zero.svm, line 1: expected indices that start at 1" in fails
 
 
 @pytest.mark.parametrize(("base", "asked"), [(0, "auto"), (0, "yes"), (1, "auto"), (1, "no")])

@@ -25,5 +25,5 @@ def test_kernels_of_a_job_are_compiled_once(capsys: pytest.CaptureFixture[str]) 
 def test_an_unknown_job_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["warmup", "nothing"]) == 2
     shown = capsys.readouterr().err
-    assert "there is no job 'nothing'; the jobs are: tagger, parser" in shown
+    assert "unknown job 'nothing'; available: tagger, parser" in shown
     assert shown.count("\n") == 1

@@ -42,7 +42,7 @@ def test_public_names_are_there() -> None:
 
 @pytest.mark.parametrize("home", ["writable", "blocked"])
 def test_kernels_run_from_an_install_that_cannot_be_written_to(tmp_path: Path, home: str) -> None:
-    """A file where `__pycache__` would have to be blocks every user, root too."""
+    """Put a file in the place of `__pycache__`, which blocks every user, including root."""
     package = tmp_path / "install" / "spom"
     source = Path(spom.__file__).parent
     shutil.copytree(source, package, ignore=shutil.ignore_patterns("__pycache__"))
@@ -93,11 +93,11 @@ def test_kernel_errors_are_not_swallowed() -> None:
 
 def test_registry_finds_and_makes() -> None:
     assert repr(registry.make("penalty", "l1", strength=0.5)) == "L1(strength=0.5)"
-    with pytest.raises(Unsupported, match=r"no penalty 'l3'.*l1, "):
+    with pytest.raises(Unsupported, match=r"unknown penalty 'l3'.*l1, "):
         registry.find("penalty", "l3")
-    with pytest.raises(Unsupported, match="no kind"):
+    with pytest.raises(Unsupported, match="unknown kind"):
         registry.entries("nothing")
-    with pytest.raises(ValueError, match="registered already"):
+    with pytest.raises(ValueError, match="already registered"):
         registry.register("penalty", "l1", examples=list)(SpomError)
 
 
@@ -164,7 +164,7 @@ def test_a_damaged_state_is_refused_and_a_failed_save_loses_nothing(tmp_path: Pa
     path.write_bytes(before[: len(before) // 2])
     with pytest.raises(ModelFileError, match=r"run\.state"):
         State.load(path)
-    with pytest.raises(ModelFileError, match="there is no such file"):
+    with pytest.raises(ModelFileError, match="no such file"):
         State.load(tmp_path / "missing")
 
 

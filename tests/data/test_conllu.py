@@ -42,7 +42,7 @@ TEXT = "\n".join(
 
 
 def test_numbers_of_several_digits() -> None:
-    """Ids and heads beyond nine: each word's head is the one before it."""
+    """Read ids and heads above nine, where each word's head is the previous word."""
     heads = list(range(123))
     lines = [f"{i}\tw{i}\t_\tX\t_\t_\t{head}\tdep\t_\t_" for i, head in enumerate(heads, 1)]
     assert parse_conllu(("\n".join(lines) + "\n\n").encode()).heads.tolist() == heads
@@ -126,7 +126,7 @@ BAD = {
     "expected 10 columns, separated by tabs, found 11": line(1, *"abcdefghij"),
     "expected HEAD to be a whole number or _, found 'two'": line(1, "a", "a", "X", "_", "_", "two", "d", "_", "_"),
     "expected HEAD to be a whole number or _, found '-1'": line(1, "a", "a", "X", "_", "_", "-1", "d", "_", "_"),
-    "HEAD is 2, which is no word of this sentence": line(1, "a", "a", "X", "_", "_", "2", "d", "_", "_"),
+    "HEAD is 2, which is not a word of this sentence": line(1, "a", "a", "X", "_", "_", "2", "d", "_", "_"),
     "expected the id 1, found '2'": line(2, "a", "a", "X", "_", "_", "0", "d", "_", "_"),
     "expected an id such as 3, 3-4 or 3.1, found 'x'": line("x", "a", "a", "X", "_", "_", "0", "d", "_", "_"),
 }
@@ -164,7 +164,7 @@ def test_gold_trees_are_trees(heads: list[object], message: str) -> None:
 
 
 def test_from_sentences_refuses_what_it_cannot_write() -> None:
-    with pytest.raises(DataError, match="no column 'pos'"):
+    with pytest.raises(DataError, match="unknown column 'pos'"):
         Treebank.from_sentences([[{"form": "a", "pos": "X"}]])
     with pytest.raises(DataError, match="tab"):
         Treebank.from_sentences([[{"form": "a\tb"}]])

@@ -62,10 +62,10 @@ def test_damaged_parquet_is_named(tmp_path: Path) -> None:
     parquet.write_table(pyarrow.table({"x": list(range(3000)), "label": ["a", "b", "c"] * 1000}), path)
     whole = path.read_bytes()
     path.write_bytes(whole[:-200] + bytes([255]) * 192 + whole[-8:])
-    with pytest.raises(DataError, match=r"t\.parquet: expected a whole Parquet file"):
+    with pytest.raises(DataError, match=r"t\.parquet: expected a complete Parquet file"):
         list(read_table(path, "parquet"))
     path.write_bytes(whole[: len(whole) // 2])
-    with pytest.raises(DataError, match=r"t\.parquet: expected a whole Parquet file"):
+    with pytest.raises(DataError, match=r"t\.parquet: expected a complete Parquet file"):
         list(read_table(path, "parquet"))
 
 

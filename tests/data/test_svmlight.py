@@ -150,7 +150,7 @@ def test_gzip_and_zstd_are_known_by_content(tmp_path):
             assert (y == z).all()
     damaged = tmp_path / "damaged.gz"
     damaged.write_bytes(gzip.compress(plain)[:-50])
-    with pytest.raises(DataError, match=r"damaged.gz: expected a whole gzip file"):
+    with pytest.raises(DataError, match=r"damaged.gz: expected a complete gzip file"):
         list(read_svmlight(damaged))
 
 

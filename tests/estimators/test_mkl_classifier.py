@@ -97,7 +97,7 @@ def test_a_useless_kernel_is_switched_off() -> None:
 
 
 def _noise(A: Any, B: Any) -> Any:
-    """Says nothing of digits: one corner pixel."""
+    """Return a kernel of one corner pixel, which carries no information about digits."""
     return A[:, :1] @ B[:, :1].T
 
 
@@ -191,18 +191,18 @@ def test_bad_input_has_one_clear_error() -> None:
         MKLClassifier("precomputed").fit([np.ones((3, 2))], [0, 1, 1])
     with pytest.raises(DataError, match="not positive semidefinite"):
         MKLClassifier("precomputed").fit([eye - 2.0], [0, 1, 1])
-    with pytest.raises(DataError, match=r"same size; theirs are \[3, 2\]"):
+    with pytest.raises(DataError, match=r"same size; their sizes are \[3, 2\]"):
         MKLClassifier("precomputed").fit([eye, np.eye(2)], [0, 1, 1])
     model = MKLClassifier("precomputed", random_state=0).fit([eye, eye], [0, 1, 1])
     with pytest.raises(DataError, match="1 Gram blocks, but the model was fitted with 2"):
         model.predict([eye])
     with pytest.raises(DataError, match="a column for each of the 3"):
         model.predict([eye, eye[:, :2]])
-    with pytest.raises(DataError, match="'z' at entry 1, which was not there in fit"):
+    with pytest.raises(DataError, match="'z' at entry 1, which was not seen in fit"):
         MKLClassifier(random_state=0).fit(X[:20], np.array(list("ab") * 10)).score(X[:2], np.array(["a", "z"]))
     with pytest.raises(Unsupported, match="solver must be one of"):
         MKLClassifier(solver="newton").fit(X, Y)
-    with pytest.raises(Unsupported, match="takes loss='hinge'"):
+    with pytest.raises(Unsupported, match="needs loss='hinge'"):
         MKLClassifier(loss="log", solver="frank-wolfe").fit(X, Y)
     with pytest.raises(ValueError, match="a kernel must be"):
         MKLClassifier([3]).fit(X, Y)

@@ -115,7 +115,7 @@ def test_rows_within_a_budget_and_a_run_that_goes_on(tmp_path: Path) -> None:
 def test_bad_input_has_one_clear_error() -> None:
     with pytest.raises(DataError, match="sentence 1 has 3 features per token; expected 2"):
         SequenceTagger(kernels=KERNELS).fit([np.ones((1, 2)), np.ones((1, 3))], [["a"], ["b"]])
-    with pytest.raises(DataError, match="kernels take a matrix"):
+    with pytest.raises(DataError, match="kernels need a matrix"):
         SequenceTagger(kernels=KERNELS).fit([["a", "b"]], [["a", "b"]])
     with pytest.raises(DataError, match="no tokens to learn from"):
         SequenceTagger(kernels=KERNELS).fit([], [])
@@ -125,7 +125,7 @@ def test_bad_input_has_one_clear_error() -> None:
         SequenceTagger(kernels=KERNELS, memory="1KB").fit(X, Y)
     with pytest.raises(Unsupported, match="prune= is for templates"):
         SequenceTagger(kernels=KERNELS, prune=3).fit(X, Y)
-    with pytest.raises(Unsupported, match="no solver"):
+    with pytest.raises(Unsupported, match="unknown solver"):
         SequenceTagger(kernels=KERNELS, solver="batch").fit(X, Y)
     with pytest.raises(Unsupported, match="use fit"):
         SequenceTagger(kernels=KERNELS).partial_fit(X, Y)
@@ -157,9 +157,9 @@ def test_features_of_any_kind_go_beside_vectors_without_naming_templates(kind: s
 
 
 def test_sentences_without_vectors_have_one_clear_error() -> None:
-    with pytest.raises(DataError, match="sentence 0: kernels take a matrix"):
+    with pytest.raises(DataError, match="sentence 0: kernels need a matrix"):
         SequenceTagger(kernels=KERNELS, verbose=0).fit([["a", "b"], ["c"]], [["x", "y"], ["x"]])
-    with pytest.raises(DataError, match="sentence 0: kernels take a matrix"):
+    with pytest.raises(DataError, match="sentence 0: kernels need a matrix"):
         SequenceTagger(kernels=KERNELS, templates=None, verbose=0).fit([[[1.0], [2.0, 3.0]]], [["x", "y"]])
 
 

@@ -28,7 +28,7 @@ NOUNS, VERBS, ADJECTIVES = ("dog", "cat", "bird", "fox"), ("sees", "hears", "lik
 
 
 def toy(count: int, seed: int = 0) -> Treebank:
-    """Sentences "the (big) dog sees a cat (with a fox) (.)"; a fox or a dog helps to see, another is with the cat."""
+    """Draw "the (big) dog sees a cat (with a fox) (.)"; a fox or a dog helps to see, another is with the cat."""
     rng = np.random.default_rng(seed)
     made = []
     for _ in range(count):
@@ -151,7 +151,7 @@ def test_an_update_is_chosen_by_penalty_and_loss_and_named() -> None:
     assert 0.0 <= log.gap_ < np.inf
     with pytest.raises(ValueError, match="leaves no template: give a smaller strength"):
         DependencyParser(**QUICK, penalty=GroupLasso(1e6)).fit(TRAIN)
-    with pytest.raises(Unsupported, match="there is no update 'newton' for parsers"):
+    with pytest.raises(Unsupported, match="unknown update 'newton' for parsers"):
         DependencyParser(**QUICK, update="newton").fit(TRAIN)
     with pytest.raises(ValueError, match="update='select' needs a penalty"):
         DependencyParser(**QUICK, update="select").fit(TRAIN)
@@ -218,7 +218,7 @@ def test_pruning_says_what_went_and_why() -> None:
     assert "12 of 69" in repr(parser.pruning_)
     few = DependencyParser(**QUICK, prune=0.2, labels=False).fit(TRAIN[:8])
     assert len(few.blocks_) == 14
-    assert (how_many("auto", 447), how_many(0.1, 447), how_many(999, 447)) == (89, 45, 447)
+    assert (how_many("auto", 447), how_many(0.1, 447), how_many(999, 447)) == (224, 45, 447)
 
 
 def test_auto_keeps_templates_unless_held_out_sentences_say_that_they_can_go() -> None:
@@ -293,7 +293,7 @@ def test_a_saved_parser_is_the_same_parser(more: dict[str, Any], tmp_path: Path)
 
 
 def test_second_order_knows_what_arcs_alone_do_not() -> None:
-    """Each verb takes one noun on its right, the nearest; what follows hangs on that noun: no arc can tell."""
+    """Learn that a verb takes only the nearest noun on its right, and that others depend on it, which no arc shows."""
     rng = np.random.default_rng(0)
     made = []
     for _ in range(60):
@@ -329,7 +329,7 @@ def test_the_order_falls_back_to_one_where_arcs_cross_and_goes_with_few_options(
     assert isinstance(DependencyParser(**both, projective=False).fit(TRAIN).second_, ArcModel)
     assert DependencyParser(**both, projective=True).fit(TRAIN).order_ == 2
     for more in ({"loss": "log"}, {"penalty": SparseMKL(0.1), "update": "forward-backward"}):
-        with pytest.raises(Unsupported, match="order=2 does not go with"):
+        with pytest.raises(Unsupported, match="order=2 does not support"):
             DependencyParser(**QUICK, order=2, **more).fit(TRAIN)
     with pytest.raises(ValueError, match="order must be 1 or 2"):
         DependencyParser(**QUICK, order=3).fit(TRAIN)
@@ -344,7 +344,7 @@ def test_learning_goes_on_and_relations_are_announced() -> None:
     assert parser.evaluate(TEST).las > 0.9
     before = parser.arcs_.weights.copy()
     strange = TRAIN.with_trees(TRAIN.heads, np.zeros(TRAIN.n_words, np.int32), ("strange",))
-    with pytest.raises(ValueError, match="'strange' was not there at the first call"):
+    with pytest.raises(ValueError, match="'strange' was not seen at the first call"):
         parser.partial_fit(strange)
     np.testing.assert_array_equal(parser.arcs_.weights, before)
     staged = DependencyParser(**QUICK, second_stage=True, folds=2).fit(TRAIN).partial_fit(TRAIN)
@@ -428,13 +428,13 @@ def test_bad_input_gets_one_clear_error(fitted: DependencyParser) -> None:
     with pytest.raises(DataError, match="no HEAD"):
         DependencyParser().fit(TRAIN.without_trees())
     loop = Treebank.from_sentences([[{"form": "a", "head": 0}, {"form": "b", "head": 3}, {"form": "c", "head": 2}]])
-    with pytest.raises(DataError, match="line 2: the heads of this sentence have a cycle"):
+    with pytest.raises(DataError, match="line 2: the heads of this sentence form a cycle"):
         DependencyParser().fit(loop)
     with pytest.raises(DataError, match="line 2: this sentence has several roots"):
         DependencyParser().fit(Treebank.from_sentences([[{"form": "a", "head": 0}, {"form": "b", "head": 0}]]))
-    with pytest.raises(DataError, match=r"'h\.nothing' is no attribute"):
+    with pytest.raises(DataError, match=r"'h\.nothing' is not an attribute"):
         DependencyParser(["h.nothing"]).fit(TRAIN)
-    with pytest.raises(Unsupported, match="no loss 'l2'"):
+    with pytest.raises(Unsupported, match="unknown loss 'l2'"):
         DependencyParser(loss="l2", verbose=0).fit(TRAIN)
     with pytest.raises(ValueError, match="epochs"):
         DependencyParser(epochs=0).fit(TRAIN)

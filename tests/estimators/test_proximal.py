@@ -182,7 +182,7 @@ def test_a_failed_fit_loses_nothing():
 def test_losses_that_are_not_smooth_are_refused_by_name():
     with pytest.raises(Unsupported, match="OnlineClassifier"):
         ProximalClassifier(loss="hinge").fit(X, TWO)
-    with pytest.raises(Unsupported, match="regressors take"):
+    with pytest.raises(Unsupported, match="regressors support"):
         ProximalRegressor(loss="logistic").fit(X, Y)
     model = ProximalClassifier(loss=PowerHinge(2.0), penalty=penalties.L1(0.01)).fit(X, TWO)
     assert model.score(X, TWO) > 0.9

@@ -61,7 +61,7 @@ def test_partial_fit_with_announced_classes():
         model.partial_fit(data[some][:20], labels[some][:20], classes=["virginica", "setosa", "versicolor"])
     assert model.classes_.tolist() == ["setosa", "versicolor", "virginica"]
     assert model.coef_.shape == (3, 4)
-    with pytest.raises(ValueError, match="not those of the first call"):
+    with pytest.raises(ValueError, match="differ from those of the first call"):
         model.partial_fit(data, labels, classes=["a", "b"])
     with pytest.raises(ValueError, match="'tulip'"):
         model.partial_fit(data[:2], np.array(["setosa", "tulip"]))
@@ -166,7 +166,7 @@ def test_an_svmlight_file_is_a_stream(svmlight, tmp_path):
 
 def test_classes_of_a_stream_are_announced_or_those_of_its_first_block():
     blocks = [(X[Y == 1][:50], Y[Y == 1][:50]), (X[Y == 0][:50], Y[Y == 0][:50])]
-    with pytest.raises(ValueError, match="two or more classes"):
+    with pytest.raises(ValueError, match="at least two classes"):
         OnlineClassifier().fit(blocks)
     model = OnlineClassifier(random_state=0).fit(blocks, classes=[0, 1])
     assert model.classes_.tolist() == [0, 1]
@@ -202,7 +202,7 @@ def fitted_state(model):
 BAD = [
     ("nan", lambda: (np.where(np.arange(30) == 3, np.nan, X), Y), "NaN"),
     ("infinite", lambda: (np.where(np.arange(30) == 3, np.inf, X), Y), "infinity"),
-    ("labels", lambda: (X, np.zeros(len(Y))), "two or more classes"),
+    ("labels", lambda: (X, np.zeros(len(Y))), "at least two classes"),
     ("continuous", lambda: (X, np.linspace(0, 1, len(Y))), "Unknown label type"),
     ("length", lambda: (X, Y[:-1]), "one target per row"),
     ("empty", lambda: (X[:0], Y[:0]), "0 sample"),
@@ -265,18 +265,18 @@ def test_a_malformed_line_names_file_and_line(svmlight):
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"penalty": "l7"}, "there is no penalty 'l7'; the names are"),
+        ({"penalty": "l7"}, "unknown penalty 'l7'; available"),
         ({"penalty": 3}, "penalty must be an instance"),
         ({"penalty": L1}, "penalty must be an instance"),
-        ({"loss": "squared"}, "loss of regression"),
-        ({"loss": "l2"}, "there is no loss"),
-        ({"step": "fast"}, "there is no step"),
+        ({"loss": "squared"}, "loss for regression"),
+        ({"loss": "l2"}, "unknown loss"),
+        ({"step": "fast"}, "unknown step"),
         ({"step": -1.0}, "eta0"),
-        ({"update": "magic"}, "there is no update"),
+        ({"update": "magic"}, "unknown update"),
         ({"epochs": 0}, "epochs"),
         ({"epochs": 2.5}, "epochs"),
         ({"batch_size": 0}, "batch_size"),
-        ({"output": "best"}, "there is no output"),
+        ({"output": "best"}, "unknown output"),
         ({"mirror": "p-norm", "penalty": Box(-1.0, 1.0), "step": 0.1}, "no known closed form"),
         ({"early_stopping": True, "validation_fraction": 2.0}, "validation_fraction"),
         ({"class_weight": {0: -1.0, 1: 1.0}}, "class_weight must be finite and >= 0"),
@@ -293,7 +293,7 @@ def test_a_penalty_without_a_lazy_update_is_refused_for_wide_sparse_data():
     y = np.arange(200) % 2
     with pytest.raises(Unsupported, match="no lazy update"):
         OnlineClassifier(penalty=SquaredL1(1e-3)).fit(wide, y)
-    with pytest.raises(ValueError, match="loss of classification"):
+    with pytest.raises(ValueError, match="loss for classification"):
         OnlineRegressor(loss="hinge").fit(X, Y)
     with pytest.raises(Unsupported, match="early_stopping"):
         OnlineClassifier(early_stopping=True).fit([(X, Y)])

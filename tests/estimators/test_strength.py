@@ -141,7 +141,7 @@ def test_sparse_input_stays_sparse(model, monkeypatch):
 
 @named(CLASSIFIERS + REGRESSORS)
 def test_all_zero_weights_warn_and_say_what_to_do(model):
-    with pytest.warns(UserWarning, match=r"every weight is zero: L1\(.*lower its strength, or take penalty='auto'"):
+    with pytest.warns(UserWarning, match=r"every weight is zero: L1\(.*lower its strength, or use penalty='auto'"):
         fitted = clone(model).set_params(penalty=L1(1e3)).fit(X, target(model))
     assert not np.any(fitted.coef_)
     with warnings.catch_warnings():
@@ -203,7 +203,7 @@ def test_constant_columns_beside_others_have_no_say(model):
 @named(CLASSIFIERS + REGRESSORS)
 def test_constant_columns_alone_predict_a_constant_and_warn(model):
     y = np.repeat([1.0, 2.0], [60, 180]) if target(model) is Y else np.repeat(["a", "b"], [60, 180])
-    with pytest.warns(UserWarning, match="every weight is zero: the features say nothing"):
+    with pytest.warns(UserWarning, match="every weight is zero: the features do not predict"):
         fitted = clone(model).fit(np.full((240, 3), 7.0), y)
     found = fitted.predict(np.full((2, 3), 7.0))
     if target(model) is Y:
@@ -267,7 +267,7 @@ def test_a_warm_start_knows_the_mean_of_the_targets():
 
 
 def alike(rows, noise=36):
-    """Rows of four columns that say something, and of many that vary a sixth as much and say nothing."""
+    """Draw rows of four informative columns, and of many uninformative ones that vary a sixth as much."""
     rng = np.random.default_rng(11)
     told = rng.standard_normal((rows, 4))
     y = np.where(told.sum(axis=1) + 0.3 * rng.standard_normal(rows) > 0, "yes", "no")

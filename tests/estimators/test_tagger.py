@@ -219,7 +219,7 @@ def test_pruning_by_number_and_by_strength() -> None:
     assert tagger(prune=1e-6).fit(X, Y).pruning_.dropped == ()
     with pytest.raises(ValueError, match="leaves no template"):
         tagger(prune=1e3).fit(X, Y)
-    with pytest.raises(ValueError, match="more than the 5 templates"):
+    with pytest.raises(ValueError, match="more than the number of templates, 5"):
         tagger(prune=6).fit(X, Y)
     for bad in ("some", -1, True):
         with pytest.raises(ValueError, match="prune must be"):
@@ -232,7 +232,7 @@ def test_a_budget_of_weights() -> None:
     assert 0 < t.nonzeros_ <= 15 < full.nonzeros_
     assert t.score(X_TEST, Y_TEST) > 0.95
     assert tagger(max_weights=10**6).fit(X, Y).nonzeros_ == full.nonzeros_
-    with pytest.raises(Unsupported, match="max_weights takes dual averaging"):
+    with pytest.raises(Unsupported, match="max_weights needs dual averaging"):
         tagger(max_weights=5, penalty=SparseMKL(1e-3)).fit(X, Y)
     with pytest.raises(ValueError, match="max_weights must be"):
         tagger(max_weights=0).fit(X, Y)
@@ -408,9 +408,9 @@ def test_bad_sentences(sentences: Any, labels: Any, message: str) -> None:
 
 def test_bad_parameters() -> None:
     for params, message in [
-        ({"solver": "newton"}, "there is no solver 'newton'"),
-        ({"loss": "squared"}, "there is no loss 'squared'"),
-        ({"scoring": "recall"}, "there is no scoring 'recall'"),
+        ({"solver": "newton"}, "unknown solver 'newton'"),
+        ({"loss": "squared"}, "unknown loss 'squared'"),
+        ({"scoring": "recall"}, "unknown scoring 'recall'"),
         ({"templates": 7}, "templates must be"),
         ({"templates": "no-such-set"}, "no set of templates"),
         ({"callbacks": [len]}, "a callback needs a method"),

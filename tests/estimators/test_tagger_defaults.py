@@ -126,12 +126,12 @@ def test_the_settings_are_saved(tmp_path: object) -> None:
 
 
 def test_development_data_of_another_kind() -> None:
-    with pytest.raises(DataError, match="dev has the labels NOUN, PROPN, VERB, none of which is learnt"):
+    with pytest.raises(DataError, match="dev has the labels NOUN, PROPN, VERB, none of them a training label"):
         SequenceTagger(verbose=0).fit(WORDS, ENTITIES, dev=(WORDS, TAGS))
 
 
 def test_one_label_alone() -> None:
-    with pytest.warns(UserWarning, match="y has one label alone, 'O'"):
+    with pytest.warns(UserWarning, match="y has only one label, 'O'"):
         t = fit(WORDS, [["O"] * len(s) for s in WORDS])
     assert t.predict(WORDS[:1]) == [["O"] * 4]
 

@@ -240,14 +240,14 @@ def broken(how: str) -> Any:
 def test_malformed_sparse_matrices_are_refused(how: str) -> None:
     good, y = sparse.random(50, 20, 0.2, format="csr", random_state=0), np.arange(50) % 2
     for model in (OnlineClassifier(), ProximalClassifier(), MKLClassifier(KERNELS, epochs=2)):
-        with pytest.raises(SpomError, match="no valid sparse matrix"):
+        with pytest.raises(SpomError, match="not a valid sparse matrix"):
             model.fit(broken(how), y)
         model.fit(good, y)
-        with pytest.raises(SpomError, match="no valid sparse matrix"):
+        with pytest.raises(SpomError, match="not a valid sparse matrix"):
             model.predict(broken(how))
-    with pytest.raises(SpomError, match="no valid sparse matrix"):
+    with pytest.raises(SpomError, match="not a valid sparse matrix"):
         OnlineClassifier().partial_fit(broken(how), y, classes=[0, 1])
-    with pytest.raises(SpomError, match="no valid sparse matrix"):
+    with pytest.raises(SpomError, match="not a valid sparse matrix"):
         SequenceTagger().fit([broken(how)], [["a"] * 50])
 
 

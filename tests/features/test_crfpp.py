@@ -31,7 +31,7 @@ B
 
 
 def expanded(sentences):
-    """Each token's strings: the macros of each line replaced by fields, _B-1, _B-2, _B+1, ... beyond the ends."""
+    """Return each token's strings, with macros replaced by fields, or by _B-1, _B-2, _B+1, ... beyond the ends."""
     found = []
     for sentence in sentences:
         for t in range(len(sentence)):
@@ -99,5 +99,5 @@ def test_what_cannot_be_read_names_the_line(tmp_path, text, message):
 def test_a_column_that_is_not_there_is_named(tmp_path):
     path = tmp_path / "template"
     path.write_text("U00:%x[0,3]\n")
-    with pytest.raises(DataError, match="a template reads 3, but there is no column 3; there are 2: w, pos"):
+    with pytest.raises(DataError, match="a template reads 3: unknown column 3; available: w, pos"):
         Templates(path).fit(Columns.from_lists([[("a", "b")]]))

@@ -18,7 +18,7 @@ from spom.features.streams import grouped
 
 
 def step(value: str, name: str) -> str | None:
-    """What is derived from a string, written with Python's own strings."""
+    """Return what is derived from a string, computed with Python's own strings."""
     if name.startswith("prefix"):
         return value[: int(name[6:])]
     if name.startswith("suffix"):
@@ -50,7 +50,7 @@ def step(value: str, name: str) -> str | None:
 
 
 def strings(sentences, texts, names=("w", "pos"), boundaries=True, clusters=None):
-    """For each token the list of (block, value), None where a template has no value."""
+    """Return for each token the list of (block, value), with None if a template has no value."""
     found = []
     for sentence in sentences:
         for t in range(len(sentence)):
@@ -243,24 +243,24 @@ def test_threads_give_what_one_thread_gives():
 
 def test_errors_say_what_is_wrong():
     columns = Columns.from_lists([[("a", "b")]])
-    with pytest.raises(DataError, match=r"a template reads lemma.lower, but there is no column 'lemma'; there are 2"):
+    with pytest.raises(DataError, match=r"a template reads lemma.lower: unknown column 'lemma'; available: "):
         Templates(["lemma.lower[0]"]).fit(columns)
-    with pytest.raises(DataError, match="no column 2"):
+    with pytest.raises(DataError, match="unknown column 2"):
         Templates(["2[0]"], table=8).fit(columns)
     fitted = Templates(["pos[0]"])
     fitted.fit(columns)
-    with pytest.raises(DataError, match="no column 'pos'"):
+    with pytest.raises(DataError, match="unknown column 'pos'"):
         fitted.transform(Columns.from_lists([["a"]]))
     for bad in ("w", "w[x]", "w[0]|", "w.Lower[0]", ""):
         with pytest.raises(DataError, match="expected column"):
             Templates([bad])
-    with pytest.raises(DataError, match="no 'upper'; what can be derived"):
+    with pytest.raises(DataError, match="unknown function 'upper' of a column; available"):
         Templates(["w.upper[0]"])
     with pytest.raises(DataError, match="needs clusters"):
         Templates(["w.cluster4[0]"])
     with pytest.raises(DataError, match="given twice"):
         Templates(["w[0]", "w[0]"])
-    with pytest.raises(Unsupported, match="the sets are: chunking, pos, entities"):
+    with pytest.raises(Unsupported, match="available sets: chunking, pos, entities"):
         Templates("chunkign")
     with pytest.raises(SpomError, match="call fit"):
         Templates("pos").transform(columns)
@@ -270,7 +270,7 @@ def test_errors_say_what_is_wrong():
         Templates("pos", min_count=0)
     with pytest.raises(ValueError, match="table must be"):
         Templates("pos", table=3)
-    with pytest.raises(ValueError, match="some of 0 to 0"):
+    with pytest.raises(ValueError, match="one or more from 0 to 0"):
         fitted.keep([1])
     with pytest.raises(ValueError, match="increasing ids"):
         fitted.compact([1])

@@ -42,7 +42,7 @@ def rows(kernel: Any, many: Any) -> Any:
 
 
 def naive(kernel: Any, x: Any, z: Any) -> float:
-    """The formula, for two vectors."""
+    """Compute the formula for two vectors."""
     if isinstance(kernel, Linear | Polynomial) and kernel.normalize:
         plain = clone(kernel).set_params(normalize=False)
         scale = math.sqrt(naive(plain, x, x) * naive(plain, z, z))
@@ -147,7 +147,7 @@ def test_functions_and_names_of_scikit_learn() -> None:
     pairs = Function(lambda a, b: float(a @ b), vectors=True)
     np.testing.assert_allclose(pairs.block(X, Z), Linear().block(X, Z))
     np.testing.assert_allclose(pairs.diagonal(X), Linear().diagonal(X))
-    with pytest.raises(Unsupported, match="it has: additive_chi2"):
+    with pytest.raises(Unsupported, match="available: additive_chi2"):
         Function("no-such").block(X)
     with pytest.raises(ValueError, match=r"must be \(9, 6\)"):
         Function(lambda A, B: A).block(X, Z)
@@ -209,7 +209,7 @@ def test_bad_matrices_have_one_clear_error() -> None:
         as_gram(np.ones((2, 3)))
     with pytest.raises(DataError, match="must be symmetric"):
         as_gram(np.array([[1.0, 0.5], [0.1, 1.0]]))
-    with pytest.raises(DataError, match="has an eigenvalue of"):
+    with pytest.raises(DataError, match="its smallest eigenvalue is"):
         as_gram(np.array([[1.0, 0.9, 0.0], [0.9, 1.0, 0.9], [0.0, 0.9, 1.0]]))
     with pytest.raises(DataError, match="must be finite"):
         as_gram(np.array([[np.inf]]))

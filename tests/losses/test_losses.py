@@ -291,7 +291,7 @@ def test_empty_lists_and_other_types(loss):
 
 @each(BINARY)
 def test_bad_input(loss):
-    with pytest.raises(ValueError, match="one shape"):
+    with pytest.raises(ValueError, match="the same shape"):
         loss.value([1, 1], [0.0])
     for bad in (np.nan, np.inf):
         with pytest.raises(ValueError, match=r"a must be finite: entry 1"):

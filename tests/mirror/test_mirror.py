@@ -22,7 +22,7 @@ def penalty(name, **params):
 
 
 def vectors(rng, n=12, spread=3.0):
-    """Vectors with zeros, ties and entries of many sizes."""
+    """Draw vectors with zeros, ties and entries of many sizes."""
     w = rng.normal(size=n) * 10.0 ** rng.uniform(-spread, spread, n)
     w[rng.random(n) < 0.2] = 0.0
     w[: n // 4] = w[:1]
@@ -79,7 +79,7 @@ def test_divergence_and_strong_convexity(psi, seed, spread):
 
 @each
 def test_the_modulus_is_the_largest(psi):
-    """Some pair comes near the bound, so that a larger modulus would be wrong."""
+    """Check that some pair comes near the bound, so a larger modulus would be wrong."""
     n, rng = 8, np.random.default_rng(0)
     best = np.inf
     for _ in range(3000):
@@ -272,9 +272,9 @@ def test_bad_input(psi):
         for method in (psi.to_dual, psi.to_primal, psi.value, psi.norm, psi.dual_norm):
             with pytest.raises(ValueError, match="finite"):
                 method(bad)
-    with pytest.raises(ValueError, match="one shape"):
+    with pytest.raises(ValueError, match="the same shape"):
         psi.divergence([1.0], [1.0, 2.0])
-    with pytest.raises(ValueError, match="one shape"):
+    with pytest.raises(ValueError, match="the same shape"):
         psi.step([1.0], [1.0, 2.0], 0.1)
     for eta in (-1.0, np.nan, "big"):
         with pytest.raises(ValueError, match="eta"):

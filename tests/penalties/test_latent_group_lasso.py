@@ -56,7 +56,7 @@ def test_against_a_cone_solver(q: float, seed: int) -> None:
 
 @pytest.mark.parametrize("q", [np.inf, 2])
 def test_values_bound_themselves(q: float) -> None:
-    """Both sides of the norm's duality are computed: their gap is rounding."""
+    """Compute both sides of the norm's duality; their gap must be rounding."""
     groups = random_groups(64, 3)
     penalty = LatentGroupLasso(1.0, groups, q=q)
     rng = np.random.default_rng(0)
@@ -138,7 +138,7 @@ def test_many_groups_go_through_conjugate_gradients() -> None:
 
 
 def test_bad_input() -> None:
-    with pytest.raises(ValueError, match=r"coordinate 2 is in no group \(2 such in all\)"):
+    with pytest.raises(ValueError, match=r"coordinate 2 is in no group \(2 in total\)"):
         LatentGroupLasso(1.0, [[0, 1]]).prox(np.ones(4))
     with pytest.raises(ValueError, match="q must be 2 or inf"):
         LatentGroupLasso(1.0, 2, q=3)

@@ -59,7 +59,7 @@ def test_top_features(flowers: OnlineClassifier, tagger: SequenceTagger) -> None
     row = flowers.coef_[2]
     assert widths(plot.top_features(flowers, "virginica", count=2)) == pytest.approx(row[np.argsort(-abs(row))[:2]])
     assert len(plot.top_features(tagger, "B-NAME", count=7).patches) == 7
-    with pytest.raises(ValueError, match="there is no label 'oak'"):
+    with pytest.raises(ValueError, match="unknown label 'oak'"):
         plot.top_features(flowers, "oak")
 
 

@@ -55,7 +55,7 @@ def test_a_fitted_classifier_tells_of_itself(iris: Any) -> None:
 
 
 def test_the_last_point_of_a_path_is_the_weight_in_the_table(iris: Any) -> None:
-    """Names, table and history are in one order."""
+    """Check that names, table and history have the same order."""
     paths = contents_of(iris).paths
     np.testing.assert_allclose(paths.weights[-1], iris.block_weights_, atol=1e-12)
 
@@ -148,7 +148,7 @@ def test_a_model_without_a_record_tells_of_itself(tmp_path: Path, iris: Any) -> 
     assert found.title == "iris.spom"
     assert found.features == contents_of(iris).features
     assert (found.epochs, found.paths) == ((), None)
-    assert "model alone" in found.notes[0]
+    assert "only the model" in found.notes[0]
     (tmp_path / "text.spom").write_text("no model")
     with pytest.raises(ModelFileError, match=r"text\.spom"):
         contents_from_run(tmp_path / "text.spom")

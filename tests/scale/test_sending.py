@@ -165,7 +165,7 @@ def test_kernels_and_proximal_points_say_what_to_use() -> None:
     from spom import MKLClassifier
     from spom.errors import Unsupported
 
-    with pytest.raises(Unsupported, match=r"kernels have a number for each example: use OnlineClassifier on features"):
+    with pytest.raises(Unsupported, match=r"kernels have weights for each example: use OnlineClassifier on features"):
         fit(MKLClassifier(solver="frank-wolfe"), Shards.arrays(X, y, 2))
     with pytest.raises(Unsupported, match="kernels= needs all sentences at once"):
         fit(SequenceTagger(kernels=["linear"]), Shards.arrays(TRAIN, None, 2))

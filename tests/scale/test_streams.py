@@ -165,7 +165,7 @@ def test_errors_say_what_is_wrong() -> None:
         tagger(max_weights=5).fit(iter([TRAIN]))
     with pytest.raises(Unsupported, match="give an object"):
         tagger(penalty="group-lasso").fit(iter([TRAIN]))
-    with pytest.raises(ValueError, match="announce all of them then, with relations="):
+    with pytest.raises(ValueError, match="pass all relations there, with relations="):
         DependencyParser(verbose=0, table_bits=8).fit(Stream([trees(1, 8), trees(50, 9)], window=1, shuffle=False))
     with pytest.raises(ValueError, match="at least 1"):
         Stream([], window=0)

@@ -25,7 +25,7 @@ WORDS = [f"{'Aa'[k % 2]}{'bcdfg'[k % 5]}{k}" for k in range(60)]
 
 
 def sentences(count: int, seed: int = 0) -> Columns:
-    """Words whose labels follow from the word and the label before: phrases in BIO."""
+    """Draw words whose labels follow from the word and the previous label: phrases in BIO."""
     random, rows = np.random.default_rng(seed), []
     for _ in range(count):
         before, tokens = "O", []
@@ -101,7 +101,7 @@ def test_the_same_file_from_any_number_of_threads_and_scores_of_one_machine(give
 
 
 def test_sums_of_shards_agree_with_dense_tables() -> None:
-    """What `take_added`, `add_rows` and `apply_total` do, in numpy and without leaving rows out."""
+    """Compare `take_added`, `add_rows` and `apply_total` with numpy on all rows."""
     random, delta, lanes = np.random.default_rng(4), np.float32(0.1), 8
     table = random.standard_normal((20, 2 * lanes)).astype(np.float32)
     table[:, lanes:] = np.abs(table[:, lanes:]) + delta
@@ -154,14 +154,14 @@ def test_empty_shards_labels_that_are_in_one_shard_alone_and_one_label() -> None
     few = joined([TRAIN[:3], TRAIN[10:12]])
     model = fit(tagger(), Shards.arrays(few, None, 30))
     assert model.classes_.tolist() == sorted({token[-1] for s in few for token in s})
-    with pytest.warns(UserWarning, match="one label alone"):
+    with pytest.warns(UserWarning, match="only one label"):
         fit(tagger(), Shards.arrays([["a", "b"]] * 4, [["N", "N"]] * 4, 2))
 
 
 def test_gold_labels_that_break_the_scheme_are_counted() -> None:
     rows = [list(s) for s in TRAIN]
     rows[7] = [("Ab0", "T0", "I-X"), ("Ab1", "T1", "O")]
-    with pytest.warns(UserWarning, match="1 sentence has gold labels that break BIO: they are learnt from"):
+    with pytest.warns(UserWarning, match="1 sentence has gold labels that break BIO: these are learnt"):
         model = fit(tagger(constraints="BIO"), Shards.arrays(Columns.from_lists(rows), None, 3))
     assert model.constraints_ == "BIO"
 
@@ -188,5 +188,5 @@ def test_templates_are_pruned_by_sentences_of_all_shards(tmp_path: Path) -> None
     assert model.pruning_.selection.kept.tolist() == whole.pruning_.selection.kept.tolist()
     np.testing.assert_array_equal(model.selected_, whole.selected_)
     assert model.score(TEST) > whole.score(TEST) - 0.03
-    with pytest.raises(ValueError, match="more than the 4 templates"):
+    with pytest.raises(ValueError, match="more than the number of templates, 4"):
         fit(tagger(templates=names, prune=9), Shards.arrays(TRAIN, None, 4))

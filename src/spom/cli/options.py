@@ -1,8 +1,8 @@
 """The options of the commands: declared in groups, read from the command line, a config file or `--set`.
 
-A group maps the name of a value to an `option`; `takes` makes a command of groups, which gets all values as one dict.
-Names of losses, penalties and templates are written out here, so that `--help` need not import what they stand for;
-tests compare them with it.
+A group maps the name of a value to an `option`; `takes` turns a function into a command with the options of several
+groups, which gets all values as one dict. Names of losses, penalties and templates are written out here, so that
+`--help` need not import the objects; tests compare the names with the objects.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from spom.core import registry
 from spom.errors import DataError, Unsupported
 
 REQUIRED: Any = inspect.Parameter.empty
-# A type with what typer has to know of it, and the default.
+# A type annotated for typer, and the default.
 Option = tuple[Any, Any]
 Group = Mapping[str, Option]
 Command = Callable[[dict[str, Any]], None]
 
 
 def option(usage: str, kind: Any, default: Any, text: str, **more: Any) -> Option:
-    """An option by its flags and what follows them, as `--model M`; `more` goes to `typer.Option`."""
+    """Make an option from its flags and metavar, such as `--model M`; `more` is passed to `typer.Option`."""
     words = usage.split()
     flags = [word for word in words if word.startswith("-")]
     metavar = next((word for word in words if not word.startswith("-")), None)
@@ -36,22 +36,22 @@ def option(usage: str, kind: Any, default: Any, text: str, **more: Any) -> Optio
 
 
 def argument(usage: str, kind: Any, default: Any, text: str, **more: Any) -> Option:
-    """An argument without a flag; `more` goes to `typer.Argument`."""
+    """Make an argument without a flag; `more` is passed to `typer.Argument`."""
     return Annotated[kind, typer.Argument(metavar=usage, help=text, **more)], default
 
 
 def completing(names: Sequence[str]) -> Callable[[str], list[str]]:
-    """What completes one of these names."""
+    """Return a function that completes one of these names."""
     return lambda incomplete: [name for name in names if name.startswith(incomplete)]
 
 
 def named(usage: str, names: Sequence[str], text: str, **more: Any) -> Option:
-    """An option that takes one of some names."""
+    """Make an option that takes one of some names, and completes them."""
     return option(usage, str | None, None, text, autocompletion=completing(names), **more)
 
 
 def takes(*groups: Group) -> Callable[[Command], Callable[..., None]]:
-    """Make a function of a dict of values a command; required options come first in its help."""
+    """Turn a function of a dict of values into a command; required options come first in its help."""
     options = {name: option for group in groups for name, option in group.items()}
     ordered = sorted(options.items(), key=lambda item: item[1][1] is not REQUIRED)
 
@@ -69,17 +69,17 @@ def takes(*groups: Group) -> Callable[[Command], Callable[..., None]]:
     return wrap
 
 
-# --- values that are checked as they are read -------------------------------------------------------
+# --- values that are checked when they are read -----------------------------------------------------
 
 
 def _load_config(context: typer.Context, path: Path | None) -> Path | None:
-    """The file's values become defaults, so that what is on the command line wins."""
+    """Make the file's values the defaults; the command line overrides them."""
     if path is None or context.resilient_parsing:
         return path
     try:
         values = tomllib.loads(path.read_text())
     except FileNotFoundError:
-        raise DataError("there is no such file", str(path)) from None
+        raise DataError("no such file", str(path)) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise DataError(f"expected TOML: {error}", str(path)) from None
     except OSError as error:
@@ -92,7 +92,7 @@ def _load_config(context: typer.Context, path: Path | None) -> Path | None:
     for key, value in values.items():
         name = key.replace("_", "-")
         if name not in known:
-            raise DataError(f"there is no option {key!r}; the options are: {', '.join(sorted(known))}", str(path))
+            raise DataError(f"unknown option {key!r}; available: {', '.join(sorted(known))}", str(path))
         if isinstance(value, dict):
             value = [f"{k}={v!r}" for k, v in value.items()]
         found[known[name]] = value
@@ -101,12 +101,12 @@ def _load_config(context: typer.Context, path: Path | None) -> Path | None:
 
 
 def _known_penalty(names: Sequence[str]) -> Callable[[str | None], str | None]:
-    """Check the name of a penalty; the error suggests those of the task, not all that there are."""
+    """Return a check of the name of a penalty; its error suggests the penalties of the task, not all."""
 
     def check(name: str | None) -> str | None:
         known = name is None or name in names or ("penalty", name) in registry.ALIASES
         if not known and name not in [entry.name for entry in registry.entries("penalty")]:
-            raise Unsupported(f"there is no penalty {name!r}; {registry.suggestion(str(name), names)}")
+            raise Unsupported(f"unknown penalty {name!r}; {registry.suggestion(str(name), names)}")
         return name
 
     return check
@@ -114,16 +114,16 @@ def _known_penalty(names: Sequence[str]) -> Callable[[str | None], str | None]:
 
 def _check_jobs(jobs: int) -> int:
     if jobs == 0:
-        raise typer.BadParameter("it takes a number of threads, or -1 for one per core; not 0")
+        raise typer.BadParameter("expected a number of threads, or -1 for one per core, found 0")
     return jobs
 
 
 def _check_every(text: str) -> str:
-    """A time such as `60s`, or a number of epochs."""
+    """Check a time such as `60s`, or a number of epochs."""
     try:
         _ = float(text[:-1]) if text[-1:] in "smh" else int(text)
     except ValueError:
-        raise typer.BadParameter(f"it takes a time such as 60s, or a number of epochs; not {text!r}") from None
+        raise typer.BadParameter(f"expected a time such as 60s, or a number of epochs, found {text!r}") from None
     return text
 
 
@@ -131,16 +131,18 @@ def _check_every(text: str) -> str:
 
 MODEL = option("--model M", Path, REQUIRED, "The model, as `spom train` wrote it.")
 FORMAT = option(
-    "--format NAME", str | None, None, "conll, conllu, crfsuite; svmlight, csv, parquet. Default: by the file's name."
+    "--format NAME", str | None, None, "conll, conllu, crfsuite; svmlight, csv, parquet. Default: from the file's name."
 )
 ENCODING = option("--encoding NAME", str, "utf-8", "Encoding of text files: utf-8, latin-1, cp1252, ...")
-COLUMNS = option("--columns NAMES", str | None, None, "Names of the columns of a CoNLL file, with commas: w,pos,label.")
+COLUMNS = option(
+    "--columns NAMES", str | None, None, "Names of the columns of a CoNLL file, separated by commas: w,pos,label."
+)
 SEED = option("--seed N", int, 0, "The same seed gives the same model, to the bit.")
 SETTINGS = option(
     "--set NAME=VALUE",
     list[str] | None,
     None,
-    "Any other parameter, as penalty__l1_ratio=0.9 or step=0.1; may be repeated.",
+    "Any other parameter, such as penalty__l1_ratio=0.9 or step=0.1; may be repeated.",
 )
 JOBS = option("--jobs N", int, 1, "Number of threads; -1 for one per core.", callback=_check_jobs)
 DASK = option("--dask ADDRESS", str | None, None, "Address of a Dask scheduler to work on.")
@@ -174,10 +176,10 @@ RUNNING: Group = {
         "--checkpoint-every 60s|N",
         str,
         "60s",
-        "How often to write one: a time (60s, 5m, 2h) or a number of epochs.",
+        "How often to write a checkpoint: a time (60s, 5m, 2h) or a number of epochs.",
         callback=_check_every,
     ),
-    "resume": option("--resume", bool, False, "Resume from the checkpoint: that of --checkpoint, or M.checkpoint."),
+    "resume": option("--resume", bool, False, "Resume from the checkpoint at --checkpoint, or M.checkpoint."),
     "keep_checkpoint": option("--keep-checkpoint", bool, False, "Keep the checkpoint after a run that succeeds."),
     "jobs": JOBS,
     "shards": option(
@@ -188,7 +190,7 @@ RUNNING: Group = {
         "--config FILE",
         Path | None,
         None,
-        "TOML file with options by their names; the command line wins.",
+        "TOML file with options by name; the command line takes precedence.",
         callback=_load_config,
         is_eager=True,
     ),
@@ -229,7 +231,7 @@ LOSSES = {
     "regressor": ("squared", "power-absolute"),
 }
 EPOCHS = {
-    "tagger": "6, for phrases 12, and up to 20 where there are few sentences",
+    "tagger": "6, or 12 for phrases; up to 20 if there are few sentences",
     "parser": "6 for arcs, 4 for relations",
     "classifier": "10",
     "regressor": "10",
@@ -242,17 +244,17 @@ FORMATS = {
     "regressor": ("svmlight", "csv", "parquet"),
 }
 TEMPLATES = {"tagger": ("chunking", "pos", "entities", "tags"), "parser": ("default", "compact", "large")}
-DEFAULT_TEMPLATES = {"tagger": "by the labels and columns", "parser": "default"}
+DEFAULT_TEMPLATES = {"tagger": "from the labels and columns", "parser": "default"}
 SCHEMES = ("BIO", "IOB1", "BIOES", "BILOU", "none")
 SOLVERS = ("online", "proximal")
 
 
 def names_of(task: str) -> Group:
-    """The options of a task that take names, and `--epochs`."""
+    """Return the options of a task that take names, and `--epochs`."""
     names = FORMATS[task]
     found = {
         "format": named(
-            "--format NAME", names, f"Format of the files: {', '.join(names)}. Default: by the file's name."
+            "--format NAME", names, f"Format of the files: {', '.join(names)}. Default: from the file's name."
         )
     }
     if task in TEMPLATES:
@@ -271,17 +273,17 @@ def names_of(task: str) -> Group:
 # --- formats of files -------------------------------------------------------------------------------
 
 Formats = Mapping[str, tuple[str, ...]]
-# The endings of names by format; a file with another name is of the first format.
+# File name endings by format; a file with another ending is of the first format.
 SENTENCES: Formats = {"conll": (), "conllu": (".conllu",), "items": (".items", ".crfsuite")}
 TREES: Formats = {"conllu": ()}
 TEXTS: Formats = {"text": (), "words": (), "conllu": (".conllu",)}
 VECTORS: Formats = {"svmlight": (), "csv": (".csv", ".tsv"), "parquet": (".parquet", ".pq")}
-# What other tools call a format.
+# Names of formats in other tools.
 ALIASES = {"crfsuite": "items", "crf++": "conll", "crfpp": "conll", "columns": "conll"}
 
 
 def format_of(path: str, given: str | None, formats: Formats) -> str:
-    """The format that was asked for, or the one that the file's name says.
+    """Return the requested format, or the one that the file's name implies.
 
     >>> format_of("train.conllu.gz", None, SENTENCES), format_of("train.txt", "crfsuite", SENTENCES)
     ('conllu', 'items')
@@ -292,15 +294,15 @@ def format_of(path: str, given: str | None, formats: Formats) -> str:
     found = ALIASES.get(given, given)
     if found not in formats:
         known = [*formats, *(alias for alias, name in ALIASES.items() if name in formats)]
-        raise Unsupported(f"there is no format {given!r} here; the formats are: {', '.join(known)}")
+        raise Unsupported(f"format {given!r} is not supported here; available: {', '.join(known)}")
     return found
 
 
-# --- what values mean -------------------------------------------------------------------------------
+# --- meaning of values ------------------------------------------------------------------------------
 
 
 def parsed(settings: list[str] | None, option: str = "--set") -> dict[str, Any]:
-    """`--set name=value` as a dict: numbers, None, True and quoted text as in Python, all else as text.
+    """Parse `--set name=value` into a dict: numbers, None, True and quoted text as in Python, all else as text.
 
     >>> parsed(["step=0.1", "penalty__l1_ratio=1e-3", "update=auto"])
     {'step': 0.1, 'penalty__l1_ratio': 0.001, 'update': 'auto'}
@@ -309,7 +311,7 @@ def parsed(settings: list[str] | None, option: str = "--set") -> dict[str, Any]:
     for text in settings or []:
         name, equals, value = text.partition("=")
         if not equals or not name.strip():
-            raise ValueError(f"{option} takes NAME=VALUE, not {text!r}")
+            raise ValueError(f"{option} expects NAME=VALUE, found {text!r}")
         try:
             found[name.strip()] = ast.literal_eval(value)
         except (ValueError, SyntaxError):
@@ -318,16 +320,16 @@ def parsed(settings: list[str] | None, option: str = "--set") -> dict[str, Any]:
 
 
 def set_parameters(model: Any, settings: list[str] | None) -> None:
-    """Set the parameters that `--set` names, or say which ones there are."""
+    """Set the parameters that `--set` names; an unknown name is an error that lists the known ones."""
     found, known = parsed(settings), set(model.get_params(deep=False)) - {"callbacks", "verbose"}
     for name in found:
         if name.partition("__")[0] not in known:
-            raise Unsupported(f"--set: there is no parameter {name!r}; {registry.suggestion(name, sorted(known))}")
+            raise Unsupported(f"--set: unknown parameter {name!r}; {registry.suggestion(name, sorted(known))}")
     model.set_params(**found)
 
 
 def comma_separated(text: str | None) -> tuple[str, ...]:
-    """Names with commas between them.
+    """Split names at commas.
 
     >>> comma_separated("age, job"), comma_separated(None)
     (('age', 'job'), ())
@@ -336,15 +338,15 @@ def comma_separated(text: str | None) -> tuple[str, ...]:
 
 
 def yes_or_no(text: str, option: str) -> bool | None:
-    """`yes` and `no` as truth values, `auto` as None."""
+    """Return `yes` and `no` as truth values, and `auto` as None."""
     known = {"yes": True, "true": True, "no": False, "false": False, "auto": None}
     if text.lower() not in known:
-        raise ValueError(f"{option} takes auto, yes or no; not {text!r}")
+        raise ValueError(f"{option} expects auto, yes or no, found {text!r}")
     return known[text.lower()]
 
 
 def expanded(sources: list[str] | None) -> list[str]:
-    """The files that were named, with patterns filled in; nothing is standard input."""
+    """Return the given files with patterns expanded; no file means standard input."""
     import glob
 
     found: list[str] = []
@@ -352,7 +354,7 @@ def expanded(sources: list[str] | None) -> list[str]:
         if glob.has_magic(source) and not Path(source).exists():
             matches = sorted(glob.glob(source))
             if not matches:
-                raise DataError("no file has a name of this pattern", source)
+                raise DataError("no file matches this pattern", source)
             found += matches
         else:
             found.append(source)
@@ -362,9 +364,9 @@ def expanded(sources: list[str] | None) -> list[str]:
 def penalty_of(
     name: str | None, strength: float | None, default: Any, groups: str | None = None, choose: bool = True
 ) -> Any:
-    """The penalty that the options mean: None, a name or "auto", whose strength the estimator chooses, or an object.
+    """Return the penalty of the options: None, a name or "auto", whose strength the estimator chooses, or an object.
 
-    Of an object, what is left out is as in `default`. Without `choose` a name always becomes an object.
+    Options of an object that are not given are those of `default`. Without `choose` a name always becomes an object.
 
     >>> from spom.penalties import L1
     >>> penalty_of("group-lasso", None, L1(0.5)), penalty_of("group-lasso", None, L1(0.5), "rows")
@@ -392,7 +394,7 @@ def penalty_of(
 
 
 def pruning_of(text: str | None) -> Any:
-    """What `--prune` means: auto, a number of templates, or a strength or share (a number with a point).
+    """Parse `--prune`: auto, a number of templates, or a strength or share (a number with a decimal point).
 
     >>> pruning_of("auto"), pruning_of("12"), pruning_of("0.02")
     ('auto', 12, 0.02)
@@ -403,17 +405,17 @@ def pruning_of(text: str | None) -> Any:
         return int(text) if text.isdigit() else float(text)
     except ValueError:
         raise ValueError(
-            f"--prune takes auto, a number of templates, or a strength such as 0.02; not {text!r}"
+            f"--prune expects auto, a number of templates, or a strength such as 0.02, found {text!r}"
         ) from None
 
 
 def given(options: dict[str, Any], *names: str) -> dict[str, Any]:
-    """Those of the options that were given: parameters of an estimator under the same names."""
+    """Return those of the named options that were given: parameters of an estimator have the same names."""
     return {name: options[name] for name in names if options[name] is not None}
 
 
 def print_json(values: dict[str, Any]) -> None:
-    """One line of JSON on standard output."""
+    """Print one line of JSON to standard output."""
     from spom.models.run import plain
 
     print(json.dumps(plain(values), ensure_ascii=False, allow_nan=False))

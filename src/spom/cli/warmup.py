@@ -1,4 +1,4 @@
-"""`spom warmup`: compile ahead of time what the first run would compile; `compiling` tells who waits for it."""
+"""`spom warmup`: compile ahead of time what the first run would compile. `compiling` prints a note during a wait."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ JOBS = typer.Argument(
 
 
 def warmup(jobs: list[str] = JOBS) -> None:
-    """Compile the kernels of some jobs, or of all, on every core. What is there already is left alone.
+    """Compile the kernels of some jobs, or of all, on all cores. Kernels that are already compiled are skipped.
 
     \b
     Examples:
@@ -27,18 +27,18 @@ def warmup(jobs: list[str] = JOBS) -> None:
 
     unknown = [job for job in jobs or () if job not in MODULES]
     if unknown:
-        raise typer.BadParameter(f"there is no job {unknown[0]!r}; the jobs are: {', '.join(MODULES)}")
+        raise typer.BadParameter(f"unknown job {unknown[0]!r}; available: {', '.join(MODULES)}")
     kernels = {k.name: k for job in jobs or MODULES for k in kernels_of(job)}
     made = compile_missing(list(kernels.values()))
     print(f"{len(kernels)} kernels are ready, {made} of them compiled now")
 
 
-TEXT = "(loading compiled code; the first time it is made, which takes up to a minute)"
+TEXT = "(loading compiled code; on the first run it is compiled, which takes up to a minute)"
 
 
 @contextmanager
 def compiling(after: float = 2.0) -> Iterator[None]:
-    """Print a line to standard error when the block takes longer than `after` seconds."""
+    """Print a line to standard error if the block takes longer than `after` seconds."""
     timer = threading.Timer(after, lambda: print(TEXT, file=sys.stderr, flush=True))
     timer.daemon = True
     timer.start()

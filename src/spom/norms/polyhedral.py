@@ -15,9 +15,9 @@ from spom.penalties.polyhedra import Polyhedron
 
 
 class Polyhedral(Penalty):
-    """g(x) = min over w >= 0 of cost . w subject to lower <= A x + B w <= upper; +inf where no w fits.
+    """g(x) = min over w >= 0 of cost . w subject to lower <= A x + B w <= upper; +inf if no w is feasible.
 
-    Any convex piecewise linear function is of this form. Leave out `B` and `cost` for a plain polyhedron.
+    Any convex piecewise linear function has this form. Omit `B` and `cost` for a plain polyhedron.
 
     >>> hinge = Polyhedral(A=[[1.0]], B=[[-1.0]], cost=[2.0], upper=[1.0])
     >>> hinge.value([3.0])
@@ -36,7 +36,7 @@ class Polyhedral(Penalty):
         else:
             B = sparse.csr_matrix(np.atleast_2d(self.B) if not sparse.issparse(self.B) else self.B, dtype=np.float64)
         if B.shape[0] != rows:
-            raise ValueError(f"A has {rows} rows and B has {B.shape[0]}; they must be the same rows")
+            raise ValueError(f"A has {rows} rows and B has {B.shape[0]}; they must have the same number")
         cost = np.zeros(B.shape[1]) if self.cost is None else np.asarray(self.cost, dtype=np.float64)
         if cost.shape != (B.shape[1],):
             raise ValueError(f"cost has shape {cost.shape}; B has {B.shape[1]} columns")
@@ -56,7 +56,7 @@ class Polyhedral(Penalty):
             raise ValueError(f"A has {rows.A.shape[1]} columns, but x has shape {w.shape}")
         shift = rows.A @ w
         what = "the value of the polyhedral penalty"
-        # A point that a program found satisfies its rows only up to that program's tolerance.
+        # A point found by a linear program satisfies its rows only up to the program's tolerance.
         slack = 1e-8 * max(1.0, float(np.abs(shift).max(initial=0.0)))
         if not rows.cost.size:
             inside = np.all(shift >= rows.lower - slack) and np.all(shift <= rows.upper + slack)

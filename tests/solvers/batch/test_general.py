@@ -33,7 +33,7 @@ def objective(smooth: LinearSmooth, penalty: Any, x: Any) -> float:
 
 
 def optimum(smooth: LinearSmooth, penalty: Any) -> tuple[Any, float]:
-    """By FISTA with restarts in plain numpy, to rounding: these problems are well conditioned."""
+    """Return the optimum by FISTA with restarts in plain numpy, to rounding: the problems are well conditioned."""
     L = np.linalg.eigvalsh(smooth.X.T @ smooth.X / smooth.X.shape[0])[-1]
     x = w = np.zeros(smooth.X.shape[1])
     t, best = 1.0, np.inf
@@ -248,9 +248,9 @@ class NotFinite(Wrong):
 
 def test_bad_input() -> None:
     smooth = problem()
-    with pytest.raises(SpomError, match="does not belong to the value"):
+    with pytest.raises(SpomError, match="does not match the value"):
         list(take(GeneralProximal(Wrong(), L1(0.1), norm="l1"), 3))
-    with pytest.raises(SpomError, match="does not belong to the value"):
+    with pytest.raises(SpomError, match="does not match the value"):
         list(take(GeneralProximal(Wrong(), L1(0.1), norm="l1", accelerated=True), 3))
     with pytest.raises(ValueError, match="gradient of the loss must be finite: entry 1"):
         list(take(GeneralProximal(NotFinite(), L1(0.1), norm="l1"), 3))

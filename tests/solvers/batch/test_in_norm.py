@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
-import sys
 from typing import Any
 
 import numpy as np
@@ -84,7 +82,7 @@ def test_a_latent_group_lasso_in_the_l_inf_norm_is_that_of_fista() -> None:
 
 def test_what_cannot_be_done_says_so() -> None:
     X, y = data()
-    with pytest.raises(Unsupported, match="several classes takes penalties of single weights"):
+    with pytest.raises(Unsupported, match="several classes needs a penalty of single weights"):
         ProximalClassifier(penalty=GroupLasso(0.1), solver="gpm").fit(X, np.digitize(y, [2.0, 4.0]))
     with pytest.raises(ValueError, match="gpm"):
         ProximalRegressor(penalty=L1(0.1), solver="newton").fit(X, y)
@@ -103,7 +101,3 @@ def test_a_run_that_starts_at_the_optimum_has_a_certificate() -> None:
     first, second = next(states), next(states)
     assert float(first.internal["gap"]) == pytest.approx(0.0, abs=1e-15)
     assert second.k == 2
-
-
-def test_docstrings() -> None:
-    assert doctest.testmod(sys.modules[InNorm.__module__]).failed == 0

@@ -134,5 +134,5 @@ def test_wide_rows_without_a_rule_are_refused_and_classes_are_checked():
     assert last(OnlineProximal(wide, y, loss="multiclass-hinge", penalty=GroupLasso(0.1, "rows"))).k == 60
     with pytest.raises(Unsupported, match="no lazy update"):
         list(OnlineProximal(wide, y, loss="multiclass-hinge", penalty=SparseGroupLasso(0.1, "rows")))
-    with pytest.raises(ValueError, match="announce all classes"):
+    with pytest.raises(ValueError, match="pass all classes"):
         list(OnlineProximal(X, Y, loss="multiclass-hinge", outputs=2))

@@ -1,4 +1,4 @@
-"""Arrays made small for a model file: half precision, the narrowest integers, differences where numbers rise, deflated.
+"""Arrays made small for a model file: half precision, the narrowest integers, differences of rising numbers, deflated.
 
 A packed array is bytes; the header has its dtype, shape and form.
 """
@@ -15,7 +15,7 @@ from spom.errors import ModelFileError
 
 Arrays = dict[str, np.ndarray[Any, Any]]
 _KINDS = ("u1", "u2", "u4", "i1", "i2", "i4", "i8", "f2", "f4", "f8", "b1")
-# The largest array that a file may unfold to.
+# The maximum size of an array after unpacking.
 _MOST = 1 << 31
 
 
@@ -39,14 +39,14 @@ def pack(arrays: Arrays, half: bool = True) -> tuple[dict[str, list[Any]], Array
         elif a.dtype.kind == "f" and half and np.abs(a).max(initial=0.0) < 6e4:
             a = a.astype(np.float16)
         told[name] = [array.dtype.str[1:], list(array.shape), form, a.dtype.str[1:]]
-        # Bytes of the same weight side by side are alike, and deflate better.
+        # Bytes of the same weight are alike, and deflate better next to each other.
         planes = a.reshape(-1).view(np.uint8).reshape(-1, a.itemsize).T if a.size else a.view(np.uint8)
         packed[name] = _deflated(np.ascontiguousarray(planes).tobytes())
     return told, packed
 
 
 def unpack(told: dict[str, list[Any]], packed: Arrays) -> Arrays:
-    """Return the arrays; raise a `ModelFileError` where they do not fit their descriptions."""
+    """Return the arrays; raise a `ModelFileError` if they do not fit their descriptions."""
     found: Arrays = {}
     for name, (kind, shape, form, narrow) in told.items():
         count = math.prod(shape)
@@ -57,7 +57,7 @@ def unpack(told: dict[str, list[Any]], packed: Arrays) -> Arrays:
             found[name] = np.array(lines, dtype=object)
             continue
         if kind not in _KINDS or narrow not in _KINDS or not 0 <= count <= _MOST:
-            raise ModelFileError(f"the packed array {name!r} is of no known kind: the file is damaged")
+            raise ModelFileError(f"the packed array {name!r} has an unknown type: the file is damaged")
         width = np.dtype(narrow).itemsize
         raw = np.frombuffer(_inflated(packed[name], count * width), dtype=np.uint8)
         flat = np.ascontiguousarray(raw.reshape(width, -1).T).reshape(-1).view(narrow) if count else raw.view(narrow)
@@ -87,5 +87,5 @@ def _inflated(array: Any, size: int) -> bytes:
     except zlib.error as error:
         raise ModelFileError(f"a packed array cannot be read ({error}): the file is damaged") from None
     if len(raw) != size:
-        raise ModelFileError("a packed array has another size than was told: the file is damaged")
+        raise ModelFileError("a packed array does not have the recorded size: the file is damaged")
     return raw

@@ -26,29 +26,27 @@ class FieldLearner(BatchLearner):
     """Rounds of a `BatchChain` for the trainer: the model is the weights of features (`W`) and of the chain."""
 
     def entry(self, state: State) -> dict[str, Any]:
-        """Return an entry of `history_`, with the features' weights that are not zero."""
+        """Return an entry of `history_`, with the number of non-zero weights of features."""
         return {**super().entry(state), "nonzeros": int(np.count_nonzero(self.solver.W))}
 
     def model(self, state: State) -> Arrays:
-        """Return the weights now."""
+        """Return the current weights."""
         W, chain = self.solver.weights()
         return {"W": W, "chain": chain}
 
 
 def check_options_of_batch(tagger: Any) -> None:
-    """Raise for settings that the batch solver does not take."""
+    """Raise an error for settings that the batch solver does not support."""
     if tagger.loss not in ("auto", "log"):
         raise Unsupported(f"solver='batch' minimises the log loss; loss is {tagger.loss!r}")
     if tagger.update == "select" or tagger.max_weights is not None:
-        raise Unsupported(
-            "solver='batch' goes to the optimum of the penalty: leave update='select' and max_weights out"
-        )
+        raise Unsupported("solver='batch' does not support update='select' or max_weights: leave them out")
 
 
 def batch_solver(tagger: Any, task: Task, start: Any, penalty: Any = None) -> BatchChain:
     """Return the batch solver for a task; `penalty` replaces that of the tagger."""
     if task.weight is not None or (task.y.size and task.y.min() < 0):
-        raise Unsupported("solver='batch' takes no sample weights and no unknown labels: use solver='online'")
+        raise Unsupported("solver='batch' does not support sample weights or unknown labels: use solver='online'")
     return BatchChain(
         task.tokens,
         task.y,
@@ -62,7 +60,7 @@ def batch_solver(tagger: Any, task: Task, start: Any, penalty: Any = None) -> Ba
 
 
 def gap_of(tagger: Any, task: Task, weights: Weights) -> float:
-    """Return the duality gap of a task under the log loss; NaN where none is known.
+    """Return the duality gap of a task under the log loss; NaN if none is known.
 
     With unknown labels the loss is not convex; with many labels some weights are fixed; the chain may have no penalty.
     """
@@ -79,7 +77,7 @@ def gap_of(tagger: Any, task: Task, weights: Weights) -> float:
 
 
 class Certifying:
-    """The gap of each epoch's weights; the run ends where it is at most `tol` times the objective."""
+    """The gap of each epoch's weights; the run ends when it is at most `tol` times the objective."""
 
     def __init__(self, gap: Callable[[Weights], float], tol: float) -> None:
         self.gap, self.tol, self.last = gap, tol, np.nan
@@ -99,8 +97,8 @@ class Certifying:
 class TaggerPath:
     """A path, strongest penalty first: entry i of each array is for `strengths[i]`.
 
-    `weights[i]` is the weights of features (sparse, one row per feature) and of the chain; `kept[i]` the templates that
-    are on; `screened[i]` how many weights are zero for sure.
+    `weights[i]` is the weights of features (sparse, one row per feature) and of the chain; `kept[i]` the templates with
+    non-zero weights; `screened[i]` the number of weights known to be zero.
     """
 
     strengths: Floats
@@ -113,7 +111,7 @@ class TaggerPath:
 
 
 def solve_path(tagger: Any, task: Task, strengths: Any, count: int, ratio: float) -> TaggerPath:
-    """Solve the problem for each strength, from the solution of the one before."""
+    """Solve the problem for each strength, with a warm start from the previous solution."""
     if "strength" not in tagger.penalty_.get_params(deep=False):
         raise Unsupported(f"{tagger.penalty_!r} has no strength to make a path of")
     grid = strengths_of(batch_solver(tagger, task, None), count, ratio) if strengths is None else check_grid(strengths)
@@ -137,7 +135,7 @@ def solve_path(tagger: Any, task: Task, strengths: Any, count: int, ratio: float
 
 
 def strengths_of(solver: BatchChain, count: int, ratio: float) -> Floats:
-    """`count` strengths from the least that gives zero weights, falling to `ratio` of it."""
+    """Return `count` strengths, falling from the smallest that gives zero weights to `ratio` of it."""
     if count < 1 or not 0.0 < ratio <= 1.0:
         raise ValueError(f"a path needs n_strengths >= 1 and ratio in (0, 1]; they are {count!r} and {ratio!r}")
     parts = solver.parts_at_zero()
@@ -149,5 +147,5 @@ def strengths_of(solver: BatchChain, count: int, ratio: float) -> Floats:
         if part.norms is not None or part.elastic.l1 > 0.0
     )
     if not np.isfinite(most):
-        raise Unsupported("no finite strength of this penalty gives zero weights: give strengths= yourself")
+        raise Unsupported("no finite strength of this penalty gives zero weights: set strengths= yourself")
     return np.geomspace(most, ratio * most, count)

@@ -106,16 +106,16 @@ def test_constraints_hold_while_learning() -> None:
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        ({"loss": "squared"}, "there is no loss 'squared' for chains"),
-        ({"penalty": LInf(1.0)}, "update='select' takes a penalty of block norms"),
-        ({"penalty": GroupLasso(1.0, groups=[[0, 1], [2]]), "update": "forward-backward"}, "take update='select'"),
-        ({"penalty": SparseGroupLasso(1.0), "update": "dual-averaging"}, "take update='select'"),
+        ({"loss": "squared"}, "unknown loss 'squared' for chains"),
+        ({"penalty": LInf(1.0)}, "update='select' needs a penalty of block norms"),
+        ({"penalty": GroupLasso(1.0, groups=[[0, 1], [2]]), "update": "forward-backward"}, "use update='select'"),
+        ({"penalty": SparseGroupLasso(1.0), "update": "dual-averaging"}, "use update='select'"),
         ({"radius": 0.0}, "radius must be finite and > 0"),
         ({"penalty": GroupLasso(1.0, weights=[1.0])}, "one for each of the 3 blocks"),
         ({"penalty": L1(1.0), "update": "forward-backward"}, "needs update='dual-averaging'"),
-        ({"update": "newton"}, "there is no update 'newton'"),
-        ({"penalty": SparseMKL(1.0), "step": "adagrad"}, "AdaGrad on chains takes"),
-        ({"step": "theory"}, "is no step for chains"),
+        ({"update": "newton"}, "unknown update 'newton'"),
+        ({"penalty": SparseMKL(1.0), "step": "adagrad"}, "AdaGrad on chains needs"),
+        ({"step": "theory"}, "is not a step for chains"),
         ({"penalty": L1(1.0), "average": True}, "has no mean of iterates"),
         ({"transitions": "free"}, "transitions must be"),
         ({"epochs": -1}, "epochs must be an integer >= 0"),
@@ -170,7 +170,7 @@ def test_good_tokens_keep_their_numbers() -> None:
 
 
 def noisy(sentences: int, seed: int):
-    """Two blocks that tell the label, three that are noise with as many features."""
+    """Draw two blocks that tell the label, and three of noise with equally many features."""
     rng = np.random.default_rng(seed)
     n = sentences * 6
     y = rng.integers(0, 4, n)
@@ -237,7 +237,7 @@ def test_a_selection_resumes_to_the_same_bits_in_both_phases(tmp_path) -> None:
 
 def test_a_selection_takes_penalties_with_a_form_on_blocks() -> None:
     p = problem(24)
-    with pytest.raises(Unsupported, match="update='select' takes a penalty of block norms"):
+    with pytest.raises(Unsupported, match="update='select' needs a penalty of block norms"):
         OnlineChain(p.rows, p.y, p.k, blocks=p.blocks, penalty=LInf(1.0), update="select")
 
 
@@ -260,7 +260,7 @@ def test_penalties_of_weights_and_blocks_together_select_by_default() -> None:
 
 
 def test_weights_of_blocks_are_the_fourth_roots_of_squared_shares() -> None:
-    """One feature in every token has the share 1, each of 100 that occur once 1/100: norms 1 and 1/10."""
+    """Check a feature in every token, with share 1, and 100 that occur once, with shares 1/100: norms 1 and 1/10."""
     n = 100
     indices = np.stack([np.zeros(n, dtype=np.int64), 1 + np.arange(n)], axis=1).reshape(-1)
     rows = SimpleNamespace(indptr=2 * np.arange(n + 1), indices=indices, values=[], offsets=[0, n])

@@ -47,7 +47,7 @@ def ends(heads: list[int]) -> list[tuple[int, int | None, bool]]:
 
 
 def end_features(sentence: Sentence, end: tuple[int, int | None, bool]) -> list[str]:
-    """The features of an end: those of siblings, without a modifier."""
+    """Return the features of an end, which are those of siblings without a modifier."""
     h, s, right = end
     found = []
     for name in (name for name in SOME if name[0] == "s"):
@@ -66,7 +66,7 @@ def near(d: int) -> str:
 
 
 def part_features(sentence: Sentence, quad: tuple[int | None, int, int | None, int]) -> list[str]:
-    """The features of both parts of a word, as text."""
+    """Return the features of both parts of a word, as text."""
     g, h, s, m = quad
     found = []
     for name in SOME:
@@ -92,7 +92,7 @@ class Naive(NaiveLearner):
     """The steps of second order; the arcs' theta is what it was before."""
 
     def features_of(self, sentence: Sentence, heads: list[int]) -> list[list[list[str]]]:
-        """Of each word the features of its arc, its grandparent and its sibling."""
+        """Return for each word the features of its arc, its grandparent and its sibling."""
         found = []
         for quad in quads(heads):
             parts = part_features(sentence, quad)
@@ -108,7 +108,7 @@ class Naive(NaiveLearner):
     def best(
         self, sentence: Sentence, theta: dict[str, float], gold: list[int] | None = None
     ) -> tuple[float, list[int]]:
-        """The best projective tree, with the cost of wrong heads where gold is given."""
+        """Return the best projective tree, including the cost of wrong heads if gold is given."""
         found = []
         for tree in all_trees(len(sentence) - 1):
             heads = [-1, *tree]
@@ -150,7 +150,7 @@ class Naive(NaiveLearner):
 
 
 def both(loss: str, seed: int = 3, radius: float = np.inf) -> tuple[SecondOrderSolver, Naive, Any]:
-    """Both after a pass of first order with the smooth loss, which leaves no two trees with the same score, and two."""
+    """Run both for two passes, after a first-order pass with the smooth loss, after which no two trees are tied."""
     bank = random_bank(seed)
     templates = ArcTemplates(ARCS, min_count=1)
     templates.also = ("lemma", "xpos")
@@ -260,13 +260,13 @@ def test_names_and_limits_are_checked() -> None:
     templates = ArcTemplates(["h.upos m.upos"], min_count=1)
     codes = templates.fit(bank)
     gold = with_roots(bank.heads, codes)
-    with pytest.raises(DataError, match="no attribute of a part"):
+    with pytest.raises(DataError, match="not an attribute of a part"):
         _ = PartTemplates(templates, ("g.lemma m.upos",)).size
     with pytest.raises(Unsupported, match="second order"):
         SecondOrderSolver(
             templates, codes, gold, kept=np.full((gold.size, 1), -1, dtype=np.int16), parts=("g.upos",), loss="log"
         )
-    with pytest.raises(Unsupported, match="no penalty"):
+    with pytest.raises(Unsupported, match="support a penalty"):
         SecondOrderSolver(
             templates,
             codes,

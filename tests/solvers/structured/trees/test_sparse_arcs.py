@@ -42,7 +42,7 @@ def sparse_for(bank: Treebank, names: list[str], penalty: Any, guide: Any = None
 def run_both(
     bank: Treebank, names: list[str], l1: float, l2: float, loss: str, guide: Any = None, radius: float = np.inf
 ) -> tuple[SparseArcSolver, NaiveSparse]:
-    """Both after a pass with the smooth loss, which leaves no two trees with the same score, and two with `loss`."""
+    """Run both for a pass with the smooth loss, after which no two trees have the same score, and two with `loss`."""
     names = ArcTemplates(names).blocks
     penalty = Sum([L1(l1), SquaredL2(l2)])
     solver = sparse_for(bank, names, penalty, guide, step=STEP, loss="log", radius=radius)
@@ -134,7 +134,7 @@ def test_a_state_has_the_iterate_and_resumes_to_the_same_bits(tmp_path: Path) ->
 
 
 def test_what_is_not_there_is_said() -> None:
-    with pytest.raises(Unsupported, match="no penalty of single weights"):
+    with pytest.raises(Unsupported, match="not a penalty of single weights"):
         sparse_for(tagged_bank(3), NAMES, GroupLasso(0.1))
 
 
@@ -156,7 +156,7 @@ def parser(penalty: Any, **params: Any) -> DependencyParser:
     ids=["sparse group", "sum", "tree", "mkl"],
 )
 def test_a_penalty_of_both_selects_templates_and_then_weights(penalty: Any, l1: float) -> None:
-    """The same as selecting by the part on templates, then learning the kept ones under the l1 norm alone."""
+    """Compare with a selection by the part on templates, and learning the kept ones under the l1 norm alone."""
     trees = tagged_bank(300)
     both = parser(penalty).fit(trees)
     assert both.selection_ is not None
@@ -204,7 +204,7 @@ def test_which_update_a_penalty_takes() -> None:
         parser(GroupLasso(0.1), update="dual-averaging").fit(trees)
     with pytest.raises(ValueError, match="single weights, such as L1"):
         parser(None, update="dual-averaging").fit(trees)
-    with pytest.raises(Unsupported, match="order=2 does not go"):
+    with pytest.raises(Unsupported, match="order=2 does not support"):
         parser(SparseGroupLasso(0.1), order=2).fit(trees)
     tree = TreeGroupLasso(0.01, groups=[[0, 1, 2, 3, 4], [0, 1]])
     assert parser(tree, loss="log").fit(trees).selection_ is not None
