@@ -278,6 +278,21 @@ def test_unseen_tokens_are_split_by_their_ending() -> None:
     assert split(found, "couldn't are aren't Wasn't") == [["could", "n't"], ["are"], ["are", "n't"], ["Was", "n't"]]
 
 
+def test_endings_take_accents_off_and_leave_tokens_without_letters_whole() -> None:
+    from spom.data.conllu import parse_conllu
+
+    lines = []
+    for stem in ("cant", "mir", "habl", "llam", "busc", "dej", "pag", "lav"):
+        lines += [f"1-2\t{stem}ándole{BLANK}", f"1\t{stem}ando{BLANK}", f"2\tle{BLANK}", ""]
+        lines += [f"1-2\t{stem}o3{BLANK}", f"1\t{stem}o{BLANK}", f"2\t3{BLANK}", "", f"1\t{stem}ando{BLANK}", ""]
+    made = parse_conllu(("\n".join(lines) + "\n").encode())
+    splitter = Splitter.fit(Surface.of(made), made, {})
+    assert splitter.seen == {}
+    assert split(splitter, "Tomándole tomando tomo3 20,3 53") == [
+        *(["Tomando", "le"], ["tomando"], ["tomo", "3"], ["20,3"], ["53"])
+    ]
+
+
 def test_the_next_token_decides_where_a_token_has_two_readings() -> None:
     from spom.data.conllu import parse_conllu
 
