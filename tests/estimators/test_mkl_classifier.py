@@ -20,7 +20,7 @@ from spom import MKLClassifier
 from spom.errors import DataError, Unsupported
 from spom.estimators.mkl.training import grams_of
 from spom.kernels import BSpline, Function, Gaussian, Linear, Nystroem, Polynomial
-from spom.kernels.gram import DenseGram
+from spom.kernels.gram import DenseGram, FeatureGram
 from spom.penalties import ElasticNetMKL, GroupLasso, LqMKL, SparseMKL, SquaredL2
 from spom.solvers.mkl.store import stacked
 
@@ -80,6 +80,8 @@ def test_parts_of_larger_matrices_are_copied_once_into_one_array() -> None:
     # Matrices of different types stay as they are.
     mixed = grams_of([whole[0], whole[1].astype(np.float32)])
     assert [gram.dtype for gram in mixed.grams] == [np.float64, np.float32]
+    # Matrices that are one array already are converted if others need another type.
+    assert stacked(blocks.grams, 60, np.dtype(np.float32)).dtype == np.float32
 
 
 def test_only_what_carries_weight_is_kept() -> None:
@@ -193,6 +195,8 @@ def test_bad_input_has_one_clear_error() -> None:
         MKLClassifier("precomputed").fit([eye - 2.0], [0, 1, 1])
     with pytest.raises(DataError, match=r"same size; their sizes are \[3, 2\]"):
         MKLClassifier("precomputed").fit([eye, np.eye(2)], [0, 1, 1])
+    with pytest.raises(Unsupported, match=r"Gram matrix 1 must be a dense or sparse matrix .*, found FeatureGram"):
+        MKLClassifier("precomputed").fit([eye, FeatureGram(eye)], [0, 1, 1])
     model = MKLClassifier("precomputed", random_state=0).fit([eye, eye], [0, 1, 1])
     with pytest.raises(DataError, match="1 Gram blocks, but the model was fitted with 2"):
         model.predict([eye])

@@ -18,7 +18,7 @@ import spom
 from spom import MKLRegressor
 from spom.errors import ModelFileError
 from spom.kernels import Gaussian, Linear, Nystroem, Polynomial
-from spom.penalties import GroupLasso, SparseMKL, SquaredL2
+from spom.penalties import GroupLasso, LqMKL, SparseMKL, SquaredL2
 
 X, Y = make_friedman1(500, 8, noise=0.5, random_state=0)
 X_TEST, Y_TEST = make_friedman1(500, 8, noise=0.5, random_state=1)
@@ -127,3 +127,10 @@ def test_callbacks_see_each_step() -> None:
 
     model = MKLRegressor([Linear()], penalty=SquaredL2(1e-6), tol=0.0, callbacks=Watch()).fit(X, Y)
     assert len(seen) == 3 == len(model.history_)
+
+
+def test_the_history_ends_with_the_norms_and_weights_of_the_model() -> None:
+    kernels = [Nystroem(Gaussian(0.5), 20), Linear(), Gaussian(0.5)]
+    model = MKLRegressor(kernels, penalty=LqMKL(1e-3, q=1.5)).fit(X, Y)
+    np.testing.assert_array_equal(model.history_[-1]["block_norms"], model.block_norms_)
+    np.testing.assert_array_equal(model.history_[-1]["block_weights"], model.block_weights_)

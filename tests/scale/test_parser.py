@@ -113,6 +113,8 @@ def test_empty_shards_relations_in_one_shard_and_wrong_data() -> None:
     for given in ({"second_stage": True}, {"order": 2}, {"penalty": SparseMKL(0.1)}):
         with pytest.raises(Unsupported, match="use fit of the parser"):
             fit(parser(**given), Shards.arrays(TRAIN, None, 2))
+    with pytest.raises(ValueError, match="projective must be True, False or 'auto'; it is 'yes'"):
+        fit(parser(projective="yes"), Shards.arrays(TRAIN, None, 2))
     with pytest.raises(Unsupported, match="give a number of templates"):
         fit(parser(prune="auto"), Shards.arrays(TRAIN, None, 2))
 

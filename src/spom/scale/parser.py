@@ -13,7 +13,7 @@ from spom.core.state import State
 from spom.data.columns import gather
 from spom.data.treebank import Treebank
 from spom.errors import DataError, Unsupported
-from spom.estimators.parser.defaults import CROSSING, SAMPLE, chosen_penalty, crossing_share
+from spom.estimators.parser.defaults import SAMPLE, chosen_penalty, chosen_projective, crossing_share
 from spom.estimators.parser.parser import LABEL_BITS
 from spom.estimators.parser.pruning import Pruning, select_templates
 from spom.estimators.parser.stages import ArcLearner, Held, RelationLearner, Stages, gold_relations, share
@@ -292,11 +292,8 @@ def _counts(seen: list[SeenTrees]) -> dict[str, dict[str, int]]:
 
 def _projective(given: Any, seen: list[SeenTrees]) -> tuple[bool, str]:
     """Decide as for one treebank; the share of trees with crossing arcs is that of all shards."""
-    if not (isinstance(given, str) and given == "auto"):
-        return bool(given), f"{'projective' if given else 'all'} trees, as given"
-    found = float(np.average([part.crossing for part in seen], weights=[part.sentences for part in seen]))
-    projective = found <= CROSSING
-    return projective, f"{'projective' if projective else 'all'} trees: {100 * found:.1f} % have crossing arcs"
+    sizes = [part.sentences for part in seen]
+    return chosen_projective(given, lambda: float(np.average([part.crossing for part in seen], weights=sizes)))
 
 
 def _arcs(run: Stages, templates: ArcTemplates, limits: Any, epochs: int, team: Team, dev: Any) -> ArcModel:

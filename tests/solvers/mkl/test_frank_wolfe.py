@@ -145,6 +145,14 @@ def test_a_run_that_is_done_stays_done() -> None:
         assert (mine == theirs).all()
 
 
+def test_coefficients_are_a_copy() -> None:
+    problem = KernelProblem.of([np.eye(3)], np.zeros(3, dtype=np.int64))
+    solver = FrankWolfeMKL(problem, SparseMKL(0.01), random_state=0).solve()
+    before = solver.coef.tolist()
+    solver.coef[:] = 7.0
+    assert solver.coef.tolist() == before
+
+
 def test_a_state_of_another_problem_is_refused() -> None:
     state = last(take(FrankWolfeMKL(tiny(0)[0], SparseMKL(S)), 1))
     with pytest.raises(ValueError, match="another run"):

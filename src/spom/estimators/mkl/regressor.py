@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Self
 
 import numpy as np
@@ -125,7 +125,8 @@ class MKLRegressor(RegressorMixin, KernelEstimator):  # type: ignore[misc]  # sc
                 blocks = self._pruned(blocks, X, targets, weight)
                 grams, scales = _scaled(blocks, weight)
                 self.penalty_ = self._chosen(grams, targets, weight)
-                learner = _Steps(KernelRegression(grams, targets, self.penalty_, weight=weight, **self._limits()))
+                solver = KernelRegression(grams, targets, self.penalty_, weight=weight, **self._limits())
+                learner = _Steps(solver, self.penalty_, self._in_order(blocks))
                 state = trainer.run(learner).model
             self.converged_, self.history_ = learner.solver.converged, trainer.history
             self._keep(blocks, scales, state, X)
@@ -177,9 +178,18 @@ class MKLRegressor(RegressorMixin, KernelEstimator):  # type: ignore[misc]  # sc
         self._model = blocks.model(A[:count, :, None], X, weights)
         self.n_support_ = int(self._model.columns.size)
         self.intercept_ = float(state["intercept"])
-        self.block_norms_ = np.zeros(len(self.blocks_))
-        self.block_norms_[blocks.order] = state["norms"]
+        self.block_norms_ = self._in_order(blocks)(state["norms"])
         self.block_weights_ = block_weights(self.block_norms_, self.penalty_)
+
+    def _in_order(self, blocks: Blocks) -> Callable[[Any], Floats]:
+        """Return the map from norms of blocks to norms of the given kernels, zero for those that were dropped."""
+
+        def in_order(norms: Any) -> Floats:
+            found = np.zeros(len(self.blocks_))
+            found[blocks.order] = norms
+            return found
+
+        return in_order
 
     # --- what was learnt ---------------------------------------------------------------------------------
 
@@ -215,10 +225,10 @@ class MKLRegressor(RegressorMixin, KernelEstimator):  # type: ignore[misc]  # sc
 
 
 class _Steps(Learner):
-    """Steps of the solver, for the trainer."""
+    """Steps of the solver, for the trainer; `in_order` puts norms of blocks in the order of the given kernels."""
 
-    def __init__(self, solver: KernelRegression) -> None:
-        self.solver = solver
+    def __init__(self, solver: KernelRegression, penalty: Any, in_order: Callable[[Any], Floats]) -> None:
+        self.solver, self.penalty, self.in_order = solver, penalty, in_order
 
     def states(self, start: State | None, done: int) -> Iterable[State]:
         """Return the solver."""
@@ -226,12 +236,11 @@ class _Steps(Learner):
 
     def entry(self, state: State) -> dict[str, Any]:
         """Return an entry of the history."""
-        norms = np.asarray(state.block_norms)
-        total = float(norms.sum())
+        norms = self.in_order(state.block_norms)
         return {
             **{"epoch": state.k, "objective": state.objective, "loss": state.loss},
             **{"blocks_kept": int(np.count_nonzero(norms)), "block_norms": norms.tolist()},
-            "block_weights": (norms / total if total > 0.0 else norms).tolist(),
+            "block_weights": block_weights(norms, self.penalty).tolist(),
         }
 
     def model(self, state: State) -> Arrays:

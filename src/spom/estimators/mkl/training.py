@@ -339,8 +339,11 @@ def _settled(history: list[dict[str, Any]], tol: float) -> bool:
 def grams_of(given: Sequence[Any]) -> Blocks:
     """Return precomputed Gram matrices as blocks."""
     grams = [as_gram(gram, f"Gram matrix {m}", among=len(given)) for m, gram in enumerate(_one_array(given))]
-    single = [g for g in grams if isinstance(g, (DenseGram, SparseGram))]
-    return Blocks([], [*single], [], [], [*range(len(single))], None, f"{len(single)} precomputed Gram matrices")
+    for m, gram in enumerate(grams):
+        if not isinstance(gram, (DenseGram, SparseGram)):
+            what = f"Gram matrix {m} must be a dense or sparse matrix because kernels='precomputed', found"
+            raise Unsupported(f"{what} {type(gram).__name__}; with rows and kernels instead, leave 'precomputed' out")
+    return Blocks([], grams, [], [], [*range(len(grams))], None, f"{len(grams)} precomputed Gram matrices")
 
 
 def _one_array(given: Sequence[Any]) -> Sequence[Any]:

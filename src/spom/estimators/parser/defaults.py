@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -42,13 +43,13 @@ def crossing_share(bank: Treebank, most: int = SAMPLE) -> float:
     return float(np.mean(found)) if found else 0.0
 
 
-def chosen_projective(given: Any, bank: Treebank) -> tuple[bool, str]:
-    """Return (whether trees must be projective, why)."""
+def chosen_projective(given: Any, crossing: Callable[[], float]) -> tuple[bool, str]:
+    """Return (whether trees must be projective, why); `crossing` gives the share of trees with crossing arcs."""
     if not (isinstance(given, str) and given == "auto"):
         if not isinstance(given, (bool, np.bool_)):
             raise ValueError(f"projective must be True, False or 'auto'; it is {given!r}")
         return bool(given), f"{'projective' if given else 'all'} trees, as given"
-    share = crossing_share(bank)
+    share = crossing()
     projective = share <= CROSSING
     return projective, f"{'projective' if projective else 'all'} trees: {100 * share:.1f} % have crossing arcs"
 

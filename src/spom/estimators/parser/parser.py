@@ -22,7 +22,14 @@ from spom.decoders.inside_outside import inside_outside
 from spom.decoders.nonprojective import matrix_tree
 from spom.errors import DataError, Unsupported
 from spom.estimators.explanation import Explanation, explain_heads, template_scores
-from spom.estimators.parser.defaults import WHOLE, check_batch, chosen_penalty, chosen_projective, chosen_update
+from spom.estimators.parser.defaults import (
+    WHOLE,
+    check_batch,
+    chosen_penalty,
+    chosen_projective,
+    chosen_update,
+    crossing_share,
+)
 from spom.estimators.parser.pruning import Pruning, largest_share, relation_share, select_templates
 from spom.estimators.parser.saving import SavingParser
 from spom.estimators.parser.stages import Held, Stages, crossed_guides, gold_relations, share
@@ -180,7 +187,7 @@ class DependencyParser(TakesPenalty, TakesCallbacks, SavingParser, BaseEstimator
         bank = _trees(X, "X")
         if self.labels and held is not None:
             check_dev(np.array(held.relation_names), np.array(bank.relation_names))
-        projective, why = chosen_projective(self.projective, bank)
+        projective, why = chosen_projective(self.projective, lambda: crossing_share(bank))
         run = self._run(projective, len(bank), lambda: self._contents(bank, held), **watch)
         with run.trainer.running():
             self.__dict__.update(self._learnt(run, bank, held), trees_=why)
@@ -295,7 +302,7 @@ class DependencyParser(TakesPenalty, TakesCallbacks, SavingParser, BaseEstimator
         if hasattr(self, "arcs_"):
             run = self._run(self.projective_, None)
         else:
-            projective, why = chosen_projective(self.projective, bank)
+            projective, why = chosen_projective(self.projective, lambda: crossing_share(bank))
             run = self._run(projective, len(bank))
             self._begin(run, bank, relations)
             self.trees_ = why

@@ -12,7 +12,7 @@ from spom.core.arrays import Arrays, Floats
 from spom.core.state import State
 from spom.data.treebank import Treebank
 from spom.errors import Unsupported
-from spom.estimators.parser.defaults import chosen_projective
+from spom.estimators.parser.defaults import chosen_projective, crossing_share
 from spom.estimators.parser.stages import Held, gold_relations
 from spom.estimators.training import Learner, described, shares
 from spom.estimators.training.streams import Stream, windows_of
@@ -100,7 +100,7 @@ def fit_stream(parser: Any, stream: Stream, dev: Any, relations: Iterable[str] |
         raise Unsupported("prune= and second_stage need all sentences at once: a stream is read once")
     windows = (checked(bank) for bank in windows_of(stream, parser.epochs))
     first = next(windows)
-    projective, why = chosen_projective(parser.projective, first)
+    projective, why = chosen_projective(parser.projective, lambda: crossing_share(first))
 
     def contents() -> dict[str, Any]:
         return {"data": "stream", "labels": described(list(parser.relations_))}

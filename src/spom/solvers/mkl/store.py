@@ -189,6 +189,7 @@ def stacked(grams: list[Gram], n: int, dtype: Any) -> Reals:
         return np.empty((0, n), dtype=dtype)
     base: Any = arrays[0].base
     together = isinstance(base, np.ndarray) and base.shape == (len(arrays), n, n) and base.flags.c_contiguous
+    together = together and base.dtype == dtype
     if together and all(a.base is base and a.ctypes.data == base[m].ctypes.data for m, a in enumerate(arrays)):
         whole: Reals = base.reshape(-1, n)
         return whole

@@ -303,7 +303,7 @@ class FrankWolfeMKL:
     @property
     def coef(self) -> Floats:
         """(tokens, labels): theta_m = scale[m] sum_t coef[t] phi_m(x_t)."""
-        return np.ascontiguousarray(self._dual.A.T)
+        return np.array(self._dual.A.T, order="C")
 
     def parts(self) -> tuple[Floats, Floats, Floats]:
         """Return (coefficients of each kernel, weights of explicit blocks, transitions), as the online solver does."""
