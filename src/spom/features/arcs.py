@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from spom.core.arrays import Ints, under
+from spom.core.arrays import Ints, read_only, under
 from spom.data.columns import Columns
 from spom.data.interning import Codes
 from spom.data.treebank import Treebank
@@ -37,16 +37,30 @@ class ArcCodes:
     sizes: Ints
 
 
-@dataclass(frozen=True)
-class ArcLayout:
-    """The places of weights: `families` is the table for `arc_spaces`; the `rows` rows have `size` weights in all."""
+class Layout(NamedTuple):
+    """The places of weights: `families` is the table for `arc_spaces`; the `rows` rows have `size` weights in all.
 
-    ends: Ints
-    atoms: Ints
-    families: Ints
-    rows: int
-    size: int
-    columns: tuple[int, ...]
+    `ends` and `atoms` are the attributes of each side, `sets` the columns whose tags between words are features. Arrays
+    are read-only.
+    """
+
+    ends: Annotated[Ints, spaces.VECTOR]
+    atoms: Annotated[Ints, spaces.TABLE]
+    families: Annotated[Ints, spaces.TABLE]
+    sets: Annotated[Ints, spaces.VECTOR]
+    upos: Annotated[int, "int64"]
+    rows: Annotated[int, "int64"]
+    size: Annotated[int, "int64"]
+
+    @classmethod
+    def of(cls, arrays: tuple[Ints, Ints, Ints, Ints], upos: int, rows: int, size: int) -> Layout:
+        """Return a layout as kernels take it, from (ends, atoms, families, sets)."""
+        ends, atoms, families, sets = (read_only(a) for a in arrays)
+        return cls(ends, atoms, families, sets, upos, rows, size)
+
+    def __reduce__(self) -> Any:
+        # A copy or a pickle of a read-only array is writable.
+        return Layout.of, (self[:4], *self[4:])
 
     @property
     def counts(self) -> list[int]:
@@ -54,12 +68,12 @@ class ArcLayout:
         found: list[int] = np.diff(np.append(self.families[:, spaces.BASE], self.rows)).tolist()
         return found
 
-    def with_slots(self, active: NDArray[np.bool_]) -> ArcLayout:
+    def with_slots(self, active: NDArray[np.bool_]) -> Layout:
         """Return the same rows with weights for these slots of each family."""
         families, start = self.families.copy(), 0
         for entry, slots, rows in zip(families, active, self.counts, strict=True):
             start = _place_slots(entry, slots, start, rows)
-        return replace(self, families=families, size=start)
+        return self._replace(families=read_only(families), size=start)
 
 
 class ArcTemplates:
@@ -177,7 +191,7 @@ class ArcTemplates:
         """Return the number of codes of a column: unknown, the known ones, the root, and no word at all."""
         return len(self.vocabularies[name]) + 3
 
-    def layout(self, apart: bool = False) -> ArcLayout:
+    def layout(self, apart: bool = False) -> Layout:
         """Place the weights of each family; needs the vocabularies.
 
         `apart` gives each template a table of its own, in which the slot is one more attribute. It is for callers whose
@@ -209,7 +223,9 @@ class ArcTemplates:
                 start = _place_slots(table[f], self.active[which], start, rows)
         atoms_of = [(columns.index(c), hop, self.radix(c)) for side in index for c, hop in side]
         ends = np.cumsum([0, *(len(side) for side in index)]).astype(np.int64)
-        return ArcLayout(ends, np.array(atoms_of, dtype=np.int64).reshape(-1, 3), table, base, start, self._sets())
+        packed = np.array(atoms_of, dtype=np.int64).reshape(-1, 3)
+        sets = np.unique([columns.index(f.between) for f in self.families if f.between]).astype(np.int64)
+        return Layout.of((ends, packed, table, sets), columns.index("upos"), base, start)
 
     def _entry(self, entry: Ints, radices: list[int], base: int, name: str, most: int) -> int:
         """Fill the part of a family's entry that says where its rows are; return its number of rows."""
@@ -235,9 +251,6 @@ class ArcTemplates:
     def _pairs(self, family: Family) -> int:
         sizes = {-1: 1, spaces.GAP: spaces.GAPS, spaces.SAME: spaces.SAMES}
         return sizes.get(family.pair, self.radix("upos") + 1)
-
-    def _sets(self) -> tuple[int, ...]:
-        return tuple(sorted({self.columns.index(f.between) for f in self.families if f.between}))
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return names and vocabularies as arrays."""

@@ -33,7 +33,7 @@ from spom.estimators.parser.defaults import chosen_penalty
 from spom.estimators.parser.stages import Stages, gold_relations
 from spom.estimators.pruning import FEWEST, asked_rate, is_worse, runs, will_do
 from spom.features.arc_spaces import HEAD, MODIFIER, PAIR, SALT
-from spom.features.arcs import ArcCodes, ArcLayout, ArcTemplates, with_roots
+from spom.features.arcs import ArcCodes, ArcTemplates, Layout, with_roots
 from spom.solvers.structured.trees.garrote import best_templates
 from spom.solvers.structured.trees.knockoffs import TemplateDiscovery, discover_arcs
 from spom.solvers.structured.trees.relations import LabelLearner, LabelModel
@@ -263,7 +263,7 @@ def ranked_templates(run: Stages, templates: ArcTemplates, codes: ArcCodes, gold
     return Pruning(names, beta, mask, reasons, why, time.perf_counter() - begin)
 
 
-def choose(templates: ArcTemplates, layout: ArcLayout, beta: Floats, wanted: int) -> tuple[Ints, NDArray[np.bool_]]:
+def choose(templates: ArcTemplates, layout: Layout, beta: Floats, wanted: int) -> tuple[Ints, NDArray[np.bool_]]:
     """Return (the templates to keep, which of all are in a family within the budget)."""
     families = np.array([f for f, _ in templates.places])
     value = np.bincount(families, weights=beta, minlength=len(templates.families))

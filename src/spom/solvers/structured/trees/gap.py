@@ -11,14 +11,14 @@ from spom.core.arrays import Floats, Ints, Singles, aligned_singles
 from spom.core.jit import kernel
 from spom.errors import Unsupported
 from spom.features.arc_spaces import HEAD_OF, MODIFIER_OF, Shorts, longest_sentence, sentence_of
-from spom.features.arcs import ArcCodes, ArcTemplates
+from spom.features.arcs import ArcCodes, ArcTemplates, Layout
 from spom.penalties import Zero
 from spom.penalties.forms import NO_ELASTIC, Split
 from spom.solvers.structured.gap import Certificate, Part, certify
 from spom.solvers.structured.structures import LOG, Loss, Parts, residual
 from spom.solvers.structured.trees.learning import Learnt, Task, TreeRule, change_arc, score_sentence
 from spom.solvers.structured.trees.model import ArcModel, block_view
-from spom.solvers.structured.trees.space import Layout, layout_of, make_space
+from spom.solvers.structured.trees.space import make_space
 
 
 @kernel("void(Task, Layout, TreeRule, Learnt, Learnt, float64[:, ::1])")
@@ -61,11 +61,10 @@ class TreeField:
     def __init__(
         self, templates: ArcTemplates, codes: ArcCodes, gold: Ints, limits: Shorts, *, projective: bool
     ) -> None:
-        layout = templates.layout()
-        self.templates, self.task, self.layout = templates, Task.of(codes, gold, limits), layout_of(templates, layout)
+        self.templates, self.task, self.layout = templates, Task.of(codes, gold, limits), templates.layout()
         self.rule, self.sentences = TreeRule.of(templates, Loss(LOG, 0.0), projective), codes.first.size
         # Scales are never summed, so only zeros are added to these sums for a mean.
-        self._unused = aligned_singles(layout.size)
+        self._unused = aligned_singles(self.layout.size)
 
     def table(self, weights: Singles) -> Learnt:
         """Return weights as kernels take them."""

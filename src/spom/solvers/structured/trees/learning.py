@@ -37,14 +37,13 @@ from spom.features.arc_spaces import (
     longest_sentence,
     sentence_of,
 )
-from spom.features.arcs import ArcCodes, ArcTemplates
+from spom.features.arcs import ArcCodes, ArcTemplates, Layout
 from spom.penalties import Zero
 from spom.penalties.forms import Prox, compiled_prox
 from spom.solvers.structured.structures import MIRA, PERCEPTRON, Loss, Parts, Structure, is_sum, residual, structure
 from spom.solvers.structured.trees.scoring import score_arcs, to_matrix
 from spom.solvers.structured.trees.space import (
     WEIGHTS,
-    Layout,
     Space,
     corpus_of,
     index_of,

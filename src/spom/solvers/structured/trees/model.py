@@ -13,9 +13,9 @@ import numpy as np
 
 from spom.core.arrays import Floats, Ints, Singles, aligned_singles, read_only
 from spom.features.arc_spaces import AT, LENGTHS, START, WIDE, Shorts
-from spom.features.arcs import ArcCodes, ArcLayout, ArcTemplates
+from spom.features.arcs import ArcCodes, ArcTemplates, Layout
 from spom.solvers.structured.trees.scoring import parse_sentences
-from spom.solvers.structured.trees.space import Layout, corpus_of, layout_of
+from spom.solvers.structured.trees.space import corpus_of
 
 
 class Entries(NamedTuple):
@@ -33,7 +33,7 @@ class ArcModel:
     """
 
     templates: ArcTemplates
-    layout: ArcLayout
+    layout: Layout
     limits: Shorts
     stored: Singles | Entries
 
@@ -51,10 +51,10 @@ class ArcModel:
     def compiled(self) -> tuple[Layout, Shorts, Singles]:
         """(layout, limits, folded weights) as kernels take them."""
         layout, weights = self.folded
-        return layout_of(self.templates, layout), read_only(self.limits), read_only(weights)
+        return layout, read_only(self.limits), read_only(weights)
 
     @cached_property
-    def folded(self) -> tuple[ArcLayout, Singles]:
+    def folded(self) -> tuple[Layout, Singles]:
         """The same scores with one weight per family and arc, the sum of up to three."""
         active = self.templates.active
         finest = np.zeros_like(active)
@@ -177,14 +177,14 @@ def mean_into_ball(weights: Singles, sums: Singles, rounds: float, radius: float
     return factor
 
 
-def block_view(weights: Singles, layout: ArcLayout, f: int, slot: int) -> Singles:
+def block_view(weights: Singles, layout: Layout, f: int, slot: int) -> Singles:
     """Return the weights of one template, (rows, entries of its slot), without a copy."""
     rows = layout.counts[f]
     start, wide, at = (int(layout.families[f, k]) for k in (START, WIDE, AT + slot))
     return weights[start : start + rows * wide].reshape(rows, wide)[:, at : at + LENGTHS[slot]]
 
 
-def weight_count(templates: ArcTemplates, layout: ArcLayout) -> int:
+def weight_count(templates: ArcTemplates, layout: Layout) -> int:
     """Return the number of weights of the templates; padding does not count."""
     rows = layout.counts
     return sum(rows[f] * LENGTHS[slot] for f, slot in templates.places)

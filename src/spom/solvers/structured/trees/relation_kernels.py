@@ -28,7 +28,8 @@ from spom.features.arc_spaces import (
     sentence_of,
     side_codes,
 )
-from spom.solvers.structured.trees.space import WEIGHTS, Layout
+from spom.features.arcs import Layout
+from spom.solvers.structured.trees.space import WEIGHTS
 
 Ids = NDArray[np.int32]
 

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from spom.core.arrays import Floats, Ints, aligned_singles, read_only
 from spom.core.jit import kernel
 from spom.features.arc_spaces import longest_sentence, sentence_of
-from spom.features.arcs import ArcCodes, ArcTemplates
+from spom.features.arcs import ArcCodes, ArcTemplates, Layout
 from spom.penalties import ElasticNet
 from spom.penalties.forms import compiled_prox, selection_form
 from spom.solvers.structured.structures import LOG, Loss, Parts, residual, structure
@@ -36,7 +36,7 @@ from spom.solvers.structured.trees.learning import (
     change_arcs,
     score_sentence,
 )
-from spom.solvers.structured.trees.space import Layout, arc_limits, layout_of, make_space, places_of, prepare
+from spom.solvers.structured.trees.space import arc_limits, make_space, places_of, prepare
 
 # The minimum number of sentences that a selection uses, and its share of a large treebank. Not tuned.
 LEAST, SHARE = 1500, 0.2
@@ -126,17 +126,17 @@ def select_rounds(
 
 @dataclass(frozen=True)
 class ArcSample:
-    """The sentences `order` of a task, and the templates at `places` (family, slot) of a layout of `size` weights."""
+    """The sentences `order` of a task, and the templates at `places` (family, slot) of a layout."""
 
     task: Task
     layout: Layout
     order: Ints
     places: Ints
     active: NDArray[np.bool_]
-    size: int
 
     def _table(self) -> Learnt:
-        return Learnt.of(self.active, aligned_singles(self.size), aligned_singles(self.size))
+        size = self.layout.size
+        return Learnt.of(self.active, aligned_singles(size), aligned_singles(size))
 
     def metric(self) -> Floats:
         """Return the weight d_m of each template."""
@@ -179,9 +179,9 @@ def select_arcs(
     begin = time.perf_counter()
     norms = selection_form(penalty, len(templates.blocks)).norms
     trial = small_templates(templates)
-    arrays, order = trial.layout(), drawn_sentences(codes, seed)
+    order = drawn_sentences(codes, seed)
     task = Task.of(codes, gold, arc_limits(trial, codes, gold))
-    sample = ArcSample(task, layout_of(trial, arrays), order, places_of(trial), trial.active, arrays.size)
+    sample = ArcSample(task, trial.layout(), order, places_of(trial), trial.active)
     metric = sample.metric()
     evidence, kept = sample.run(norms, metric, projective)
     return TemplateSelection(templates.blocks, kept, evidence, metric, order.size, time.perf_counter() - begin)

@@ -14,7 +14,6 @@ from spom.features.arc_spaces import (
     CODES,
     LIMITS,
     PAIR,
-    TABLE,
     VECTOR,
     Corpus,
     Sentence,
@@ -25,22 +24,11 @@ from spom.features.arc_spaces import (
     side_codes,
     tags_between,
 )
-from spom.features.arcs import ArcCodes, ArcLayout, ArcTemplates
+from spom.features.arcs import ArcCodes, ArcTemplates, Layout
 
 Places = NDArray[np.uint64]
 WEIGHTS = "Array(float32, 1, 'C', readonly=True)"
 NO_GUIDES: Ints = np.empty(0, dtype=np.int64)
-
-
-class Layout(NamedTuple):
-    """A layout of templates as kernels take it; `sets` are the columns whose tags between words are features."""
-
-    ends: Annotated[Ints, VECTOR]
-    atoms: Annotated[Ints, TABLE]
-    families: Annotated[Ints, TABLE]
-    sets: Annotated[Ints, VECTOR]
-    upos: Annotated[int, "int64"]
-    rows: Annotated[int, "int64"]
 
 
 class Space(NamedTuple):
@@ -62,13 +50,6 @@ def corpus_of(codes: ArcCodes, guides: Ints | None = None) -> Corpus:
     found = NO_GUIDES if guides is None else guides
     first, sizes = read_only(codes.first), read_only(codes.sizes)
     return Corpus(read_only(codes.codes), read_only(codes.kinds), first, sizes, read_only(found))
-
-
-def layout_of(templates: ArcTemplates, layout: ArcLayout) -> Layout:
-    """Return a layout as kernels take it."""
-    sets = read_only(np.array(layout.columns, dtype=np.int64))
-    ends, atoms, families = read_only(layout.ends), read_only(layout.atoms), read_only(layout.families)
-    return Layout(ends, atoms, families, sets, templates.columns.index("upos"), layout.rows)
 
 
 def places_of(templates: ArcTemplates) -> Ints:

@@ -24,8 +24,9 @@ from spom.features.arc_spaces import (
     longest_sentence,
     sentence_of,
 )
+from spom.features.arcs import Layout
 from spom.solvers.structured.trees.scoring import score_arcs, to_matrix
-from spom.solvers.structured.trees.space import WEIGHTS, Layout, Space, make_space, prepare, prepare_pairs
+from spom.solvers.structured.trees.space import WEIGHTS, Space, make_space, prepare, prepare_pairs
 
 Flags = NDArray[np.bool_]
 

@@ -80,7 +80,7 @@ class SecondOrderSolver(ArcSolver):
     def _pass(self, order: Ints, size: float) -> float:
         lessons = Lessons(corpus_of(self.codes), read_only(self.gold), read_only(self.kept))
         arcs, parts = (self.weights[: self.layout.size], self.sums[: self.layout.size]), self._of_parts()
-        model = PartModel(self._compiled(), read_only(arcs[0]), self.parts.compiled, parts.fixed)
+        model = PartModel(self.layout, read_only(arcs[0]), self.parts.compiled, parts.fixed)
         learnt = Learnt(arcs[0], read_only(arcs[0]), arcs[1], self.blocks)
         loss = Loss(loss_code(self.loss, LOSSES, "trees of second order"), self.cost)
         found = float(learn_parts(lessons, order, size, model, loss, learnt, parts, float(self.rounds)))
