@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from spom.data.interning import Codes
 from spom.data.treebank import Treebank
 from spom.errors import DataError
 from spom.features import arc_spaces as spaces
-from spom.features.arc_sets import COLUMNS, SETS, Family, parse_template, template_name
+from spom.features.arc_sets import COLUMNS, SETS, Atom, Family, parse_template, template_name
 from spom.features.streams import narrow
 from spom.features.vocabulary import Vocabulary
 
@@ -199,7 +200,7 @@ class ArcTemplates:
         """
         places = [(f, slot) for f, slot in self.places] if apart else [(f, 0) for f in range(len(self.families))]
         columns = self.columns
-        index: dict[tuple[Any, ...], int] = {}
+        index: dict[tuple[Atom, ...], int] = {}
         table = np.full((len(places), spaces.FIELDS), -1, dtype=np.int64)
         base = start = 0
         for f, (which, slot) in enumerate(places):
@@ -213,7 +214,7 @@ class ArcTemplates:
                     raise DataError(f"template {family.name!r}: the words between make no template of this kind")
                 table[f, spaces.SET] = columns.index(family.between)
             last = spaces.LENGTHS[slot] if apart else (self.radix(family.between) if family.between else 1)
-            radices = [self._values(family.head), self._values(family.modifier), self._pairs(family), last]
+            radices = [self.values(family.head), self.values(family.modifier), self._pairs(family), last]
             name = template_name(family.name, slot) if apart else family.name
             rows = self._entry(table[f], radices, base, name, 2 << self.table_bits if apart else EXACT_ROWS)
             base += rows
@@ -221,11 +222,8 @@ class ArcTemplates:
                 table[f, spaces.SET] = slot
             else:
                 start = _place_slots(table[f], self.active[which], start, rows)
-        atoms_of = [(columns.index(c), hop, self.radix(c)) for side in index for c, hop in side]
-        ends = np.cumsum([0, *(len(side) for side in index)]).astype(np.int64)
-        packed = np.array(atoms_of, dtype=np.int64).reshape(-1, 3)
         sets = np.unique([columns.index(f.between) for f in self.families if f.between]).astype(np.int64)
-        return Layout.of((ends, packed, table, sets), columns.index("upos"), base, start)
+        return Layout.of((*self.packed(index), table, sets), columns.index("upos"), base, start)
 
     def _entry(self, entry: Ints, radices: list[int], base: int, name: str, most: int) -> int:
         """Fill the part of a family's entry that says where its rows are; return its number of rows."""
@@ -242,11 +240,16 @@ class ArcTemplates:
         entry[spaces.SALT] = 0 if exact else 2 * zlib.crc32(name.encode()) + 1
         return rows
 
-    def _values(self, atoms: tuple[tuple[str, int], ...]) -> int:
-        product = 1
-        for column, _ in atoms:
-            product *= self.radix(column)
-        return product
+    def values(self, atoms: tuple[Atom, ...]) -> int:
+        """Return the number of values of a side's attributes."""
+        return math.prod(self.radix(column) for column, _ in atoms)
+
+    def packed(self, sides: Iterable[tuple[Atom, ...]]) -> tuple[Ints, Ints]:
+        """Return (ends, atoms) of sides, as `arc_spaces.side_codes` reads them."""
+        listed, columns = list(sides), self.columns
+        atoms = [(columns.index(c), hop, self.radix(c)) for side in listed for c, hop in side]
+        ends = np.cumsum([0, *(len(side) for side in listed)]).astype(np.int64)
+        return ends, np.array(atoms, dtype=np.int64).reshape(-1, 3)
 
     def _pairs(self, family: Family) -> int:
         sizes = {-1: 1, spaces.GAP: spaces.GAPS, spaces.SAME: spaces.SAMES}

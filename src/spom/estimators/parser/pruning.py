@@ -37,6 +37,7 @@ from spom.features.arcs import ArcCodes, ArcTemplates, Layout, with_roots
 from spom.solvers.structured.trees.garrote import best_templates
 from spom.solvers.structured.trees.knockoffs import TemplateDiscovery, discover_arcs
 from spom.solvers.structured.trees.relations import LabelLearner, LabelModel
+from spom.solvers.structured.trees.select import small_templates
 
 # The least number of templates, as a share, for which the budget of their cost is computed.
 LEAST_SHARE = 0.2
@@ -44,7 +45,6 @@ LEAST_SHARE = 0.2
 HALF, WEIGHTS = 0.5, (0.5, 0.65, 0.8)
 # The share of the sentences for training, and the maximum number of others held out.
 LEARNT, HELD_OUT = 0.2, 400
-SELECTION_BITS = 14
 # Relative cost of a family: one that uses a single word, and others with a small table or with one shared by hashing;
 # and the factor for families that use the tags between.
 SINGLE, SMALL, HASHED, TAGS = 1.0, 5.0, 15.0, 4.0
@@ -244,10 +244,7 @@ def ranked_templates(run: Stages, templates: ArcTemplates, codes: ArcCodes, gold
     """Return the `wanted` best templates by the garrote and their cost."""
     begin = time.perf_counter()
     names = templates.blocks
-    # Small tables are good enough for the choice, and much faster.
-    trial = templates.keep(np.arange(len(names)))
-    trial.table_bits = min(templates.table_bits, SELECTION_BITS)
-    solver = run.solver(trial, codes, gold, penalty=None)
+    solver = run.solver(small_templates(templates), codes, gold, penalty=None)
     count = codes.first.size
     order = np.random.default_rng(run.settings["seed"]).permutation(count)
     # With very few sentences all are used for both.
