@@ -96,7 +96,7 @@ class ArcTemplates:
         if isinstance(templates, str):
             if templates not in SETS:
                 raise DataError(f"there is no set of templates {templates!r}; the sets are: {', '.join(sorted(SETS))}")
-            templates = SETS[templates]()
+            templates = SETS[templates]
         if not 4 <= table_bits <= 24:
             raise ValueError(f"table_bits must be from 4 to 24; it is {table_bits!r}")
         self.table_bits, self.min_count = table_bits, min_count

@@ -91,8 +91,7 @@ class TableFeatures:
             if name not in names:
                 raise DataError(f"there is no column {name!r} to take as a {kind}; there are: {', '.join(names)}", None)
         learn = {"number": _number, "category": _category, "text": _text}
-        asked = {name: kind for name, kind in asked.items() if not kind.startswith("hashed")}
-        hashed = {name: _hashed(name, kind) for name, kind in (kinds or {}).items() if name not in asked}
+        hashed = {name: _hashed(name, kind) for name, kind in asked.items() if kind.startswith("hashed")}
         columns = []
         for name in names:
             if name in hashed:
