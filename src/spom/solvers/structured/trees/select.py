@@ -25,7 +25,7 @@ from spom.features.arc_spaces import longest_sentence, sentence_of
 from spom.features.arcs import ArcCodes, ArcTemplates, Layout
 from spom.penalties import ElasticNet
 from spom.penalties.forms import compiled_prox, selection_form
-from spom.solvers.structured.structures import LOG, Loss, Parts, residual, structure
+from spom.solvers.structured.structures import LOG, Loss, structure
 from spom.solvers.structured.trees.learning import (
     NORM,
     SCALE,
@@ -34,7 +34,7 @@ from spom.solvers.structured.trees.learning import (
     TreeRule,
     change_arc,
     change_arcs,
-    score_sentence,
+    sentence_residual,
 )
 from spom.solvers.structured.trees.space import arc_limits, make_space, places_of, prepare
 
@@ -111,15 +111,10 @@ def select_rounds(
 ) -> None:
     """Run one round of dual averaging per sentence; `sums` and `now` share a table, but have their own scales."""
     space = make_space(longest_sentence(task.corpus, order), layout.families.shape[0], layout.sets.size)
-    nothing, scratch = np.empty((0, 0)), np.empty(0)
     for t in range(order.size):
         sentence = sentence_of(task.corpus, order[t])
-        n, at = sentence.n, sentence.first
-        if n > 0:
-            scores, change = Parts(np.empty((n + 1, n + 1)), nothing), Parts(np.empty((n + 1, n + 1)), nothing)
-            count = score_sentence(sentence, layout, task, space, now, scores)
-            gold = task.gold[at : at + n + 1].copy()
-            residual(rule.structure, rule.loss, scores, gold, scratch, change)
+        if sentence.n > 0:
+            _, count, _, change = sentence_residual(sentence, layout, task, rule, space, now)
             change_arcs(layout, space, count, -1.0, change, sums)
         dual_scales(rule, metric, eta, t + 1.0, sums, now)
 
