@@ -22,7 +22,6 @@ from spom.solvers.structured.chains.sparse.pairs import (
     add_parts,
     dense_rows,
     fetch,
-    longest,
     part_count,
 )
 
@@ -256,7 +255,8 @@ class SparseWeights:
     def tag(self, tokens: Tokens) -> Ints:
         """Return the number of the best label of each token; ties go to the lower label."""
         out = np.empty(tokens.total, dtype=np.int64)
-        search = make_search(longest(tokens), self.chain.shape[1], part_count(self.pairs.parts))
+        longest = int(np.diff(tokens.offsets).max(initial=1))
+        search = make_search(longest, self.chain.shape[1], part_count(self.pairs.parts))
         bad = int(tag_all(tokens, self.frozen, search, out))
         if bad >= 0:
             raise DataError(f"sentence {bad}: the constraints and its scores forbid every sequence of its length")

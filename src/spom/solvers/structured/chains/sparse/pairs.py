@@ -30,11 +30,6 @@ class Pairs(NamedTuple):
     parts: Annotated[Ids, "int32[:, ::1]"]
 
 
-def longest(tokens: Tokens) -> int:
-    """Return the number of tokens of the longest sentence, at least 1."""
-    return max(1, int(np.diff(tokens.offsets).max(initial=1)))
-
-
 @kernel("void(Tokens, int64, Pairs, float32[::1])")
 def fetch(rows: Tokens, t: int, pairs: Pairs, values: Singles) -> None:
     """Prefetch the rows of the token after t, and the places of rows of the one after that."""
