@@ -18,7 +18,7 @@ from spom.solvers.structured.gap import Certificate, Part, certify
 from spom.solvers.structured.structures import LOG, Loss
 from spom.solvers.structured.trees.learning import Learnt, Task, TreeRule, change_arc, sentence_residual
 from spom.solvers.structured.trees.model import ArcModel, block_view
-from spom.solvers.structured.trees.space import make_space
+from spom.solvers.structured.trees.space import make_space, places_of
 
 
 @kernel("void(Task, Layout, TreeRule, Learnt, Learnt, float64[:, ::1])")
@@ -57,7 +57,7 @@ class TreeField:
         self, templates: ArcTemplates, codes: ArcCodes, gold: Ints, limits: Shorts, *, projective: bool
     ) -> None:
         self.templates, self.task, self.layout = templates, Task.of(codes, gold, limits), templates.layout()
-        self.rule, self.sentences = TreeRule.of(templates, Loss(LOG, 0.0), projective), codes.first.size
+        self.rule, self.sentences = TreeRule.of(places_of(templates), Loss(LOG, 0.0), projective), codes.first.size
         # Scales are never summed, so only zeros are added to these sums for a mean.
         self._unused = aligned_singles(self.layout.size)
 

@@ -37,7 +37,7 @@ from spom.features.arc_spaces import (
     longest_sentence,
     sentence_of,
 )
-from spom.features.arcs import ArcCodes, ArcTemplates, Layout
+from spom.features.arcs import ArcCodes, Layout
 from spom.penalties import Zero
 from spom.penalties.forms import Prox, compiled_prox
 from spom.solvers.structured.structures import MIRA, PERCEPTRON, Loss, Parts, Structure, is_sum, residual, structure
@@ -48,7 +48,6 @@ from spom.solvers.structured.trees.space import (
     corpus_of,
     index_of,
     make_space,
-    places_of,
     prepare,
 )
 
@@ -104,11 +103,9 @@ class TreeRule(NamedTuple):
     radius: Annotated[float, "float64"]
 
     @classmethod
-    def of(
-        cls, templates: ArcTemplates, loss: Loss, projective: bool, norms: Any = None, radius: float = np.inf
-    ) -> TreeRule:
+    def of(cls, places: Ints, loss: Loss, projective: bool, norms: Any = None, radius: float = np.inf) -> TreeRule:
         """Return the rule for a loss, with a penalty of the templates' norms or None."""
-        places, trees = places_of(templates), structure("projective-tree" if projective else "tree", loss)
+        trees = structure("projective-tree" if projective else "tree", loss)
         prox = compiled_prox(Zero() if norms is None else norms, len(places))
         return cls(trees, loss, prox, read_only(places), norms is not None, radius)
 

@@ -22,7 +22,7 @@ from spom.features.arc_spaces import LINE
 from spom.features.arcs import ArcCodes, ArcTemplates, Layout, words_of
 from spom.solvers import examples
 from spom.solvers.structured.trees.learner import TreeLearner
-from spom.solvers.structured.trees.model import Entries, in_threads, mean_into_ball
+from spom.solvers.structured.trees.model import Entries, Uncached, in_threads, mean_into_ball
 from spom.solvers.structured.trees.relation_kernels import (
     LabelSums,
     LabelTable,
@@ -35,7 +35,7 @@ from spom.solvers.structured.trees.space import corpus_of
 
 
 @dataclass(frozen=True)
-class LabelModel:
+class LabelModel(Uncached):
     """Weights of relations: all, in rows padded to whole cache lines, or `Entries`, with unpadded rows.
 
     `root` is the relation of all words below the root and of no others, or -1 if there is none.
@@ -78,9 +78,6 @@ class LabelModel:
         width, count = label_width(len(self.names)), len(self.names)
         found = np.flatnonzero(self.stored)
         return Entries(found // width * count + found % width, self.stored[found])
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name not in ("weights", "table")}
 
     def find(self, codes: ArcCodes, trees: Ints, n_jobs: int = 1) -> Ints:
         """Return the relation of each word to its head in `trees`, as an index of `names`, in the codes' layout."""

@@ -19,13 +19,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spom.core.arrays import Floats, Ints, aligned_singles, read_only
+from spom.core.arrays import Floats, Ints, aligned_singles
 from spom.core.jit import kernel
 from spom.features.arc_spaces import longest_sentence, sentence_of
 from spom.features.arcs import ArcCodes, ArcTemplates, Layout
 from spom.penalties import ElasticNet
-from spom.penalties.forms import compiled_prox, selection_form
-from spom.solvers.structured.structures import LOG, Loss, structure
+from spom.penalties.forms import selection_form
+from spom.solvers.structured.structures import LOG, Loss
 from spom.solvers.structured.trees.learning import (
     NORM,
     SCALE,
@@ -145,10 +145,8 @@ class ArcSample:
         sums = self._table()
         now = sums._replace(blocks=sums.blocks.copy())
         now.blocks[SCALE] = 0.0
-        count, loss = self.places.shape[0], Loss(LOG, 0.0)
-        trees = structure("projective-tree" if projective else "tree", loss)
-        rule = TreeRule(trees, loss, compiled_prox(norms, count), read_only(self.places), True, np.inf)
-        select_rounds(self.task, self.order, self.layout, rule, metric, 1.0 / count, sums, now)
+        rule = TreeRule.of(self.places, Loss(LOG, 0.0), projective, norms)
+        select_rounds(self.task, self.order, self.layout, rule, metric, 1.0 / self.places.shape[0], sums, now)
         sizes = np.sqrt(np.maximum(sums.blocks[NORM][self.places[:, 0], self.places[:, 1]], 0.0))
         kept = np.flatnonzero(now.blocks[SCALE][self.places[:, 0], self.places[:, 1]])
         return sizes / (max(1, self.order.size) * metric), kept

@@ -141,7 +141,7 @@ class ArcSolver(TreeLearner):
     def _rule(self) -> TreeRule:
         loss = Loss(loss_code(self.loss, list(STEPS), "trees"), self.cost)
         norms = None if self.penalty is None else self.on_norms
-        return TreeRule.of(self.templates, loss, self.projective, norms, self.radius)
+        return TreeRule.of(self.places, loss, self.projective, norms, self.radius)
 
     def feed(self, codes: ArcCodes, gold: Ints, guides: Ints | None = None) -> None:
         """Learn from other sentences, with the same vocabularies and templates."""
