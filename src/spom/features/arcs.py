@@ -11,7 +11,7 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from spom.core.arrays import Ints, read_only, under
+from spom.core.arrays import Ints, offsets_of, read_only, under
 from spom.data.columns import Columns
 from spom.data.interning import Codes
 from spom.data.treebank import Treebank
@@ -248,7 +248,7 @@ class ArcTemplates:
         """Return (ends, atoms) of sides, as `arc_spaces.side_codes` reads them."""
         listed, columns = list(sides), self.columns
         atoms = [(columns.index(c), hop, self.radix(c)) for side in listed for c, hop in side]
-        ends = np.cumsum([0, *(len(side) for side in listed)]).astype(np.int64)
+        ends = offsets_of([len(side) for side in listed])
         return ends, np.array(atoms, dtype=np.int64).reshape(-1, 3)
 
     def _pairs(self, family: Family) -> int:

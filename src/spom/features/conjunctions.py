@@ -210,7 +210,7 @@ def packed(found: NDArray[np.int32], offsets: Ints) -> Rows:
     if flat.size == 0 or flat.min() >= 0:
         return Rows(np.arange(n + 1, dtype=np.int64) * width, flat, NO_VALUES, offsets)
     there = found >= 0
-    indptr = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(there.sum(axis=1, dtype=np.int64))])
+    indptr = offsets_of(there.sum(axis=1))
     return Rows(indptr, flat[there.reshape(-1)], NO_VALUES, offsets)
 
 

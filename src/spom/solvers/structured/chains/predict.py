@@ -11,11 +11,10 @@ from spom.core.arrays import Floats, Ints, Singles, is_sparse
 from spom.core.jit import kernel
 from spom.decoders.forward_backward import forward_backward
 from spom.decoders.viterbi_lanes import Lanes, lay_out, viterbi_lanes
-from spom.errors import DataError
 from spom.solvers.structured.chains.data import Tokens
 from spom.solvers.structured.chains.scores import plain_scores
 from spom.solvers.structured.chains.sentence import longest_of
-from spom.solvers.structured.chains.sparse.decoding import SparseWeights
+from spom.solvers.structured.chains.sparse.decoding import SparseWeights, check_allowed
 
 
 @kernel("int64(Tokens, float32[:, ::1], float64[:, ::1], int64[::1])")
@@ -56,24 +55,19 @@ def score_rows(tokens: Tokens, table: Singles, out: Floats) -> None:
     plain_scores(tokens, 0, table, np.empty(table.shape[1], dtype=np.float32), out)
 
 
-def _checked(bad: int) -> None:
-    if bad >= 0:
-        raise DataError(f"sentence {bad}: the constraints and its scores forbid every sequence of its length")
-
-
 def tag(tokens: Tokens, table: Any, chain: Floats) -> Ints:
     """Return the number of the best label of each token."""
     if is_sparse(table):
         return SparseWeights.of(table, chain).tag(tokens)
     out = np.empty(tokens.total, dtype=np.int64)
-    _checked(int(tag_rows(tokens, table, chain, out)))
+    check_allowed(int(tag_rows(tokens, table, chain, out)))
     return out
 
 
 def marginals(tokens: Tokens, table: Any, chain: Floats) -> Floats:
     """Return the probability of each label at each token, (tokens, labels)."""
     out = np.empty((tokens.total, chain.shape[1]))
-    _checked(int(marginal_rows(scores(tokens, table, chain.shape[1]), tokens.offsets, chain, out)))
+    check_allowed(int(marginal_rows(scores(tokens, table, chain.shape[1]), tokens.offsets, chain, out)))
     return out
 
 

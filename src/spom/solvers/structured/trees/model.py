@@ -56,7 +56,7 @@ class ArcModel(Uncached):
 
     @cached_property
     def compiled(self) -> tuple[Layout, Shorts, Singles]:
-        """(layout, limits, weights) as kernels take them, with one weight per family and arc, the sum of up to three."""
+        """(layout, limits, weights) as kernels take them; a family has one weight per arc, the sum of up to three."""
         active = self.templates.active
         finest = np.zeros_like(active)
         finest[np.arange(active.shape[0]), 2 - np.argmax(active[:, ::-1], axis=1)] = True

@@ -7,7 +7,7 @@ from typing import Annotated, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from spom.core.arrays import Ints
+from spom.core.arrays import Ints, offsets_of
 from spom.core.arrays import Singles as Singles
 from spom.core.jit import kernel
 from spom.core.prefetch import prefetch
@@ -148,7 +148,7 @@ def dense_rows(pairs: Pairs) -> tuple[Pairs, Ints]:
     if total < FEWEST:
         return pairs, place
     sizes = np.diff(pairs.starts)
-    starts = np.concatenate([[0], np.cumsum(np.where(sizes * SHARE > total, total, sizes))]).astype(np.int64)
+    starts = offsets_of(np.where(sizes * SHARE > total, total, sizes))
     wide = Pairs(starts, np.empty(starts[-1], dtype=np.int32), pairs.parts)
     widen(pairs, starts, wide.labels, place)
     return wide, place
