@@ -17,6 +17,7 @@ There is a compact set, and a large one that combines every head part with every
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from spom.errors import DataError
@@ -177,14 +178,9 @@ _COMPACT = (
 )
 
 
-def with_slots(families: tuple[str, ...] | list[str]) -> list[str]:
+def with_slots(families: Sequence[str]) -> list[str]:
     """Return each family plain, with direction, and with direction and distance."""
     return [template_name(family, slot) for family in families for slot in range(len(SLOTS))]
-
-
-def compact_templates() -> list[str]:
-    """Return the sixty templates of the compact set."""
-    return list(_COMPACT)
 
 
 def large_templates() -> list[str]:
@@ -213,12 +209,11 @@ _FEATURES = (
 )
 
 
-def default_templates() -> list[str]:
-    """Return the compact set and templates of morphological features."""
-    return [*_COMPACT, *_FEATURES]
-
-
-SETS = {"default": default_templates, "compact": compact_templates, "large": large_templates}
+SETS: dict[str, Sequence[str]] = {
+    "default": (*_COMPACT, *_FEATURES),
+    "compact": _COMPACT,
+    "large": large_templates(),
+}
 
 # Templates for the relation of a word to its head, given the whole tree.
 LABELS = (

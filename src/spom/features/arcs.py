@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+import math
 import zlib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from spom.core.arrays import Ints, under
+from spom.core.arrays import Ints, offsets_of, read_only, under
 from spom.data.columns import Columns
 from spom.data.interning import Codes
 from spom.data.treebank import Treebank
 from spom.errors import DataError
 from spom.features import arc_spaces as spaces
-from spom.features.arc_sets import COLUMNS, SETS, Family, parse_template, template_name
+from spom.features.arc_sets import COLUMNS, SETS, Atom, Family, parse_template, template_name
 from spom.features.streams import narrow
 from spom.features.vocabulary import Vocabulary
 
@@ -37,16 +38,30 @@ class ArcCodes:
     sizes: Ints
 
 
-@dataclass(frozen=True)
-class ArcLayout:
-    """The places of weights: `families` is the table for `arc_spaces`; the `rows` rows have `size` weights in all."""
+class Layout(NamedTuple):
+    """The places of weights: `families` is the table for `arc_spaces`; the `rows` rows have `size` weights in all.
 
-    ends: Ints
-    atoms: Ints
-    families: Ints
-    rows: int
-    size: int
-    columns: tuple[int, ...]
+    `ends` and `atoms` are the attributes of each side, `sets` the columns whose tags between words are features. Arrays
+    are read-only.
+    """
+
+    ends: Annotated[Ints, spaces.VECTOR]
+    atoms: Annotated[Ints, spaces.TABLE]
+    families: Annotated[Ints, spaces.TABLE]
+    sets: Annotated[Ints, spaces.VECTOR]
+    upos: Annotated[int, "int64"]
+    rows: Annotated[int, "int64"]
+    size: Annotated[int, "int64"]
+
+    @classmethod
+    def of(cls, arrays: tuple[Ints, Ints, Ints, Ints], upos: int, rows: int, size: int) -> Layout:
+        """Return a layout as kernels take it, from (ends, atoms, families, sets)."""
+        ends, atoms, families, sets = (read_only(a) for a in arrays)
+        return cls(ends, atoms, families, sets, upos, rows, size)
+
+    def __reduce__(self) -> Any:
+        # A copy or a pickle of a read-only array is writable.
+        return Layout.of, (self[:4], *self[4:])
 
     @property
     def counts(self) -> list[int]:
@@ -54,12 +69,12 @@ class ArcLayout:
         found: list[int] = np.diff(np.append(self.families[:, spaces.BASE], self.rows)).tolist()
         return found
 
-    def with_slots(self, active: NDArray[np.bool_]) -> ArcLayout:
+    def with_slots(self, active: NDArray[np.bool_]) -> Layout:
         """Return the same rows with weights for these slots of each family."""
         families, start = self.families.copy(), 0
         for entry, slots, rows in zip(families, active, self.counts, strict=True):
             start = _place_slots(entry, slots, start, rows)
-        return replace(self, families=families, size=start)
+        return self._replace(families=read_only(families), size=start)
 
 
 class ArcTemplates:
@@ -81,7 +96,7 @@ class ArcTemplates:
         if isinstance(templates, str):
             if templates not in SETS:
                 raise DataError(f"unknown set of templates {templates!r}; available: {', '.join(sorted(SETS))}")
-            templates = SETS[templates]()
+            templates = SETS[templates]
         if not 4 <= table_bits <= 24:
             raise ValueError(f"table_bits must be from 4 to 24; it is {table_bits!r}")
         self.table_bits, self.min_count = table_bits, min_count
@@ -177,7 +192,7 @@ class ArcTemplates:
         """Return the number of codes of a column: unknown, the known ones, the root, and no word at all."""
         return len(self.vocabularies[name]) + 3
 
-    def layout(self, apart: bool = False) -> ArcLayout:
+    def layout(self, apart: bool = False) -> Layout:
         """Place the weights of each family; needs the vocabularies.
 
         `apart` gives each template a table of its own, in which the slot is one more attribute. It is for callers whose
@@ -185,7 +200,7 @@ class ArcTemplates:
         """
         places = [(f, slot) for f, slot in self.places] if apart else [(f, 0) for f in range(len(self.families))]
         columns = self.columns
-        index: dict[tuple[Any, ...], int] = {}
+        index: dict[tuple[Atom, ...], int] = {}
         table = np.full((len(places), spaces.FIELDS), -1, dtype=np.int64)
         base = start = 0
         for f, (which, slot) in enumerate(places):
@@ -199,7 +214,7 @@ class ArcTemplates:
                     raise DataError(f"template {family.name!r}: words between are not available here")
                 table[f, spaces.SET] = columns.index(family.between)
             last = spaces.LENGTHS[slot] if apart else (self.radix(family.between) if family.between else 1)
-            radices = [self._values(family.head), self._values(family.modifier), self._pairs(family), last]
+            radices = [self.values(family.head), self.values(family.modifier), self._pairs(family), last]
             name = template_name(family.name, slot) if apart else family.name
             rows = self._entry(table[f], radices, base, name, 2 << self.table_bits if apart else EXACT_ROWS)
             base += rows
@@ -207,9 +222,8 @@ class ArcTemplates:
                 table[f, spaces.SET] = slot
             else:
                 start = _place_slots(table[f], self.active[which], start, rows)
-        atoms_of = [(columns.index(c), hop, self.radix(c)) for side in index for c, hop in side]
-        ends = np.cumsum([0, *(len(side) for side in index)]).astype(np.int64)
-        return ArcLayout(ends, np.array(atoms_of, dtype=np.int64).reshape(-1, 3), table, base, start, self._sets())
+        sets = np.unique([columns.index(f.between) for f in self.families if f.between]).astype(np.int64)
+        return Layout.of((*self.packed(index), table, sets), columns.index("upos"), base, start)
 
     def _entry(self, entry: Ints, radices: list[int], base: int, name: str, most: int) -> int:
         """Fill the part of a family's entry that says where its rows are; return its number of rows."""
@@ -226,18 +240,20 @@ class ArcTemplates:
         entry[spaces.SALT] = 0 if exact else 2 * zlib.crc32(name.encode()) + 1
         return rows
 
-    def _values(self, atoms: tuple[tuple[str, int], ...]) -> int:
-        product = 1
-        for column, _ in atoms:
-            product *= self.radix(column)
-        return product
+    def values(self, atoms: tuple[Atom, ...]) -> int:
+        """Return the number of values of a side's attributes."""
+        return math.prod(self.radix(column) for column, _ in atoms)
+
+    def packed(self, sides: Iterable[tuple[Atom, ...]]) -> tuple[Ints, Ints]:
+        """Return (ends, atoms) of sides, as `arc_spaces.side_codes` reads them."""
+        listed, columns = list(sides), self.columns
+        atoms = [(columns.index(c), hop, self.radix(c)) for side in listed for c, hop in side]
+        ends = offsets_of([len(side) for side in listed])
+        return ends, np.array(atoms, dtype=np.int64).reshape(-1, 3)
 
     def _pairs(self, family: Family) -> int:
         sizes = {-1: 1, spaces.GAP: spaces.GAPS, spaces.SAME: spaces.SAMES}
         return sizes.get(family.pair, self.radix("upos") + 1)
-
-    def _sets(self) -> tuple[int, ...]:
-        return tuple(sorted({self.columns.index(f.between) for f in self.families if f.between}))
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return names and vocabularies as arrays."""

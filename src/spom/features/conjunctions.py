@@ -14,12 +14,12 @@ from spom.core.arrays import Ints, offsets_of, under
 from spom.core.container import check_indices, check_offsets, check_shape, take
 from spom.core.jit import kernel
 from spom.data.columns import Columns
-from spom.data.interning import Codes, distinct
+from spom.data.interning import Codes
 from spom.errors import DataError, ModelFileError
 from spom.features import tables
 from spom.features.clusters import Clusters
 from spom.features.rows import NO_VALUES, Blocks, Rows
-from spom.features.streams import Spans, Stream, Template, derived, resolved
+from spom.features.streams import Spans, Stream, Template, derived, distinct_spans
 from spom.features.vocabulary import Vocabulary
 
 LARGEST = 2**31 - 1
@@ -210,7 +210,7 @@ def packed(found: NDArray[np.int32], offsets: Ints) -> Rows:
     if flat.size == 0 or flat.min() >= 0:
         return Rows(np.arange(n + 1, dtype=np.int64) * width, flat, NO_VALUES, offsets)
     there = found >= 0
-    indptr = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(there.sum(axis=1, dtype=np.int64))])
+    indptr = offsets_of(there.sum(axis=1))
     return Rows(indptr, flat[there.reshape(-1)], NO_VALUES, offsets)
 
 
@@ -347,9 +347,7 @@ class Coder:
         offsets = np.ascontiguousarray(columns.offsets)
         for column in self.words:
             mine = [(k, stream) for k, stream in enumerate(self.streams) if stream.column == column]
-            at = resolved(columns, mine[0][1])
-            local, first = distinct(columns.buffer, columns.start, columns.length, at)
-            spans = Spans(columns.buffer, columns.start[first, at], columns.length[first, at])
+            local, spans = distinct_spans(columns, mine[0][1])
             words = self.words[column].add(*spans) if grow else self.words[column].lookup(*spans)
             unknown = np.flatnonzero(words == 0)
             for k, stream in mine:

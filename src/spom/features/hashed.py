@@ -11,11 +11,12 @@ from spom.core.arrays import Ints
 from spom.core.container import check_indices, check_shape, take
 from spom.core.jit import kernel
 from spom.data.columns import Columns
-from spom.data.interning import BYTES, Bytes, Codes, distinct, hash_bytes
+from spom.data.interning import BYTES, Bytes, Codes, hash_bytes
 from spom.errors import ModelFileError
 from spom.features.clusters import Clusters
 from spom.features.rows import NO_VALUES, Blocks, Rows
-from spom.features.streams import LENGTHS, OFFSETS, Spans, Stream, Template, derived, resolved
+from spom.features.streams import Spans, Template, derived, distinct_spans
+from spom.features.vocabulary import LENGTHS, OFFSETS
 
 
 class Hashed:
@@ -53,7 +54,7 @@ class Hashed:
         spans: dict[int | str, tuple[Codes, Spans]] = {}
         for k, stream in enumerate(self.streams):
             if stream.column not in spans:
-                spans[stream.column] = _distinct(columns, stream)
+                spans[stream.column] = distinct_spans(columns, stream)
             local, strings = spans[stream.column]
             found = derived(strings, stream.steps, self.clusters)
             hash_stream(*found, local, offsets, self.reach, self.boundaries, padded[k])
@@ -103,12 +104,6 @@ class Hashed:
         if self.clusters is not None:
             found.update({f"clusters.{key}": value for key, value in self.clusters.arrays().items()})
         return found
-
-
-def _distinct(columns: Columns, stream: Stream) -> tuple[Codes, Spans]:
-    at = resolved(columns, stream)
-    local, first = distinct(columns.buffer, columns.start, columns.length, at)
-    return local, Spans(columns.buffer, columns.start[first, at], columns.length[first, at])
 
 
 @kernel(f"void({BYTES}, {OFFSETS}, {LENGTHS}, int32[::1], int64[::1], int64, boolean, uint64[::1])")

@@ -69,7 +69,7 @@ class MatrixFeatures(InBlocks):
             return rows
         ids = self._place[rows.indices]
         known = ids >= 0
-        before = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(known, dtype=np.int64)])
+        before = offsets_of(known)
         return Rows(
             before[rows.indptr], ids[known], rows.values[known] if rows.values.size else NO_VALUES, rows.offsets
         )

@@ -91,8 +91,7 @@ class TableFeatures:
             if name not in names:
                 raise DataError(f"unknown column {name!r} for the kind {kind}; available: {', '.join(names)}", None)
         learn = {"number": _number, "category": _category, "text": _text}
-        asked = {name: kind for name, kind in asked.items() if not kind.startswith("hashed")}
-        hashed = {name: _hashed(name, kind) for name, kind in (kinds or {}).items() if name not in asked}
+        hashed = {name: _hashed(name, kind) for name, kind in asked.items() if kind.startswith("hashed")}
         columns = []
         for name in names:
             if name in hashed:

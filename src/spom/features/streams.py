@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 from spom.core.arrays import Ints
 from spom.core.jit import kernel
 from spom.data.columns import Columns
-from spom.data.interning import BYTES, Bytes, Codes
+from spom.data.interning import BYTES, Bytes, Codes, distinct
 from spom.errors import DataError
 from spom.features.clusters import Clusters
+from spom.features.vocabulary import LENGTHS, OFFSETS
 
 _ATOM = re.compile(r"(?P<column>[^\[\]|.:\s]+)(?P<steps>(\.[a-z]+\d*)*)\[(?P<offset>[+-]?\d+)\]")
 
@@ -99,20 +100,7 @@ def grouped(templates: Iterable[Template]) -> dict[str, list[Template]]:
     return blocks
 
 
-def resolved(columns: Columns, stream: Stream) -> int:
-    """Return the column that a stream reads; errors name the stream. Without tokens any column is accepted."""
-    if columns.n_tokens == 0:
-        return 0
-    try:
-        return columns.column(stream.column)
-    except DataError as error:
-        raise DataError(f"a template reads {stream}: {error.what}", error.source) from None
-
-
 # --- derived strings: computed once per distinct string, on bytes, in compiled code -----------------------------
-
-OFFSETS = "Array(int64, 1, 'C', readonly=True)"
-LENGTHS = "Array(int32, 1, 'C', readonly=True)"
 
 # The kinds of strings that `rewrite` writes.
 LOWERED, PATTERN, SHAPE, LENGTH, DIGITS, CASE = range(6)
@@ -131,6 +119,19 @@ class Spans(NamedTuple):
     buffer: Bytes
     start: Ints
     length: Codes
+
+
+def distinct_spans(columns: Columns, stream: Stream) -> tuple[Codes, Spans]:
+    """Return (the number of each token's string, the distinct strings) of the column that a stream reads.
+
+    Errors name the stream. Without tokens any column is accepted.
+    """
+    try:
+        at = columns.column(stream.column) if columns.n_tokens else 0
+    except DataError as error:
+        raise DataError(f"a template reads {stream}, but {error.what}", error.source) from None
+    local, first = distinct(columns.buffer, columns.start, columns.length, at)
+    return local, Spans(columns.buffer, columns.start[first, at], columns.length[first, at])
 
 
 def derived(spans: Spans, steps: tuple[str, ...], clusters: Clusters | None = None) -> Spans:

@@ -83,9 +83,11 @@ class Templates:
             raise ValueError(f"min_count must be at least 1, and 1 with a table; it is {self.min_count!r}")
         if self.table is not None and not len(self._groups) <= self.table < 2**31:
             raise ValueError(f"table must be from {len(self._groups)} (the blocks) to 2**31 - 1; it is {self.table!r}")
-        self._model: Conjunctions | Hashed | None = None
-        if self.table is not None:
-            self._model = Hashed(self._groups, self.table, self.boundaries, self.clusters)
+        self._model: Conjunctions | Hashed | None = self._unlearnt()
+
+    def _unlearnt(self) -> Hashed | None:
+        """Return the model of templates with nothing learnt: every slot of a table, or None."""
+        return None if self.table is None else Hashed(self._groups, self.table, self.boundaries, self.clusters)
 
     def fit(self, X: Columns | Treebank | Iterable[Any]) -> Rows:
         """Learn the features of sentences (`Columns`, or lists of tokens), and return their rows."""
@@ -113,8 +115,7 @@ class Templates:
 
     def fresh(self) -> Templates:
         """Return the same templates with nothing learnt."""
-        model = Hashed(self._groups, self.table, self.boundaries, self.clusters) if self.table is not None else None
-        return self._like(list(self._groups), model)
+        return self._like(list(self._groups), self._unlearnt())
 
     @property
     def blocks(self) -> Blocks:

@@ -317,12 +317,9 @@ class DependencyParser(TakesPenalty, TakesCallbacks, SavingParser, BaseEstimator
         with run.trainer.running():
             if second is not None:
                 # These sentences are new, so the first stage's trees are as good as on any others.
-                now = first.model()
-                if self.order_ == 2:
-                    second.feed(codes, gold, left_heads(now, codes))
-                else:
-                    second.feed(codes, gold, now.parse(codes, self.projective_)[0])
-                self.second_ = run.arcs(second, 1, "second order" if self.order_ == 2 else "second stage")
+                now, deep = first.model(), self.order_ == 2
+                second.feed(codes, gold, left_heads(now, codes) if deep else now.parse(codes, self.projective_)[0])
+                self.second_ = run.arcs(second, 1, "second order" if deep else "second stage")
             first.feed(codes, gold)
             self.arcs_ = run.arcs(first, 1)
             if labels is not None:

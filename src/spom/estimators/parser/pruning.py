@@ -33,10 +33,11 @@ from spom.estimators.parser.defaults import chosen_penalty
 from spom.estimators.parser.stages import Stages, gold_relations
 from spom.estimators.pruning import FEWEST, asked_rate, is_worse, runs, will_do
 from spom.features.arc_spaces import HEAD, MODIFIER, PAIR, SALT
-from spom.features.arcs import ArcCodes, ArcLayout, ArcTemplates, with_roots
+from spom.features.arcs import ArcCodes, ArcTemplates, Layout, with_roots
 from spom.solvers.structured.trees.garrote import best_templates
 from spom.solvers.structured.trees.knockoffs import TemplateDiscovery, discover_arcs
 from spom.solvers.structured.trees.relations import LabelLearner, LabelModel
+from spom.solvers.structured.trees.select import small_templates
 
 # The least number of templates, as a share, for which the budget of their cost is computed.
 LEAST_SHARE = 0.2
@@ -44,7 +45,6 @@ LEAST_SHARE = 0.2
 HALF, WEIGHTS = 0.5, (0.5, 0.65, 0.8)
 # The share of the sentences for training, and the maximum number of others held out.
 LEARNT, HELD_OUT = 0.2, 400
-SELECTION_BITS = 14
 # Relative cost of a family: one that uses a single word, and others with a small table or with one shared by hashing;
 # and the factor for families that use the tags between.
 SINGLE, SMALL, HASHED, TAGS = 1.0, 5.0, 15.0, 4.0
@@ -244,10 +244,7 @@ def ranked_templates(run: Stages, templates: ArcTemplates, codes: ArcCodes, gold
     """Return the `wanted` best templates by the garrote and their cost."""
     begin = time.perf_counter()
     names = templates.blocks
-    # Small tables are good enough for the choice, and much faster.
-    trial = templates.keep(np.arange(len(names)))
-    trial.table_bits = min(templates.table_bits, SELECTION_BITS)
-    solver = run.solver(trial, codes, gold, penalty=None)
+    solver = run.solver(small_templates(templates), codes, gold, penalty=None)
     count = codes.first.size
     order = np.random.default_rng(run.settings["seed"]).permutation(count)
     # With very few sentences all are used for both.
@@ -263,7 +260,7 @@ def ranked_templates(run: Stages, templates: ArcTemplates, codes: ArcCodes, gold
     return Pruning(names, beta, mask, reasons, why, time.perf_counter() - begin)
 
 
-def choose(templates: ArcTemplates, layout: ArcLayout, beta: Floats, wanted: int) -> tuple[Ints, NDArray[np.bool_]]:
+def choose(templates: ArcTemplates, layout: Layout, beta: Floats, wanted: int) -> tuple[Ints, NDArray[np.bool_]]:
     """Return (the templates to keep, which of all are in a family within the budget)."""
     families = np.array([f for f, _ in templates.places])
     value = np.bincount(families, weights=beta, minlength=len(templates.families))

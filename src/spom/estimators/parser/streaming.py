@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, islice
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
-from spom.core.arrays import Arrays, Floats
+from spom.core.arrays import Arrays, under
 from spom.core.state import State
 from spom.data.treebank import Treebank
 from spom.errors import Unsupported
@@ -55,14 +55,11 @@ class StreamTrees(Learner):
             yield state
 
     def _restore(self, state: State) -> None:
-        names = {"arcs": {}, "labels": {}}  # type: dict[str, dict[str, Any]]
-        for name, array in state.internal.items():
-            part, _, own = name.partition(".")
-            names[part][own] = array
-        self.arcs.restore(State(k=state.k, theta=state.theta, internal=names["arcs"], random=state.random))
+        arcs, labels = (under(state.internal, f"{part}.") for part in ("arcs", "labels"))
+        self.arcs.restore(State(k=state.k, theta=state.theta, internal=arcs, random=state.random))
         if self.labels is not None:
-            theta = cast("Floats", names["labels"].pop("theta"))
-            self.labels.restore(State(k=state.k, theta=theta, internal=names["labels"], random=state.random))
+            theta = labels.pop("theta")
+            self.labels.restore(State(k=state.k, theta=theta, internal=labels, random=state.random))
 
     def snapshot(self, state: State, copy: bool = True) -> State:
         """Return the tables of arcs and relations."""

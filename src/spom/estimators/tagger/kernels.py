@@ -16,7 +16,7 @@ import numpy as np
 import scipy  # its parts are loaded when they are first used
 from sklearn.utils import check_random_state
 
-from spom.core.arrays import Floats, Ints, checked_csr, is_sparse, under
+from spom.core.arrays import Floats, Ints, checked_csr, is_sparse, offsets_of, under
 from spom.errors import DataError, ModelFileError, Unsupported
 from spom.estimators.checking import operator
 from spom.estimators.mkl.model import KernelModel
@@ -161,7 +161,7 @@ def stacked(parts: Any) -> tuple[Any, Ints]:
     if len(widths) > 1:
         first, other = sorted(widths.items(), key=lambda item: item[1])[:2]
         raise DataError(f"sentence {other[1]} has {other[0]} features per token; expected {first[0]}")
-    offsets = np.concatenate([[0], np.cumsum([part.shape[0] for part in listed])]).astype(np.int64)
+    offsets = offsets_of([part.shape[0] for part in listed])
     full = [part for part in listed if part.shape[0]]
     if not full:
         return np.zeros((0, max((part.shape[1] for part in listed), default=0))), offsets
@@ -191,7 +191,7 @@ def template_blocks(rows: Rows, blocks: Blocks) -> list[ExplicitBlock]:
     found = []
     for m in range(len(blocks.names)):
         here = of == m
-        indptr = np.concatenate([[0], np.cumsum(np.bincount(token[here], minlength=rows.n_tokens))]).astype(np.int64)
+        indptr = offsets_of(np.bincount(token[here], minlength=rows.n_tokens))
         values = rows.values[here] if rows.values.size else rows.values
         indices = (rows.indices[here] - blocks.starts[m]).astype(np.int32)
         found.append(ExplicitBlock(indptr, indices, int(blocks.sizes[m]), values))
@@ -326,7 +326,6 @@ def _keep(tagger: Any, found: KernelFit, features: Any, blocks: Any) -> None:
     tagger.chain_ = np.concatenate([found.transitions, np.zeros((2, k))])
     names = blocks.names if blocks is not None else ()
     tagger.blocks_ = (*(repr(kernel) for kernel in as_kernels(tagger.kernels)), *names)
-    tagger.block_norms_, tagger._kept = found.block_norms, np.flatnonzero(found.block_norms)
-    tagger.step_, tagger.pruning_ = tagger.step, None
+    tagger.block_norms_, tagger.step_, tagger.pruning_ = found.block_norms, tagger.step, None
     tagger.history_, tagger.converged_ = found.history, found.converged
     tagger.n_epochs_, tagger._going, tagger.memory_plan_ = len(found.history), None, found.message

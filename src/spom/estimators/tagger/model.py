@@ -60,15 +60,18 @@ class TaggerModel(Saving, BaseEstimator):  # type: ignore[misc]  # scikit-learn 
         return in_sentences(self._codes(tokens), self.classes_, tokens.offsets)
 
     def _predict_given(self, X: Any, given: list[Any]) -> list[list[Any]]:
-        tokens, k, decoder = self._tokens(X), self.classes_.size, Chain()
-        unary, chain = np.asarray(scores(tokens, self.weights_, k), dtype=np.float64), self._scores_of_chain()
+        tokens, decoder = self._tokens(X), Chain()
+        unary = scores(tokens, self.weights_, self.classes_.size)
         forbid_others(unary, given, self.classes_.tolist(), tokens.offsets)
-        parts = [
-            ChainParts(unary[a:b], chain[:k], chain[k], chain[k + 1]) for a, b in pairwise(tokens.offsets.tolist())
-        ]
-        codes = [decoder.best(part) if part.unary.shape[0] else np.empty(0, dtype=np.int64) for part in parts]
+        none = np.empty(0, dtype=np.int64)
+        codes = [decoder.best(part) if part.unary.size else none for part in self._parts(unary, tokens.offsets)]
         names = self.classes_.astype(object)
         return [names[found].tolist() for found in codes]
+
+    def _parts(self, unary: Floats, offsets: Ints) -> list[ChainParts]:
+        """Return the scores of labels and of the chain, sentence by sentence."""
+        k, chain = self.classes_.size, self._scores_of_chain()
+        return [ChainParts(unary[a:b], chain[:k], chain[k], chain[k + 1]) for a, b in pairwise(offsets.tolist())]
 
     def _stream(self, X: Iterator[Any]) -> Iterator[list[Any]]:
         while batch := list(islice(X, BATCH)):
@@ -87,11 +90,10 @@ class TaggerModel(Saving, BaseEstimator):  # type: ignore[misc]  # scikit-learn 
     def predict_kbest(self, X: Any, count: int) -> list[list[tuple[list[Any], float]]]:
         """Return the `count` best sequences of each sentence with their scores, best first, or all if fewer exist."""
         check_is_fitted(self)
-        tokens, k, decoder = self._tokens(X), self.classes_.size, Chain()
-        unary, chain = scores(tokens, self.weights_, k), self._scores_of_chain()
+        tokens, decoder = self._tokens(X), Chain()
         names, found = self.classes_.astype(object), []
-        for a, b in pairwise(tokens.offsets.tolist()):
-            paths, values = decoder.kbest(ChainParts(unary[a:b], chain[:k], chain[k], chain[k + 1]), count)
+        for part in self._parts(scores(tokens, self.weights_, self.classes_.size), tokens.offsets):
+            paths, values = decoder.kbest(part, count)
             found.append([(names[path].tolist(), float(value)) for path, value in zip(paths, values, strict=True)])
         return found
 
@@ -116,7 +118,9 @@ class TaggerModel(Saving, BaseEstimator):  # type: ignore[misc]  # scikit-learn 
 
     def score(self, X: Any, y: Any = None) -> float:
         """Return the F1 of phrases or the accuracy of tokens, as `scoring` says."""
-        found = self.evaluate(X, y)
+        return self._score_of(self.evaluate(X, y))
+
+    def _score_of(self, found: PhraseScores) -> float:
         return found.f1 if metric(self.scoring, self.classes_.tolist()) == "f1" else found.accuracy
 
     def evaluate(self, X: Any, y: Any = None) -> PhraseScores:
@@ -135,8 +139,7 @@ class TaggerModel(Saving, BaseEstimator):  # type: ignore[misc]  # scikit-learn 
         """Return the score of the given weights on development sentences."""
         W, chain = weights
         found = tag(tokens, W, chain + self._forbidden)
-        counts = evaluate(*gold, found, self.classes_, tokens.offsets)
-        return counts.f1 if metric(self.scoring, self.classes_.tolist()) == "f1" else counts.accuracy
+        return self._score_of(evaluate(*gold, found, self.classes_, tokens.offsets))
 
     def _tokens(self, X: Any) -> Tokens:
         return as_tokens(self._features.transform(X), self.weights_.shape[0])

@@ -164,12 +164,13 @@ def add_path(y: Ints, sign: float, out: Parts) -> None:
 
 @kernel(AUGMENT)
 def augment_tokens(scores: Parts, gold: Ints, cost: float) -> None:
-    """Add the cost of each label except the gold one, at each token."""
+    """Add the cost of each label except the gold one, at each token whose label is known."""
     n, k = scores.unary.shape
     for t in range(n):
-        for a in range(k):
-            scores.unary[t, a] += cost
-        scores.unary[t, gold[t]] -= cost
+        if gold[t] >= 0:
+            for a in range(k):
+                scores.unary[t, a] += cost
+            scores.unary[t, gold[t]] -= cost
 
 
 @kernel(DECODE)
@@ -248,17 +249,6 @@ def quick_chain_sums(scores: Parts, gold: Ints, scratch: Floats, out: Parts) -> 
 #
 # where the cost counts wrong tokens among the known ones. The derivative is the expected count of each part minus that
 # under the known labels (or the count in the best z minus that in the best z in C).
-
-
-@kernel(AUGMENT)
-def augment_known(scores: Parts, gold: Ints, cost: float) -> None:
-    """Add the cost of each label except the gold one at tokens whose label is known."""
-    n, k = scores.unary.shape
-    for t in range(n):
-        if gold[t] >= 0:
-            for a in range(k):
-                scores.unary[t, a] += cost
-            scores.unary[t, gold[t]] -= cost
 
 
 @kernel("void(float64[:, ::1], int64[::1], float64[:, ::1])")
@@ -428,7 +418,7 @@ def class_sums(scores: Parts, gold: Ints, scratch: Floats, out: Parts) -> float:
 KINDS = {
     "chain": (augment_tokens, chain_best, chain_sums),
     "quick-chain": (augment_tokens, chain_best, quick_chain_sums),
-    "partial-chain": (augment_known, partial_best, partial_sums),
+    "partial-chain": (augment_tokens, partial_best, partial_sums),
     "tree": (augment_arcs, tree_best, tree_sums),
     "projective-tree": (augment_arcs, projective_best, projective_sums),
     "classes": (augment_tokens, class_best, class_sums),

@@ -191,7 +191,7 @@ def test_a_model_of_entries_alone_is_the_same(names: Any) -> None:
     solver.epoch()
     model = solver.model()
     loaded = replace(model, stored=model.entries())
-    for ours, theirs in zip(loaded.folded, model.folded, strict=True):
+    for ours, theirs in zip(loaded.compiled, model.compiled, strict=True):
         np.testing.assert_equal(getattr(ours, "families", ours), getattr(theirs, "families", theirs))
     assert "weights" not in vars(loaded)
     np.testing.assert_array_equal(loaded.weights, model.weights)

@@ -73,7 +73,7 @@ def test_a_knockoff_reads_the_same_values_at_other_words() -> None:
     assert (more.codes[own[0][0], roots] == last - 1).all()
     between = both.families[3, 3]
     assert between != layout.families[1, 3]
-    assert between in both.columns
+    assert between in both.sets
 
 
 def test_some_sentences_are_those_of_the_bank() -> None:

@@ -111,9 +111,8 @@ def test_a_whole_pass_is_that_of_the_plain_recursion(strength: float) -> None:
     codes = templates.fit(trees)
     gold, limits = with_roots(trees.heads, codes), np.full((2, *[templates.radix("upos")] * 2), ANY, dtype=np.int16)
     order = np.random.default_rng(0).permutation(len(trees))
-    arrays, count = templates.layout(), len(names)
-    layout = selection.layout_of(templates, arrays), order, selection.places_of(templates), templates.active
-    sample = selection.ArcSample(selection.Task.of(codes, gold, limits), *layout, arrays.size)
+    count, task = len(names), selection.Task.of(codes, gold, limits)
+    sample = selection.ArcSample(task, templates.layout(), order, selection.places_of(templates), templates.active)
     metric = sample.metric()
     norms = selection.selection_form(GroupLasso(strength), count).norms
     evidence, kept = sample.run(norms, metric, False)

@@ -167,10 +167,11 @@ def block_weights(tokens: Tokens, blocks: Blocks) -> Floats:
     return np.where(root > 0.0, root, 1.0) / mean if mean > 0.0 else np.ones(root.size)
 
 
-def as_blocks(blocks: Any, features: int | None = None) -> Blocks:
-    """Return checked blocks from anything with starts (and names); one block of all features for None."""
+def as_blocks(blocks: Any, rows: Any = None) -> Blocks:
+    """Return checked blocks from anything with starts (and names); for None, one block of all features of `rows`."""
     if blocks is None:
-        return Blocks(("features",), np.array([0, features or 0], dtype=np.int64))
+        ids = np.asarray(rows.indices)
+        return Blocks(("features",), np.array([0, int(ids.max()) + 1 if ids.size else 0], dtype=np.int64))
     starts = np.ascontiguousarray(blocks.starts, dtype=np.int64)
     if starts.size < 1 or starts[0] != 0 or (np.diff(starts) < 0).any():
         raise DataError("starts of blocks must begin with 0 and not decrease")

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from spom.core.arrays import Floats, Ints
+from spom.core.arrays import Floats, Ints, offsets_of
 from spom.errors import DataError
 from spom.features.rows import Blocks
 from spom.solvers.knockoffs import Stated, stated
@@ -38,7 +38,7 @@ def with_knockoffs(tokens: Tokens, blocks: Blocks, random: np.random.Generator) 
     order = np.argsort(row, kind="stable")
     indices = np.concatenate([tokens.indices, tokens.indices + np.int32(total)])[order].astype(np.int32)
     values = np.concatenate([tokens.values, tokens.values])[order] if tokens.values.size else tokens.values
-    indptr = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=n))]).astype(np.int64)
+    indptr = offsets_of(np.bincount(row, minlength=n))
     names = (*blocks.names, *(f"knockoff of {name}" for name in blocks.names))
     starts = np.concatenate([blocks.starts, blocks.starts[1:] + total]).astype(np.int64)
     return Tokens(indptr, indices, values, tokens.offsets), Blocks(names, starts)

@@ -11,11 +11,10 @@ from spom.core.arrays import Floats, Ints, Singles, is_sparse
 from spom.core.jit import kernel
 from spom.decoders.forward_backward import forward_backward
 from spom.decoders.viterbi_lanes import Lanes, lay_out, viterbi_lanes
-from spom.errors import DataError
 from spom.solvers.structured.chains.data import Tokens
 from spom.solvers.structured.chains.scores import plain_scores
 from spom.solvers.structured.chains.sentence import longest_of
-from spom.solvers.structured.chains.sparse.decoding import SparseWeights
+from spom.solvers.structured.chains.sparse.decoding import SparseWeights, check_allowed
 
 
 @kernel("int64(Tokens, float32[:, ::1], float64[:, ::1], int64[::1])")
@@ -36,26 +35,9 @@ def tag_rows(tokens: Tokens, table: Singles, chain: Floats, out: Ints) -> int:
     return -1
 
 
-@kernel("int64(Tokens, float32[:, ::1], float64[:, ::1], float64[:, ::1])")
-def marginal_rows(tokens: Tokens, table: Singles, chain: Floats, out: Floats) -> int:
-    """Compute P(y_t) of all tokens; return a sentence for which nothing is admissible, or -1."""
-    offsets, k = tokens.offsets, chain.shape[1]
-    longest = longest_of(tokens, np.arange(offsets.size - 1))
-    unary, acc = np.empty((longest, k)), np.empty(table.shape[1], dtype=np.float32)
-    steps, edges = np.zeros((k, k)), np.empty((0, k, k))
-    for i in range(offsets.size - 1):
-        first, n = offsets[i], offsets[i + 1] - offsets[i]
-        if n > 0:
-            plain_scores(tokens, first, table, acc, unary[:n])
-            nodes = out[first : first + n]
-            if forward_backward(unary[:n], chain[:k], chain[k], chain[k + 1], nodes, steps, edges) == -np.inf:
-                return i
-    return -1
-
-
 @kernel("int64(float64[:, ::1], int64[::1], float64[:, ::1], float64[:, ::1])")
-def marginals_of(unary: Floats, offsets: Ints, chain: Floats, out: Floats) -> int:
-    """Do as `marginal_rows`, from the scores of labels."""
+def marginal_rows(unary: Floats, offsets: Ints, chain: Floats, out: Floats) -> int:
+    """Compute P(y_t) of all tokens from their scores; return a sentence for which nothing is admissible, or -1."""
     k = chain.shape[1]
     steps, edges = np.zeros((k, k)), np.empty((0, k, k))
     for i in range(offsets.size - 1):
@@ -73,27 +55,19 @@ def score_rows(tokens: Tokens, table: Singles, out: Floats) -> None:
     plain_scores(tokens, 0, table, np.empty(table.shape[1], dtype=np.float32), out)
 
 
-def _checked(bad: int) -> None:
-    if bad >= 0:
-        raise DataError(f"sentence {bad}: the constraints and its scores forbid every sequence of its length")
-
-
 def tag(tokens: Tokens, table: Any, chain: Floats) -> Ints:
     """Return the number of the best label of each token."""
     if is_sparse(table):
         return SparseWeights.of(table, chain).tag(tokens)
     out = np.empty(tokens.total, dtype=np.int64)
-    _checked(int(tag_rows(tokens, table, chain, out)))
+    check_allowed(int(tag_rows(tokens, table, chain, out)))
     return out
 
 
 def marginals(tokens: Tokens, table: Any, chain: Floats) -> Floats:
     """Return the probability of each label at each token, (tokens, labels)."""
     out = np.empty((tokens.total, chain.shape[1]))
-    if is_sparse(table):
-        _checked(int(marginals_of(scores(tokens, table, chain.shape[1]), tokens.offsets, chain, out)))
-        return out
-    _checked(int(marginal_rows(tokens, table, chain, out)))
+    check_allowed(int(marginal_rows(scores(tokens, table, chain.shape[1]), tokens.offsets, chain, out)))
     return out
 
 

@@ -69,8 +69,7 @@ def select(
     part = some_sentences(len(tokens), random) if part is None else part
     settings = (forbidden, transitions is not None, random.integers(2**32))
     run = Selecting(tokens, y, blocks, block_weights(tokens, blocks), settings, part)
-    by_number = isinstance(how, (int, np.integer)) and not isinstance(how, bool)
-    if by_number:
+    if isinstance(how, (int, np.integer)) and not isinstance(how, bool):
         found = run.closest(int(how))
     elif how == "auto":
         found = run.auto()

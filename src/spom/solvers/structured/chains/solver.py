@@ -179,7 +179,7 @@ class OnlineChain:
         weight: ArrayLike | None = None,
         candidates: Candidates | None = None,
     ) -> None:
-        self.blocks = as_blocks(blocks, _features(rows))
+        self.blocks = as_blocks(blocks, rows)
         self.tokens = as_tokens(rows, self.blocks.total)
         self.labels, self.loss = int(labels), loss
         self.y: Ints = check_gold(y, self.tokens, self.labels, least=-1)
@@ -358,11 +358,6 @@ class OnlineChain:
             internal=internal,
             random=self.random.bit_generator.state,  # type: ignore[arg-type]  # numpy types it as a Mapping
         )
-
-
-def _features(rows: Any) -> int:
-    indices = np.asarray(rows.indices)
-    return int(indices.max()) + 1 if indices.size else 0
 
 
 # --- the update and the step -----------------------------------------------------------------------------------

@@ -11,14 +11,14 @@ from spom.core.arrays import Floats, Ints, Singles, aligned_singles
 from spom.core.jit import kernel
 from spom.errors import Unsupported
 from spom.features.arc_spaces import HEAD_OF, MODIFIER_OF, Shorts, longest_sentence, sentence_of
-from spom.features.arcs import ArcCodes, ArcTemplates
+from spom.features.arcs import ArcCodes, ArcTemplates, Layout
 from spom.penalties import Zero
 from spom.penalties.forms import NO_ELASTIC, Split
 from spom.solvers.structured.gap import Certificate, Part, certify
-from spom.solvers.structured.structures import LOG, Loss, Parts, residual
-from spom.solvers.structured.trees.learning import Learnt, Task, TreeRule, change_arc, score_sentence
+from spom.solvers.structured.structures import LOG, Loss
+from spom.solvers.structured.trees.learning import Learnt, Task, TreeRule, change_arc, sentence_residual
 from spom.solvers.structured.trees.model import ArcModel, block_view
-from spom.solvers.structured.trees.space import Layout, layout_of, make_space
+from spom.solvers.structured.trees.space import make_space, places_of
 
 
 @kernel("void(Task, Layout, TreeRule, Learnt, Learnt, float64[:, ::1])")
@@ -26,17 +26,12 @@ def tree_expectations(task: Task, layout: Layout, rule: TreeRule, now: Learnt, g
     """Write the loss and the entropy of each sentence to `out`, and the sum of all gradients to `gradient`."""
     order = np.arange(out.shape[0])
     space = make_space(longest_sentence(task.corpus, order), layout.families.shape[0], layout.sets.size)
-    nothing, scratch = np.empty((0, 0)), np.empty(0)
     for i in range(order.size):
         sentence = sentence_of(task.corpus, i)
-        n, at = sentence.n, sentence.first
         out[i, 0] = out[i, 1] = 0.0
-        if n == 0:
+        if sentence.n == 0:
             continue
-        scores, change = Parts(np.empty((n + 1, n + 1)), nothing), Parts(np.empty((n + 1, n + 1)), nothing)
-        count = score_sentence(sentence, layout, task, space, now, scores)
-        gold = task.gold[at : at + n + 1].copy()
-        value = residual(rule.structure, rule.loss, scores, gold, scratch, change)
+        value, count, scores, change = sentence_residual(sentence, layout, task, rule, space, now)
         entropy = value
         for a in range(count):
             h, m = space.arcs[HEAD_OF, a], space.arcs[MODIFIER_OF, a]
@@ -61,11 +56,10 @@ class TreeField:
     def __init__(
         self, templates: ArcTemplates, codes: ArcCodes, gold: Ints, limits: Shorts, *, projective: bool
     ) -> None:
-        layout = templates.layout()
-        self.templates, self.task, self.layout = templates, Task.of(codes, gold, limits), layout_of(templates, layout)
-        self.rule, self.sentences = TreeRule.of(templates, Loss(LOG, 0.0), projective), codes.first.size
+        self.templates, self.task, self.layout = templates, Task.of(codes, gold, limits), templates.layout()
+        self.rule, self.sentences = TreeRule.of(places_of(templates), Loss(LOG, 0.0), projective), codes.first.size
         # Scales are never summed, so only zeros are added to these sums for a mean.
-        self._unused = aligned_singles(layout.size)
+        self._unused = aligned_singles(self.layout.size)
 
     def table(self, weights: Singles) -> Learnt:
         """Return weights as kernels take them."""

@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 from spom.core.arrays import Floats, Ints, Singles, read_only
 from spom.core.jit import kernel
 from spom.features.arc_spaces import HEAD_OF, MODIFIER_OF, longest_sentence, sentence_of
-from spom.features.arcs import ArcCodes
+from spom.features.arcs import ArcCodes, Layout
 from spom.solvers.structured.trees.learning import Task
 from spom.solvers.structured.trees.model import ArcModel
 from spom.solvers.structured.trees.scoring import score_arcs
-from spom.solvers.structured.trees.space import WEIGHTS, Layout, Space, layout_of, make_space, places_of, prepare
+from spom.solvers.structured.trees.space import WEIGHTS, Space, make_space, places_of, prepare
 
 # For each word, only the gold arc and the best-scoring ones are used; the others are never chosen.
 RIVALS = 6
@@ -63,7 +63,8 @@ def score_templates(
         f = places[b, 0]
         scales[:] = 0.0
         scales[0, places[b, 1]] = 1.0
-        one = Layout(layout.ends, layout.atoms, layout.families[f : f + 1], layout.sets, layout.upos, layout.rows)
+        family, upos, rows, size = layout.families[f : f + 1], layout.upos, layout.rows, layout.size
+        one = Layout(layout.ends, layout.atoms, family, layout.sets, upos, rows, size)
         part = Space(
             space.arcs, space.heads[f : f + 1], space.modifiers[f : f + 1], space.tags, space.counts, space.pairs
         )
@@ -136,9 +137,8 @@ def template_contributions(
         np.empty(most, dtype=np.int64),
         np.empty(most, dtype=np.bool_),
     )
-    layout = layout_of(model.templates, model.layout)
     task = Task.of(codes, gold, model.limits)
-    count = contributions(task, sentences, layout, read_only(model.weights), places, out)
+    count = contributions(task, sentences, model.layout, read_only(model.weights), places, out)
     return out.parts[:count], out.words[:count], out.right[:count], words
 
 

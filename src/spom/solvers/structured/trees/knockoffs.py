@@ -23,7 +23,7 @@ import numpy as np
 
 from spom.core.arrays import Ints
 from spom.features.arc_spaces import BASE, HEAD, MODIFIER, SET, START
-from spom.features.arcs import ArcCodes, ArcLayout, ArcTemplates
+from spom.features.arcs import ArcCodes, ArcTemplates, Layout
 from spom.penalties.forms import selection_form
 from spom.solvers.knockoffs import Stated, stated
 from spom.solvers.structured.trees.learning import Task
@@ -33,7 +33,7 @@ from spom.solvers.structured.trees.select import (
     drawn_sentences,
     small_templates,
 )
-from spom.solvers.structured.trees.space import arc_limits, layout_of, places_of
+from spom.solvers.structured.trees.space import arc_limits, places_of
 
 
 @dataclass(frozen=True)
@@ -52,15 +52,15 @@ def some_sentences(codes: ArcCodes, gold: Ints, sentences: Ints) -> tuple[ArcCod
 
 
 def with_knockoffs(
-    templates: ArcTemplates, layout: ArcLayout, codes: ArcCodes, random: np.random.Generator
-) -> tuple[ArcLayout, ArcCodes]:
+    templates: ArcTemplates, layout: Layout, codes: ArcCodes, random: np.random.Generator
+) -> tuple[Layout, ArcCodes]:
     """Return the families followed by their knockoffs, which read columns of their own."""
     knockoffs, n = layout.families.copy(), codes.kinds.size
     roots = codes.first
     words = np.setdiff1d(np.arange(n), roots)
     start, end = np.repeat(roots, codes.sizes + 1), np.repeat(roots + codes.sizes, codes.sizes + 1)
     columns, atoms, ends = [*codes.codes], layout.atoms.tolist(), layout.ends.tolist()
-    sets = [*layout.columns]
+    sets = layout.sets.tolist()
     for family in knockoffs:
         order = np.empty(n, dtype=np.int64)
         order[words], order[roots] = random.permutation(words), random.permutation(roots)
@@ -81,14 +81,9 @@ def with_knockoffs(
             sets.append(len(columns) - 1)
     knockoffs[:, BASE] += layout.rows
     knockoffs[:, START] += layout.size
-    both = ArcLayout(
-        np.array(ends, dtype=np.int64),
-        np.array(atoms, dtype=np.int64).reshape(-1, 3),
-        np.concatenate([layout.families, knockoffs]),
-        2 * layout.rows,
-        2 * layout.size,
-        tuple(sets),
-    )
+    packed, tables = np.array(atoms, dtype=np.int64).reshape(-1, 3), np.concatenate([layout.families, knockoffs])
+    arrays = np.array(ends, dtype=np.int64), packed, tables, np.array(sets, dtype=np.int64)
+    both = Layout.of(arrays, layout.upos, 2 * layout.rows, 2 * layout.size)
     return both, ArcCodes(np.array(columns, dtype=np.int32), codes.kinds, codes.first, codes.sizes)
 
 
@@ -111,7 +106,7 @@ def discover_arcs(
     layout, both = with_knockoffs(trial, trial.layout(), some, np.random.default_rng([int(seed), 1]))
     task = Task.of(both, heads, limits)
     places, active = np.concatenate([own, own + np.array([families, 0])]), np.tile(trial.active, (2, 1))
-    sample = ArcSample(task, layout_of(trial, layout), np.arange(order.size), places, active, layout.size)
+    sample = ArcSample(task, layout, np.arange(order.size), places, active)
     # Both of a pair have the same metric.
     metric = np.tile(sample.metric()[:count], 2)
     evidence, _ = sample.run(selection_form(penalty, 2 * count).norms, metric, projective)

@@ -37,19 +37,17 @@ from spom.features.arc_spaces import (
     longest_sentence,
     sentence_of,
 )
-from spom.features.arcs import ArcCodes, ArcTemplates
+from spom.features.arcs import ArcCodes, Layout
 from spom.penalties import Zero
 from spom.penalties.forms import Prox, compiled_prox
 from spom.solvers.structured.structures import MIRA, PERCEPTRON, Loss, Parts, Structure, is_sum, residual, structure
 from spom.solvers.structured.trees.scoring import score_arcs, to_matrix
 from spom.solvers.structured.trees.space import (
     WEIGHTS,
-    Layout,
     Space,
     corpus_of,
     index_of,
     make_space,
-    places_of,
     prepare,
 )
 
@@ -105,11 +103,9 @@ class TreeRule(NamedTuple):
     radius: Annotated[float, "float64"]
 
     @classmethod
-    def of(
-        cls, templates: ArcTemplates, loss: Loss, projective: bool, norms: Any = None, radius: float = np.inf
-    ) -> TreeRule:
+    def of(cls, places: Ints, loss: Loss, projective: bool, norms: Any = None, radius: float = np.inf) -> TreeRule:
         """Return the rule for a loss, with a penalty of the templates' norms or None."""
-        places, trees = places_of(templates), structure("projective-tree" if projective else "tree", loss)
+        trees = structure("projective-tree" if projective else "tree", loss)
         prox = compiled_prox(Zero() if norms is None else norms, len(places))
         return cls(trees, loss, prox, read_only(places), norms is not None, radius)
 
@@ -212,10 +208,20 @@ def into_ball(layout: Layout, rule: TreeRule, to: Learnt) -> None:
             fold(layout, f, slot, to)
 
 
-@kernel("int64(Sentence, Layout, Task, Space, Learnt, Parts)")
-def score_sentence(sentence: Sentence, layout: Layout, task: Task, space: Space, to: Learnt, out: Parts) -> int:
-    """Compute the scores of all arcs as a matrix; return the number of arcs."""
-    blocks, F = to.blocks, layout.families.shape[0]
+class Residual(NamedTuple):
+    """The loss of a sentence, its number of arcs, their scores, and the derivative of the loss in them."""
+
+    value: Annotated[float, "float64"]
+    arcs: Annotated[int, "int64"]
+    scores: Parts
+    change: Parts
+
+
+@kernel("Residual(Sentence, Layout, Task, TreeRule, Space, Learnt)")
+def sentence_residual(sentence: Sentence, layout: Layout, task: Task, rule: TreeRule, space: Space, to: Learnt) -> Any:
+    """Return the loss of a sentence that has words, and its derivative; `space` gets the arcs."""
+    blocks, F, N, nothing = to.blocks, layout.families.shape[0], sentence.n + 1, np.empty((0, 0))
+    out, change = Parts(np.empty((N, N)), nothing), Parts(np.empty((N, N)), nothing)
     count = prepare(sentence, layout, task.limits, space)
     scores, scales = np.empty(count, dtype=np.float32), np.empty((F, 3), dtype=np.float32)
     for f in range(F):
@@ -223,7 +229,9 @@ def score_sentence(sentence: Sentence, layout: Layout, task: Task, space: Space,
             scales[f, slot] = blocks[SCALE, f, slot] * blocks[ACTIVE, f, slot]
     score_arcs(layout, space, count, sentence.n, to.fixed, scales, scores)
     to_matrix(space.arcs, count, scores, out.unary)
-    return count
+    gold = task.gold[sentence.first : sentence.first + N].copy()
+    value = residual(rule.structure, rule.loss, out, gold, np.empty(0), change)
+    return Residual(value, count, out, change)
 
 
 @kernel("float64(Layout, Space, int64, float64, float64, Loss, Parts)")
@@ -255,16 +263,12 @@ def learn(task: Task, order: Ints, steps: Floats, layout: Layout, rule: TreeRule
     """Run one round per sentence of `order`, with its step (for MIRA the largest step); return the sum of losses."""
     F = layout.families.shape[0]
     space = make_space(longest_sentence(task.corpus, order), F, layout.sets.size)
-    nothing, scratch, total = np.empty((0, 0)), np.empty(0), 0.0
+    total = 0.0
     for t in range(order.size):
         sentence = sentence_of(task.corpus, order[t])
-        n, at = sentence.n, sentence.first
-        if n == 0:
+        if sentence.n == 0:
             continue
-        scores, change = Parts(np.empty((n + 1, n + 1)), nothing), Parts(np.empty((n + 1, n + 1)), nothing)
-        count = score_sentence(sentence, layout, task, space, to, scores)
-        gold = task.gold[at : at + n + 1].copy()
-        value = residual(rule.structure, rule.loss, scores, gold, scratch, change)
+        value, count, _, change = sentence_residual(sentence, layout, task, rule, space, to)
         step = step_size(layout, space, count, steps[t], value, rule.loss, change)
         if step > 0.0:
             total += value

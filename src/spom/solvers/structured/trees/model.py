@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -13,9 +13,9 @@ import numpy as np
 
 from spom.core.arrays import Floats, Ints, Singles, aligned_singles, read_only
 from spom.features.arc_spaces import AT, LENGTHS, START, WIDE, Shorts
-from spom.features.arcs import ArcCodes, ArcLayout, ArcTemplates
+from spom.features.arcs import ArcCodes, ArcTemplates, Layout
 from spom.solvers.structured.trees.scoring import parse_sentences
-from spom.solvers.structured.trees.space import Layout, corpus_of, layout_of
+from spom.solvers.structured.trees.space import corpus_of
 
 
 class Entries(NamedTuple):
@@ -25,15 +25,22 @@ class Entries(NamedTuple):
     values: Singles
 
 
+class Uncached:
+    """A dataclass whose copies and pickles have its fields alone, without cached properties."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
+
+
 @dataclass(frozen=True)
-class ArcModel:
+class ArcModel(Uncached):
     """Templates, their weights, and the filter of arcs. It has no mutable state, so threads may share it.
 
-    `stored` has all weights in their memory layout, or `Entries`; parsing then only makes the folded table.
+    `stored` has all weights in their memory layout, or `Entries`; parsing then only makes the `compiled` table.
     """
 
     templates: ArcTemplates
-    layout: ArcLayout
+    layout: Layout
     limits: Shorts
     stored: Singles | Entries
 
@@ -49,13 +56,7 @@ class ArcModel:
 
     @cached_property
     def compiled(self) -> tuple[Layout, Shorts, Singles]:
-        """(layout, limits, folded weights) as kernels take them."""
-        layout, weights = self.folded
-        return layout_of(self.templates, layout), read_only(self.limits), read_only(weights)
-
-    @cached_property
-    def folded(self) -> tuple[ArcLayout, Singles]:
-        """The same scores with one weight per family and arc, the sum of up to three."""
+        """(layout, limits, weights) as kernels take them; a family has one weight per arc, the sum of up to three."""
         active = self.templates.active
         finest = np.zeros_like(active)
         finest[np.arange(active.shape[0]), 2 - np.argmax(active[:, ::-1], axis=1)] = True
@@ -67,15 +68,13 @@ class ArcModel:
                 times = LENGTHS[into] // LENGTHS[slot]
                 for k in range(times):
                     block_view(weights, layout, f, into)[rows, columns * times + k] += values
-            return layout, weights
-        for f, slot in self.templates.places:
-            into = int(np.argmax(finest[f]))
-            # A direction covers six bins of distance.
-            times = LENGTHS[into] // LENGTHS[slot]
-            block_view(weights, layout, f, into)[:] += np.repeat(
-                block_view(self.stored, self.layout, f, slot), times, 1
-            )
-        return layout, weights
+        else:
+            for f, slot in self.templates.places:
+                into = int(np.argmax(finest[f]))
+                # A direction covers six bins of distance.
+                block = np.repeat(block_view(self.stored, self.layout, f, slot), LENGTHS[into] // LENGTHS[slot], 1)
+                block_view(weights, layout, f, into)[:] += block
+        return layout, read_only(self.limits), read_only(weights)
 
     def _parts(self, entries: Entries) -> Iterator[tuple[int, int, Ints, Ints, Singles]]:
         """Yield the family and slot of each template, and the rows, columns and values of its weights."""
@@ -85,9 +84,6 @@ class ArcModel:
             part = slice(*np.searchsorted(entries.places, [begin, end]))
             yield f, slot, *np.divmod(entries.places[part] - begin, LENGTHS[slot]), entries.values[part]
             begin = end
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name not in ("weights", "folded", "compiled")}
 
     def parse(
         self,
@@ -177,14 +173,14 @@ def mean_into_ball(weights: Singles, sums: Singles, rounds: float, radius: float
     return factor
 
 
-def block_view(weights: Singles, layout: ArcLayout, f: int, slot: int) -> Singles:
+def block_view(weights: Singles, layout: Layout, f: int, slot: int) -> Singles:
     """Return the weights of one template, (rows, entries of its slot), without a copy."""
     rows = layout.counts[f]
     start, wide, at = (int(layout.families[f, k]) for k in (START, WIDE, AT + slot))
     return weights[start : start + rows * wide].reshape(rows, wide)[:, at : at + LENGTHS[slot]]
 
 
-def weight_count(templates: ArcTemplates, layout: ArcLayout) -> int:
+def weight_count(templates: ArcTemplates, layout: Layout) -> int:
     """Return the number of weights of the templates; padding does not count."""
     rows = layout.counts
     return sum(rows[f] * LENGTHS[slot] for f, slot in templates.places)

@@ -22,13 +22,11 @@ from spom.features.arc_spaces import (
     VECTOR,
     Corpus,
     Sentence,
-    addends,
     distance_bin,
-    pair_codes,
     sentence_of,
-    side_codes,
 )
-from spom.solvers.structured.trees.space import WEIGHTS, Layout
+from spom.features.arcs import Layout
+from spom.solvers.structured.trees.space import WEIGHTS, prepare_pairs, word_terms
 
 Ids = NDArray[np.int32]
 
@@ -61,16 +59,18 @@ class LabelSums(NamedTuple):
     most: Annotated[float, "float64"]
 
 
-@kernel("void(Sentence, Layout, int64[:, ::1])")
-def label_rows(sentence: Sentence, layout: Layout, rows: Ints) -> None:
-    """rows[m, f] = the row of template f for the arc into word m (from 1) of the sentence's tree."""
+@kernel("int64[:, ::1](Sentence, Layout, int32[::1])")
+def label_rows(sentence: Sentence, layout: Layout, places: Ids) -> Ints:
+    """Return rows[m, f], the row of template f for the arc into word m (from 1) of the sentence's tree.
+
+    Row r is given as places[r], or as r if there are no places.
+    """
     families, tree, n = layout.families, sentence.guide, sentence.n
     F = families.shape[0]
-    sides = np.empty((layout.ends.size - 1, n + 1), dtype=np.int64)
+    rows = np.empty((n + 1, F), dtype=np.int64)
     heads, modifiers = np.empty((F, n + 1), dtype=np.int64), np.empty((F, n + 1), dtype=np.int64)
     arcs, pairs = np.empty((2, n), dtype=np.int64), np.empty((4, n), dtype=np.int64)
-    side_codes(sentence, layout.ends, layout.atoms, sides)
-    addends(families, sides, n, heads, modifiers)
+    word_terms(sentence, layout, heads, modifiers)
     # The code of each kind of slot: nothing, the direction, direction and distance.
     slots = np.zeros((3, n + 1), dtype=np.int64)
     for m in range(1, n + 1):
@@ -78,11 +78,7 @@ def label_rows(sentence: Sentence, layout: Layout, rows: Ints) -> None:
         arcs[HEAD_OF, m - 1], arcs[MODIFIER_OF, m - 1] = h, m
         slots[1, m] = 0 if h < m else 1
         slots[2, m] = 6 * slots[1, m] + distance_bin(abs(m - h))
-    for which in range(4):
-        for f in range(F):
-            if families[f, PAIR] == which:
-                pair_codes(sentence, layout.upos, arcs, n, which, pairs[which])
-                break
+    prepare_pairs(sentence, layout, n, arcs, pairs)
     for f in range(F):
         mask, base, pair = families[f, MASK], families[f, BASE], families[f, PAIR]
         as_head, as_modifier, slot, by_slot = heads[f], modifiers[f], slots[families[f, SET]], families[f, BY_SET]
@@ -90,7 +86,9 @@ def label_rows(sentence: Sentence, layout: Layout, rows: Ints) -> None:
             row = as_head[np.uint64(tree[m])] + as_modifier[m] + slot[m] * by_slot
             if pair >= 0:
                 row += pairs[pair, m - 1] * families[f, BY_PAIR]
-            rows[m, f] = base + (row & mask)
+            row = base + (row & mask)
+            rows[m, f] = places[row] if places.size else row
+    return rows
 
 
 @kernel(f"void({WEIGHTS}, int64[:, ::1], int64, int64, float32[::1])")
@@ -120,10 +118,10 @@ def best_other(scores: Singles, count: int, y: int) -> int:
 @kernel("void(Corpus, int64, Layout, boolean[::1])")
 def mark_rows(corpus: Corpus, count: int, layout: Layout, used: NDArray[np.bool_]) -> None:
     """used[r] = True for the rows of the arcs of the first `count` sentences; the trees are the guides."""
+    everywhere = np.empty(0, dtype=np.int32)
     for s in range(count):
         sentence = sentence_of(corpus, s)
-        rows = np.empty((sentence.n + 1, layout.families.shape[0]), dtype=np.int64)
-        label_rows(sentence, layout, rows)
+        rows = label_rows(sentence, layout, everywhere)
         for m in range(1, sentence.n + 1):
             for f in range(rows.shape[1]):
                 used[rows[m, f]] = True
@@ -144,12 +142,7 @@ def learn_labels(
         n, a = sentence.n, sentence.first
         if n == 0:
             continue
-        rows = np.empty((n + 1, F), dtype=np.int64)
-        label_rows(sentence, layout, rows)
-        if to.places.size:
-            for m in range(1, n + 1):
-                for f in range(F):
-                    rows[m, f] = to.places[rows[m, f]]
+        rows = label_rows(sentence, layout, to.places)
         for m in range(1, n + 1):
             y = gold[a + m]
             score_labels(to.fixed, rows, m, width, scores)
@@ -179,18 +172,13 @@ def find_labels(
 
     Words below the root get the relation of the root, if there is one, and no other words get it.
     """
-    F, root = layout.families.shape[0], relations.root
-    scores = np.empty(relations.width, dtype=np.float32)
+    root, scores = relations.root, np.empty(relations.width, dtype=np.float32)
     for s in order:
         sentence = sentence_of(corpus, s)
         n, a = sentence.n, sentence.first
         if n == 0:
             continue
-        rows = np.empty((n + 1, F), dtype=np.int64)
-        label_rows(sentence, layout, rows)
-        for m in range(1, n + 1):
-            for f in range(F):
-                rows[m, f] = table.places[rows[m, f]]
+        rows = label_rows(sentence, layout, table.places)
         for m in range(1, n + 1):
             score_labels(table.weights, rows, m, relations.width, scores)
             if sentence.guide[m] == 0 and root >= 0:

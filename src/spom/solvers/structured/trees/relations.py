@@ -19,10 +19,10 @@ from spom.core.arrays import (
 from spom.core.registry import register
 from spom.core.state import State
 from spom.features.arc_spaces import LINE
-from spom.features.arcs import ArcCodes, ArcLayout, ArcTemplates, words_of
+from spom.features.arcs import ArcCodes, ArcTemplates, Layout, words_of
 from spom.solvers import examples
 from spom.solvers.structured.trees.learner import TreeLearner
-from spom.solvers.structured.trees.model import Entries, in_threads, mean_into_ball
+from spom.solvers.structured.trees.model import Entries, Uncached, in_threads, mean_into_ball
 from spom.solvers.structured.trees.relation_kernels import (
     LabelSums,
     LabelTable,
@@ -31,18 +31,18 @@ from spom.solvers.structured.trees.relation_kernels import (
     learn_labels,
     mark_rows,
 )
-from spom.solvers.structured.trees.space import corpus_of, layout_of
+from spom.solvers.structured.trees.space import corpus_of
 
 
 @dataclass(frozen=True)
-class LabelModel:
+class LabelModel(Uncached):
     """Weights of relations: all, in rows padded to whole cache lines, or `Entries`, with unpadded rows.
 
     `root` is the relation of all words below the root and of no others, or -1 if there is none.
     """
 
     templates: ArcTemplates
-    layout: ArcLayout
+    layout: Layout
     names: tuple[str, ...]
     stored: Singles | Entries
     root: int = -1
@@ -79,18 +79,15 @@ class LabelModel:
         found = np.flatnonzero(self.stored)
         return Entries(found // width * count + found % width, self.stored[found])
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name not in ("weights", "table")}
-
     def find(self, codes: ArcCodes, trees: Ints, n_jobs: int = 1) -> Ints:
         """Return the relation of each word to its head in `trees`, as an index of `names`, in the codes' layout."""
         out = np.zeros(codes.codes.shape[1], dtype=np.int64)
 
-        corpus, layout = corpus_of(codes, trees), layout_of(self.templates, self.layout)
+        corpus = corpus_of(codes, trees)
         relations, table = relations_of(len(self.names), self.root), self.table
 
         def part(bounds: tuple[int, int]) -> int:
-            find_labels(corpus, np.arange(*bounds), layout, relations, table, out)
+            find_labels(corpus, np.arange(*bounds), self.layout, relations, table, out)
             return bounds[1] - bounds[0]
 
         in_threads(part, 0, codes.first.size, n_jobs)
@@ -106,7 +103,7 @@ def rows_of(templates: ArcTemplates, codes: ArcCodes, trees: Ints) -> Ints:
     """Return the rows of weights that learning from these trees can change."""
     layout = templates.layout(apart=True)
     used = np.zeros(layout.rows, dtype=bool)
-    mark_rows(corpus_of(codes, trees), codes.first.size, layout_of(templates, layout), used)
+    mark_rows(corpus_of(codes, trees), codes.first.size, layout, used)
     return np.flatnonzero(used)
 
 
@@ -184,9 +181,8 @@ class LabelLearner(TreeLearner):
         self.k += 1
         order = self.random.permutation(codes.first.size)
         to = LabelSums(self.places, self.weights, read_only(self.weights), self.sums, self.step)
-        layout, corpus = layout_of(self.templates, self.layout), corpus_of(codes, trees)
-        relations = relations_of(len(self.names))
-        loss = learn_labels(corpus, read_only(gold), order, layout, relations, to, self.rounds)
+        corpus, relations = corpus_of(codes, trees), relations_of(len(self.names))
+        loss = learn_labels(corpus, read_only(gold), order, self.layout, relations, to, self.rounds)
         self.rounds += self.words
         if self.radius < np.inf:
             mean_into_ball(self.weights, self.sums, self.rounds, self.radius)

@@ -35,7 +35,8 @@ from spom.features.arc_spaces import (
     longest_sentence,
     sentence_of,
 )
-from spom.solvers.structured.trees.space import WEIGHTS, Layout, Places, Space, index_of, make_space, prepare
+from spom.features.arcs import Layout
+from spom.solvers.structured.trees.space import WEIGHTS, Places, Space, index_of, make_space, prepare
 
 # The weights of a word for all slots: plain, two directions, twelve bins.
 SLOTS = sum(LENGTHS)

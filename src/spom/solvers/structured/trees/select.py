@@ -19,13 +19,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spom.core.arrays import Floats, Ints, aligned_singles, read_only
+from spom.core.arrays import Floats, Ints, aligned_singles
 from spom.core.jit import kernel
 from spom.features.arc_spaces import longest_sentence, sentence_of
-from spom.features.arcs import ArcCodes, ArcTemplates
+from spom.features.arcs import ArcCodes, ArcTemplates, Layout
 from spom.penalties import ElasticNet
-from spom.penalties.forms import compiled_prox, selection_form
-from spom.solvers.structured.structures import LOG, Loss, Parts, residual, structure
+from spom.penalties.forms import selection_form
+from spom.solvers.structured.structures import LOG, Loss
 from spom.solvers.structured.trees.learning import (
     NORM,
     SCALE,
@@ -34,9 +34,9 @@ from spom.solvers.structured.trees.learning import (
     TreeRule,
     change_arc,
     change_arcs,
-    score_sentence,
+    sentence_residual,
 )
-from spom.solvers.structured.trees.space import Layout, arc_limits, layout_of, make_space, places_of, prepare
+from spom.solvers.structured.trees.space import arc_limits, make_space, places_of, prepare
 
 # The minimum number of sentences that a selection uses, and its share of a large treebank. Not tuned.
 LEAST, SHARE = 1500, 0.2
@@ -111,32 +111,27 @@ def select_rounds(
 ) -> None:
     """Run one round of dual averaging per sentence; `sums` and `now` share a table, but have their own scales."""
     space = make_space(longest_sentence(task.corpus, order), layout.families.shape[0], layout.sets.size)
-    nothing, scratch = np.empty((0, 0)), np.empty(0)
     for t in range(order.size):
         sentence = sentence_of(task.corpus, order[t])
-        n, at = sentence.n, sentence.first
-        if n > 0:
-            scores, change = Parts(np.empty((n + 1, n + 1)), nothing), Parts(np.empty((n + 1, n + 1)), nothing)
-            count = score_sentence(sentence, layout, task, space, now, scores)
-            gold = task.gold[at : at + n + 1].copy()
-            residual(rule.structure, rule.loss, scores, gold, scratch, change)
+        if sentence.n > 0:
+            _, count, _, change = sentence_residual(sentence, layout, task, rule, space, now)
             change_arcs(layout, space, count, -1.0, change, sums)
         dual_scales(rule, metric, eta, t + 1.0, sums, now)
 
 
 @dataclass(frozen=True)
 class ArcSample:
-    """The sentences `order` of a task, and the templates at `places` (family, slot) of a layout of `size` weights."""
+    """The sentences `order` of a task, and the templates at `places` (family, slot) of a layout."""
 
     task: Task
     layout: Layout
     order: Ints
     places: Ints
     active: NDArray[np.bool_]
-    size: int
 
     def _table(self) -> Learnt:
-        return Learnt.of(self.active, aligned_singles(self.size), aligned_singles(self.size))
+        size = self.layout.size
+        return Learnt.of(self.active, aligned_singles(size), aligned_singles(size))
 
     def metric(self) -> Floats:
         """Return the weight d_m of each template."""
@@ -150,10 +145,8 @@ class ArcSample:
         sums = self._table()
         now = sums._replace(blocks=sums.blocks.copy())
         now.blocks[SCALE] = 0.0
-        count, loss = self.places.shape[0], Loss(LOG, 0.0)
-        trees = structure("projective-tree" if projective else "tree", loss)
-        rule = TreeRule(trees, loss, compiled_prox(norms, count), read_only(self.places), True, np.inf)
-        select_rounds(self.task, self.order, self.layout, rule, metric, 1.0 / count, sums, now)
+        rule = TreeRule.of(self.places, Loss(LOG, 0.0), projective, norms)
+        select_rounds(self.task, self.order, self.layout, rule, metric, 1.0 / self.places.shape[0], sums, now)
         sizes = np.sqrt(np.maximum(sums.blocks[NORM][self.places[:, 0], self.places[:, 1]], 0.0))
         kept = np.flatnonzero(now.blocks[SCALE][self.places[:, 0], self.places[:, 1]])
         return sizes / (max(1, self.order.size) * metric), kept
@@ -179,9 +172,9 @@ def select_arcs(
     begin = time.perf_counter()
     norms = selection_form(penalty, len(templates.blocks)).norms
     trial = small_templates(templates)
-    arrays, order = trial.layout(), drawn_sentences(codes, seed)
+    order = drawn_sentences(codes, seed)
     task = Task.of(codes, gold, arc_limits(trial, codes, gold))
-    sample = ArcSample(task, layout_of(trial, arrays), order, places_of(trial), trial.active, arrays.size)
+    sample = ArcSample(task, trial.layout(), order, places_of(trial), trial.active)
     metric = sample.metric()
     evidence, kept = sample.run(norms, metric, projective)
     return TemplateSelection(templates.blocks, kept, evidence, metric, order.size, time.perf_counter() - begin)

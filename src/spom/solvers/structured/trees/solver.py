@@ -21,14 +21,14 @@ from spom.core.registry import register
 from spom.core.state import State
 from spom.errors import Unsupported
 from spom.features.arc_spaces import AT, BASE, LENGTHS, START, WIDE, Shorts
-from spom.features.arcs import ArcCodes, ArcTemplates
+from spom.features.arcs import ArcCodes, ArcTemplates, Layout
 from spom.penalties import Zero
 from spom.solvers import examples
 from spom.solvers.structured.structures import Loss, loss_code
 from spom.solvers.structured.trees.learner import TreeLearner
 from spom.solvers.structured.trees.learning import NORM, SCALE, SUM, Learnt, Task, TreeRule, learn
 from spom.solvers.structured.trees.model import ArcModel
-from spom.solvers.structured.trees.space import Layout, arc_limits, layout_of, places_of
+from spom.solvers.structured.trees.space import arc_limits, places_of
 
 # The first step of each loss times the number of templates; for MIRA the largest step. It was not recorded how flat the
 # optimum is.
@@ -133,10 +133,7 @@ class ArcSolver(TreeLearner):
     def _pass(self, order: Ints, size: float) -> float:
         """Run one round per sentence of `order`, and return the sum of the losses."""
         task = Task.of(self.codes, self.gold, self.limits, self.guides)
-        return float(learn(task, order, np.full(order.size, size), self._compiled(), self._rule(), self._learnt()))
-
-    def _compiled(self) -> Layout:
-        return layout_of(self.templates, self.layout)
+        return float(learn(task, order, np.full(order.size, size), self.layout, self._rule(), self._learnt()))
 
     def _learnt(self) -> Learnt:
         return Learnt(self.weights, read_only(self.weights), self.sums, self.blocks)
@@ -144,7 +141,7 @@ class ArcSolver(TreeLearner):
     def _rule(self) -> TreeRule:
         loss = Loss(loss_code(self.loss, list(STEPS), "trees"), self.cost)
         norms = None if self.penalty is None else self.on_norms
-        return TreeRule.of(self.templates, loss, self.projective, norms, self.radius)
+        return TreeRule.of(self.places, loss, self.projective, norms, self.radius)
 
     def feed(self, codes: ArcCodes, gold: Ints, guides: Ints | None = None) -> None:
         """Learn from other sentences, with the same vocabularies and templates."""
@@ -162,7 +159,7 @@ class ArcSolver(TreeLearner):
     def mean(self, rounds: float) -> Singles:
         """Return the mean of theta over the rounds; with no rounds, theta."""
         out = aligned_singles(self.weights.size)
-        averages(self._compiled(), self._learnt(), rounds, out)
+        averages(self.layout, self._learnt(), rounds, out)
         return out
 
     @property

@@ -14,7 +14,6 @@ from spom.features.arc_spaces import (
     CODES,
     LIMITS,
     PAIR,
-    TABLE,
     VECTOR,
     Corpus,
     Sentence,
@@ -25,22 +24,11 @@ from spom.features.arc_spaces import (
     side_codes,
     tags_between,
 )
-from spom.features.arcs import ArcCodes, ArcLayout, ArcTemplates
+from spom.features.arcs import ArcCodes, ArcTemplates, Layout
 
 Places = NDArray[np.uint64]
 WEIGHTS = "Array(float32, 1, 'C', readonly=True)"
 NO_GUIDES: Ints = np.empty(0, dtype=np.int64)
-
-
-class Layout(NamedTuple):
-    """A layout of templates as kernels take it; `sets` are the columns whose tags between words are features."""
-
-    ends: Annotated[Ints, VECTOR]
-    atoms: Annotated[Ints, TABLE]
-    families: Annotated[Ints, TABLE]
-    sets: Annotated[Ints, VECTOR]
-    upos: Annotated[int, "int64"]
-    rows: Annotated[int, "int64"]
 
 
 class Space(NamedTuple):
@@ -62,13 +50,6 @@ def corpus_of(codes: ArcCodes, guides: Ints | None = None) -> Corpus:
     found = NO_GUIDES if guides is None else guides
     first, sizes = read_only(codes.first), read_only(codes.sizes)
     return Corpus(read_only(codes.codes), read_only(codes.kinds), first, sizes, read_only(found))
-
-
-def layout_of(templates: ArcTemplates, layout: ArcLayout) -> Layout:
-    """Return a layout as kernels take it."""
-    sets = read_only(np.array(layout.columns, dtype=np.int64))
-    ends, atoms, families = read_only(layout.ends), read_only(layout.atoms), read_only(layout.families)
-    return Layout(ends, atoms, families, sets, templates.columns.index("upos"), layout.rows)
 
 
 def places_of(templates: ArcTemplates) -> Ints:
@@ -95,28 +76,33 @@ def prepare(sentence: Sentence, layout: Layout, limits: Shorts, space: Space) ->
     """Fill `space` with everything for scoring a sentence; return the number of arcs."""
     prepare_words(sentence, layout, space)
     count = int(candidates(sentence, layout.upos, limits, space.arcs))
-    prepare_pairs(sentence, layout, count, space)
+    prepare_pairs(sentence, layout, count, space.arcs, space.pairs)
     return count
 
 
 @kernel("void(Sentence, Layout, Space)")
 def prepare_words(sentence: Sentence, layout: Layout, space: Space) -> None:
     """Compute the terms of words in the rows of each family, and the tags between them."""
-    sides = np.empty((layout.ends.size - 1, sentence.n + 1), dtype=np.int64)
-    side_codes(sentence, layout.ends, layout.atoms, sides)
-    addends(layout.families, sides, sentence.n, space.heads, space.modifiers)
+    word_terms(sentence, layout, space.heads, space.modifiers)
     for k in range(layout.sets.size):
         tags_between(sentence, layout.sets[k], space.tags[k], space.counts[k])
 
 
-@kernel("void(Sentence, Layout, int64, Space)")
-def prepare_pairs(sentence: Sentence, layout: Layout, count: int, space: Space) -> None:
+@kernel("void(Sentence, Layout, int64[:, ::1], int64[:, ::1])")
+def word_terms(sentence: Sentence, layout: Layout, heads: Ints, modifiers: Ints) -> None:
+    """Compute the terms of words in the rows of each family."""
+    sides = np.empty((layout.ends.size - 1, sentence.n + 1), dtype=np.int64)
+    side_codes(sentence, layout.ends, layout.atoms, sides)
+    addends(layout.families, sides, sentence.n, heads, modifiers)
+
+
+@kernel("void(Sentence, Layout, int64, int64[:, ::1], int64[:, ::1])")
+def prepare_pairs(sentence: Sentence, layout: Layout, count: int, arcs: Ints, pairs: Ints) -> None:
     """Compute the attributes of arcs as pairs."""
-    families = layout.families
-    for which in range(space.pairs.shape[0]):
-        for f in range(families.shape[0]):
-            if families[f, PAIR] == which:
-                pair_codes(sentence, layout.upos, space.arcs, count, which, space.pairs[which])
+    for which in range(pairs.shape[0]):
+        for f in range(layout.families.shape[0]):
+            if layout.families[f, PAIR] == which:
+                pair_codes(sentence, layout.upos, arcs, count, which, pairs[which])
                 break
 
 

@@ -35,7 +35,7 @@ from spom.features.arc_spaces import (
     longest_sentence,
     sentence_of,
 )
-from spom.features.arcs import ArcCodes, ArcTemplates
+from spom.features.arcs import ArcCodes, ArcTemplates, Layout
 from spom.penalties import L1
 from spom.penalties.forms import Elastic
 from spom.solvers import examples
@@ -43,7 +43,7 @@ from spom.solvers.structured.structures import MIRA, Parts, residual
 from spom.solvers.structured.trees.learning import SUM, Learnt, Task, TreeRule, change_arcs, step_size
 from spom.solvers.structured.trees.scoring import find_places, to_matrix
 from spom.solvers.structured.trees.solver import ArcSolver
-from spom.solvers.structured.trees.space import WEIGHTS, Layout, Places, Space, index_of, make_space, prepare
+from spom.solvers.structured.trees.space import WEIGHTS, Places, Space, index_of, make_space, prepare
 
 # Entries of `passed`: the sum of the steps so far, its sum over rounds, and the factor that brings the weights into
 # the ball.
@@ -203,7 +203,7 @@ class SparseArcSolver(ArcSolver):
     def _pass(self, order: Ints, size: float) -> float:
         task = Task.of(self.codes, self.gold, self.limits, self.guides)
         steps, rule, to, (l1, l2) = np.full(order.size, size), self._rule(), self._learnt(), self.elastic
-        found = sparse_rounds(task, order, steps, self._compiled(), rule, (l1, l2), to, self.passed)
+        found = sparse_rounds(task, order, steps, self.layout, rule, (l1, l2), to, self.passed)
         if self.radius < np.inf:
             self.passed[INSIDE] = 1.0
             self.passed[INSIDE] = self._inside(self.mean(0.0))

@@ -91,8 +91,7 @@ class BatchChain:
         support: tuple[NDArray[np.bool_], NDArray[np.bool_]] | None = None,
         start: State | tuple[ArrayLike, ArrayLike] | None = None,
     ) -> None:
-        indices = np.asarray(rows.indices)
-        self.blocks = as_blocks(blocks, int(indices.max()) + 1 if indices.size else 0)
+        self.blocks = as_blocks(blocks, rows)
         self.tokens = as_tokens(rows, self.blocks.total)
         self.labels, self.penalty, self.transitions = int(labels), penalty, transitions
         self.y: Ints = check_gold(y, self.tokens, self.labels)

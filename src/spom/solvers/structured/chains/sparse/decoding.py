@@ -13,7 +13,7 @@ from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
-from spom.core.arrays import Floats, Ints, Singles
+from spom.core.arrays import Floats, Ints, Singles, offsets_of
 from spom.core.jit import kernel
 from spom.errors import DataError
 from spom.solvers.structured.chains.data import Ids, Tokens
@@ -22,7 +22,6 @@ from spom.solvers.structured.chains.sparse.pairs import (
     add_parts,
     dense_rows,
     fetch,
-    longest,
     part_count,
 )
 
@@ -213,6 +212,12 @@ def tag_all(rows: Tokens, model: Frozen, search: Search, out: Ints) -> int:
     return -1
 
 
+def check_allowed(bad: int) -> None:
+    """Raise an error that names a sentence for which every sequence is forbidden; -1 is none."""
+    if bad >= 0:
+        raise DataError(f"sentence {bad}: the constraints and its scores forbid every sequence of its length")
+
+
 def make_search(length: int, k: int, total: int) -> Search:
     """Allocate memory for sentences of up to `length` tokens with k labels; `total` counts labels and parts."""
     return Search(
@@ -256,10 +261,9 @@ class SparseWeights:
     def tag(self, tokens: Tokens) -> Ints:
         """Return the number of the best label of each token; ties go to the lower label."""
         out = np.empty(tokens.total, dtype=np.int64)
-        search = make_search(longest(tokens), self.chain.shape[1], part_count(self.pairs.parts))
-        bad = int(tag_all(tokens, self.frozen, search, out))
-        if bad >= 0:
-            raise DataError(f"sentence {bad}: the constraints and its scores forbid every sequence of its length")
+        longest = int(np.diff(tokens.offsets).max(initial=1))
+        search = make_search(longest, self.chain.shape[1], part_count(self.pairs.parts))
+        check_allowed(int(tag_all(tokens, self.frozen, search, out)))
         return out
 
     def scores(self, tokens: Tokens) -> Floats:
@@ -275,5 +279,5 @@ class SparseWeights:
     def only(self, features: Ints) -> SparseWeights:
         """Return the weights of some features, renumbered in order; all other features must have none."""
         sizes = np.diff(self.pairs.starts)[features]
-        starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+        starts = offsets_of(sizes)
         return SparseWeights(Pairs(starts, self.pairs.labels, self.pairs.parts), self.values, self.chain)

@@ -7,7 +7,7 @@ from typing import Annotated, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from spom.core.arrays import Ints
+from spom.core.arrays import Ints, offsets_of
 from spom.core.arrays import Singles as Singles
 from spom.core.jit import kernel
 from spom.core.prefetch import prefetch
@@ -28,11 +28,6 @@ class Pairs(NamedTuple):
     starts: Annotated[Ints, "int64[::1]"]
     labels: Annotated[Ids, "int32[::1]"]
     parts: Annotated[Ids, "int32[:, ::1]"]
-
-
-def longest(tokens: Tokens) -> int:
-    """Return the number of tokens of the longest sentence, at least 1."""
-    return max(1, int(np.diff(tokens.offsets).max(initial=1)))
 
 
 @kernel("void(Tokens, int64, Pairs, float32[::1])")
@@ -153,7 +148,7 @@ def dense_rows(pairs: Pairs) -> tuple[Pairs, Ints]:
     if total < FEWEST:
         return pairs, place
     sizes = np.diff(pairs.starts)
-    starts = np.concatenate([[0], np.cumsum(np.where(sizes * SHARE > total, total, sizes))]).astype(np.int64)
+    starts = offsets_of(np.where(sizes * SHARE > total, total, sizes))
     wide = Pairs(starts, np.empty(starts[-1], dtype=np.int32), pairs.parts)
     widen(pairs, starts, wide.labels, place)
     return wide, place

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from spom.core.arrays import offsets_of
 from spom.features.rows import Blocks
 from spom.penalties import L1
 from spom.solvers.structured.chains.data import Tokens
@@ -92,6 +93,6 @@ class SparseChain:
         """Return the current weights, without pairs whose weight is zero."""
         values, chain = self.engine.values()
         pairs, kept = self.engine.table.pairs, values != 0.0
-        before = np.concatenate([[0], np.cumsum(kept)]).astype(np.int64)
+        before = offsets_of(kept)
         starts = np.ascontiguousarray(before[pairs.starts])
         return SparseWeights(Pairs(starts, pairs.labels[kept], pairs.parts), values[kept], chain)

@@ -10,6 +10,7 @@ from spom.core.arrays import Ints, Singles
 from spom.core.jit import kernel
 from spom.decoders.second_order import ArcGraph, PartScores, arc_graph, best_second_order
 from spom.features.arc_spaces import VECTOR, Corpus, Sentence, Shorts, longest_sentence, sentence_of
+from spom.features.arcs import Layout
 from spom.solvers.structured.structures import MIRA, PERCEPTRON, Loss, takes_cost
 from spom.solvers.structured.trees.learning import SCALE, SUM, Learnt, change_arc, features_of
 from spom.solvers.structured.trees.scoring import score_arcs
@@ -23,7 +24,7 @@ from spom.solvers.structured.trees.second_order.parts import (
 )
 from spom.solvers.structured.trees.second_order.pruning import Filter, leave_arcs, take_arcs
 from spom.solvers.structured.trees.second_order.templates import SIBLING, PartTable
-from spom.solvers.structured.trees.space import WEIGHTS, Layout, Space, make_space, prepare_words
+from spom.solvers.structured.trees.space import WEIGHTS, Space, make_space, prepare_words
 
 
 class Lessons(NamedTuple):

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
 from spom.core.arrays import Ints, Singles, aligned_singles, read_only
 from spom.features.arc_spaces import Shorts
 from spom.features.arcs import ArcCodes
-from spom.solvers.structured.trees.model import ArcModel, Entries, in_threads, weight_count
+from spom.solvers.structured.trees.model import ArcModel, Entries, Uncached, in_threads, weight_count
 from spom.solvers.structured.trees.second_order.learning import PartModel, parse_parts
 from spom.solvers.structured.trees.second_order.pruning import Beam, Filter, leave_all
 from spom.solvers.structured.trees.second_order.templates import PartTemplates
@@ -24,7 +23,7 @@ BEAM, LEARNING = Beam(3.0, 6), Beam(6.0, 10)
 
 
 @dataclass(frozen=True)
-class SecondOrderModel:
+class SecondOrderModel(Uncached):
     """Weights of arcs, for the templates of a first-order model, then weights of parts."""
 
     templates: PartTemplates
@@ -77,11 +76,6 @@ class SecondOrderModel:
         places, values = self.arcs.entries()
         found = np.flatnonzero(self.parts)
         return Entries(np.concatenate([places, self._before + found]), np.concatenate([values, self.parts[found]]))
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {
-            name: value for name, value in vars(self).items() if name not in ("weights", "arcs", "parts", "compiled")
-        }
 
     def parse(
         self, codes: ArcCodes, projective: bool, first: ArcModel, n_jobs: int = 1, beam: Beam = BEAM

@@ -38,10 +38,9 @@ class PartSpace(NamedTuple):
 
 
 class PartWeights(NamedTuple):
-    """The weights of parts, a view of them for scoring, and the sums of their mean."""
+    """The weights of parts, and the sums of their mean."""
 
     weights: Annotated[Singles, "float32[::1]"]
-    fixed: Annotated[Singles, WEIGHTS]
     sums: Annotated[Singles, "float32[::1]"]
 
 

@@ -24,8 +24,9 @@ from spom.features.arc_spaces import (
     longest_sentence,
     sentence_of,
 )
+from spom.features.arcs import Layout
 from spom.solvers.structured.trees.scoring import score_arcs, to_matrix
-from spom.solvers.structured.trees.space import WEIGHTS, Layout, Space, make_space, prepare, prepare_pairs
+from spom.solvers.structured.trees.space import WEIGHTS, Space, make_space, prepare, prepare_pairs
 
 Flags = NDArray[np.bool_]
 
@@ -91,7 +92,7 @@ def take_arcs(sentence: Sentence, layout: Layout, graph: ArcGraph, space: Space)
         side = 0 if h < m else 1
         arcs[HEAD_OF, a], arcs[MODIFIER_OF, a] = h, m
         arcs[SIDE, a], arcs[BIN, a] = side, 6 * side + distance_bin(abs(h - m))
-    prepare_pairs(sentence, layout, graph.head.size, space)
+    prepare_pairs(sentence, layout, graph.head.size, arcs, space.pairs)
 
 
 @kernel("void(Corpus, int64[::1], Filter, int16[:, ::1])")

@@ -79,19 +79,16 @@ class SecondOrderSolver(ArcSolver):
 
     def _pass(self, order: Ints, size: float) -> float:
         lessons = Lessons(corpus_of(self.codes), read_only(self.gold), read_only(self.kept))
-        arcs, parts = (self.weights[: self.layout.size], self.sums[: self.layout.size]), self._of_parts()
-        model = PartModel(self._compiled(), read_only(arcs[0]), self.parts.compiled, parts.fixed)
-        learnt = Learnt(arcs[0], read_only(arcs[0]), arcs[1], self.blocks)
+        cut = self.layout.size
+        arcs, sums, own = self.weights[:cut], self.sums[:cut], self.weights[cut:]
+        model = PartModel(self.layout, read_only(arcs), self.parts.compiled, read_only(own))
+        learnt, parts = Learnt(arcs, read_only(arcs), sums, self.blocks), PartWeights(own, self.sums[cut:])
         loss = Loss(loss_code(self.loss, LOSSES, "trees of second order"), self.cost)
         found = float(learn_parts(lessons, order, size, model, loss, learnt, parts, float(self.rounds)))
         if self.radius < np.inf:
             factor = mean_into_ball(self.weights, self.sums, float(self.blocks[SUM].max()), self.radius)
             self.blocks[NORM] *= factor**2
         return found
-
-    def _of_parts(self) -> PartWeights:
-        weights, sums = self.weights[self.layout.size :], self.sums[self.layout.size :]
-        return PartWeights(weights, read_only(weights), sums)
 
     def feed(self, codes: ArcCodes, gold: Ints, guides: Any = None) -> None:
         """Learn from other sentences, with the same vocabularies and templates; `guides` are the kept heads."""

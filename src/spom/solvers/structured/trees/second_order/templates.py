@@ -19,7 +19,7 @@ import numpy as np
 
 from spom.core.arrays import Ints, read_only
 from spom.errors import DataError
-from spom.features.arc_sets import COLUMNS
+from spom.features.arc_sets import COLUMNS, Atom
 from spom.features.arc_spaces import TABLE, VECTOR
 from spom.features.arcs import ArcTemplates
 
@@ -71,11 +71,11 @@ class PartTemplates:
 
     @cached_property
     def _laid_out(self) -> tuple[PartTable, int]:
-        index: dict[tuple[tuple[str, int], ...], int] = {}
+        index: dict[tuple[Atom, ...], int] = {}
         table, start = np.full((len(self.names), FIELDS), -1, dtype=np.int64), 0
         for entry, name in zip(table, self.names, strict=True):
             sides = parse_part(name, self.arcs.columns)
-            values = [self._values(side) for side in sides]
+            values = [self.arcs.values(side) for side in sides]
             rows = values[0] * values[1] * values[2]
             exact = rows <= EXACT_ROWS
             rows = rows if exact else 1 << self.arcs.table_bits
@@ -87,26 +87,17 @@ class PartTemplates:
             # Hashed from the name, so that a template has the same rows in every set of templates.
             entry[SALT] = 0 if exact else 3 * zlib.crc32(name.encode()) + 1
             start += rows * KINDS
-        columns = self.arcs.columns
-        atoms = [(columns.index(c), hop, self.arcs.radix(c)) for side in index for c, hop in side]
-        ends = np.cumsum([0, *(len(side) for side in index)]).astype(np.int64)
-        packed = np.array(atoms, dtype=np.int64).reshape(-1, 3)
-        return PartTable(read_only(ends), read_only(packed), read_only(table)), start
-
-    def _values(self, side: tuple[tuple[str, int], ...]) -> int:
-        product = 1
-        for column, _ in side:
-            product *= self.arcs.radix(column)
-        return product
+        ends, atoms = self.arcs.packed(index)
+        return PartTable(read_only(ends), read_only(atoms), read_only(table)), start
 
 
-def parse_part(name: str, columns: Sequence[str] = COLUMNS) -> list[tuple[tuple[str, int], ...]]:
+def parse_part(name: str, columns: Sequence[str] = COLUMNS) -> list[tuple[Atom, ...]]:
     """Return the atoms (column, offset) of the third word, of the head and of the modifier.
 
     >>> parse_part("g.upos h.upos m+1.lemma")
     [(('upos', 0),), (('upos', 0),), (('lemma', 1),)]
     """
-    sides: dict[str, list[tuple[str, int]]] = {"third": [], "h": [], "m": []}
+    sides: dict[str, list[Atom]] = {"third": [], "h": [], "m": []}
     thirds = set()
     for part in name.split():
         found = _ATOM.fullmatch(part)
