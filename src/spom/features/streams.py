@@ -129,7 +129,7 @@ def distinct_spans(columns: Columns, stream: Stream) -> tuple[Codes, Spans]:
     try:
         at = columns.column(stream.column) if columns.n_tokens else 0
     except DataError as error:
-        raise DataError(f"a template reads {stream}, but {error.what}", error.source) from None
+        raise DataError(f"a template reads {stream}: {error.what}", error.source) from None
     local, first = distinct(columns.buffer, columns.start, columns.length, at)
     return local, Spans(columns.buffer, columns.start[first, at], columns.length[first, at])
 
