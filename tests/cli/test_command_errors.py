@@ -29,6 +29,7 @@ def test_bad_files_get_one_line(spom: Command, here: Path, tmp_path: Path) -> No
     typing = "a,y\n" + "1,2\n3,4\n" * 10 + "x,2\n"
     assert "bad.csv, line 22: expected a number in column 'a' as in most rows, found 'x'" in fails("bad.csv", typing)
     assert "unknown kind 'colour'" in fails("bad.csv", "a,y\n1,2\n3,4\n", "--kind", "a=colour")
+    assert "unknown kind 'number:5'" in fails("bad.csv", "a,y\n1,2\n3,4\n", "--kind", "a=number:5")
     assert "unknown column 'z'" in fails("bad.csv", "a,y\n1,2\n3,4\n", "--ignore", "z")
     assert "line 3: the label is missing" in fails("bad.csv", "a,y\n1,2\n3,\n")
     assert "unknown column 'z'; available: a, y" in fails("bad.csv", "a,y\n1,2\n", "--target", "z")

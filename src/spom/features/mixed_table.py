@@ -85,9 +85,10 @@ class TableFeatures:
         """Choose the kind of each column that `kinds` does not name, and learn its numbers, values or words."""
         asked = kinds or {}
         for name, given in asked.items():
-            kind = given.partition(":")[0]
-            if kind not in KINDS:
-                raise DataError(f"column {name!r}: unknown kind {kind!r}; available: {', '.join(KINDS)}", None)
+            kind, _, size = given.partition(":")
+            if kind not in KINDS or (size and kind != "hashed"):
+                known = f"{', '.join(KINDS)}, hashed:N"
+                raise DataError(f"column {name!r}: unknown kind {given!r}; available: {known}", None)
             if name not in names:
                 raise DataError(f"unknown column {name!r} for the kind {kind}; available: {', '.join(names)}", None)
         learn = {"number": _number, "category": _category, "text": _text}
