@@ -223,13 +223,14 @@ DEFAULT_PENALTY = {
     "classifier": "squared-l2, with a strength from held-out rows",
     "regressor": "squared-l2, with a strength from held-out rows",
 }
-# The default comes first.
+# The default comes first, except as DEFAULT_LOSS says.
 LOSSES = {
     "tagger": ("softmax-margin", "log", "hinge", "perceptron"),
     "parser": ("mira", "hinge", "perceptron", "log"),
     "classifier": ("logistic", "hinge", "power-hinge"),
     "regressor": ("squared", "power-absolute"),
 }
+DEFAULT_LOSS = {"classifier": "logistic, or the squared hinge if it is better for several classes"}
 EPOCHS = {
     "tagger": "6, or 12 for phrases; up to 20 if there are few sentences",
     "parser": "6 for arcs, 4 for relations",
@@ -264,7 +265,7 @@ def names_of(task: str) -> Group:
         penalties, losses = (*PENALTIES[task], "none"), LOSSES[task]
         text = f"{', '.join(PENALTIES[task])}; or none. Default: {DEFAULT_PENALTY[task]}."
         found["penalty"] = named("--penalty NAME", penalties, text, callback=_known_penalty(penalties))
-        found["loss"] = named("--loss NAME", losses, f"{', '.join(losses)}. Default: {losses[0]}.")
+        found["loss"] = named("--loss NAME", losses, f"{', '.join(losses)}. Default: {DEFAULT_LOSS.get(task, losses[0])}.")
         text = f"Passes over the data. Default: {EPOCHS[task]}."
         found["epochs"] = option("--epochs N", int | None, None, text, min=1)
     return found

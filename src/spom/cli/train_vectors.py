@@ -92,7 +92,7 @@ def classifier(o: dict[str, Any]) -> None:
       spom train classifier --train iris.csv --target species --model iris.spom --penalty group-lasso --strength 0.01
       spom train classifier --config run.toml --epochs 20
 
-    Losses are logistic (default), hinge and power-hinge; the penalty and its strength are chosen from the data.
+    Losses are logistic, hinge and power-hinge; the penalty and its strength are chosen from the data.
     """
     _train("classifier", o)
 
