@@ -265,7 +265,9 @@ def names_of(task: str) -> Group:
         penalties, losses = (*PENALTIES[task], "none"), LOSSES[task]
         text = f"{', '.join(PENALTIES[task])}; or none. Default: {DEFAULT_PENALTY[task]}."
         found["penalty"] = named("--penalty NAME", penalties, text, callback=_known_penalty(penalties))
-        found["loss"] = named("--loss NAME", losses, f"{', '.join(losses)}. Default: {DEFAULT_LOSS.get(task, losses[0])}.")
+        found["loss"] = named(
+            "--loss NAME", losses, f"{', '.join(losses)}. Default: {DEFAULT_LOSS.get(task, losses[0])}."
+        )
         text = f"Passes over the data. Default: {EPOCHS[task]}."
         found["epochs"] = option("--epochs N", int | None, None, text, min=1)
     return found
